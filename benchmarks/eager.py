@@ -22,14 +22,14 @@ from eager_rows import GROUPS, NUMPY, OTHERS, TORCH
 
 import jitfuse as jf
 
-PASSES, ROUNDS, CALLS, LIMIT = 6, 6, 40, 2000
+PASSES, ITERATIONS, CALLS, LIMIT = 6, 6, 40, 2000
 """Passes over all rows lie seconds apart: on a shared machine one of them finds it quiet."""
 
 
 def best(calls: list[Callable[[], Any]]) -> list[float]:
     """Return the least nanoseconds of each call over rounds in which all take their turn."""
     least = [float("inf")] * len(calls)
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         for k, call in enumerate(calls):
             begin = time.perf_counter_ns()
             for _ in range(CALLS):

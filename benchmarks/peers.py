@@ -139,7 +139,7 @@ def awake(call: Call, repeats: int) -> float:
     return seconds(call, repeats)
 
 
-def measure(row: Row, systems: Sequence[str], rounds: int, scale: float) -> tuple[dict[str, float], list[str]]:
+def measure(row: Row, systems: Sequence[str], iterations: int, scale: float) -> tuple[dict[str, float], list[str]]:
     """Return the median seconds of each system that gives the right result, and what is to be said of others."""
     arguments = row.arguments(scale)
     expected = _numpy(row, arguments)()
@@ -160,7 +160,7 @@ def measure(row: Row, systems: Sequence[str], rounds: int, scale: float) -> tupl
             calls[system] = call
     repeats = {name: max(1, int(SECONDS_PER_SAMPLE / max(seconds(call, 2), 1e-8))) for name, call in calls.items()}
     samples = {name: functools.partial(awake, call, repeats[name]) for name, call in calls.items()}
-    return medians(samples, rounds, PAUSE), remarks
+    return medians(samples, iterations, PAUSE), remarks
 
 
 # ---------------------------------------------------------------------- first calls in new processes
@@ -200,14 +200,14 @@ def first_call(system: str, folder: str, modules: Sequence[str]) -> tuple[float,
     return elapsed, imported
 
 
-def starts(systems: Sequence[str], rounds: int) -> Iterator[tuple[str, dict[str, float]]]:
+def starts(systems: Sequence[str], iterations: int) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the rows of first calls: with an empty cache, and with what the first call left in it."""
     cold: dict[str, list[float]] = {}
     warm: list[float] = []
     for system in (s for s in systems if s in _STARTS):
         with tempfile.TemporaryDirectory() as folder:
             modules = first_call(system, folder, [])[1]
-        for _ in range(rounds):
+        for _ in range(iterations):
             with tempfile.TemporaryDirectory() as folder:
                 cold.setdefault(system, []).append(first_call(system, folder, modules)[0])
                 if system == "jitfuse":  # with a filled cache it imports nothing of this
@@ -243,13 +243,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for row in chosen:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            results[row.name], remarks = measure(row, systems, options.rounds, options.scale)
+            results[row.name], remarks = measure(row, systems, options.iterations, options.scale)
         wrong |= "jitfuse" in systems and "jitfuse" not in results[row.name]
         print(line(row.name, results[row.name], systems), flush=True)
         for remark in remarks:
             print(f"    {remark}")
     if not options.only or any(text in "first call" for text in options.only):
-        for name, times in starts(systems, min(options.rounds, 5)):
+        for name, times in starts(systems, min(options.iterations, 5)):
             results[name] = times
             print(line(name, times, systems), flush=True)
     if options.json:

@@ -35,10 +35,10 @@ def first_line(error: Exception, width: int = 160) -> str:
     return f"{type(error).__name__}: {lines[0][:width]}" if lines else type(error).__name__
 
 
-def medians(samples: dict[str, Callable[[], float]], rounds: int, pause: float = 0.0) -> dict[str, float]:
+def medians(samples: dict[str, Callable[[], float]], iterations: int, pause: float = 0.0) -> dict[str, float]:
     """Return the median of what each returns, over rounds in which all take their turn after a pause."""
     times: dict[str, list[float]] = {name: [] for name in samples}
-    for _ in range(rounds):
+    for _ in range(iterations):
         for name, sample in samples.items():
             time.sleep(pause)
             times[name].append(sample())
@@ -133,7 +133,8 @@ class Comparison:
         return found
 
     def take_turns(
-        self, systems: Iterable[str], begin: Callable[[str], Trial], tolerance: float, rounds: int, pause: float = 0.0,
+        self, systems: Iterable[str], begin: Callable[[str], Trial], tolerance: float, iterations: int,
+        pause: float = 0.0,
     ) -> Found:
         """Measure one program in this process: `begin` makes the first call under a system, or raises what it raises.
 
@@ -153,7 +154,7 @@ class Comparison:
             found[system], samples[system] = {"first": trial.first}, trial.sample
         if OURS in samples:
             time.sleep(SETTLE)
-        for system, call in medians(samples, rounds, pause).items():
+        for system, call in medians(samples, iterations, pause).items():
             found[system]["call"] = call
         return found
 

@@ -5,7 +5,7 @@ import warnings
 
 from jitfuse.errors import CacheWarning
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def warn_once(cause: str, message: str) -> None:
@@ -13,12 +13,12 @@ def warn_once(cause: str, message: str) -> None:
 
     Call it last, after all clean-up: under ``-W error`` it raises.
     """
-    if cause in _said:
+    if cause in _warned:
         return
-    _said.add(cause)  # two threads at this very line may both warn, which costs less than a lock at a fork
+    _warned.add(cause)  # two threads at this very line may both warn, which costs less than a lock at a fork
     warnings.warn(message, CacheWarning, stacklevel=3)
 
 
 def forget() -> None:
     """Forget what was said, for tests."""
-    _said.clear()
+    _warned.clear()

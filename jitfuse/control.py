@@ -48,7 +48,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     run = active()
     if run is not None:
         return traced.while_loop(run, cond_fn, body_fn, init)
-    carried = _Carried("while_loop", init)
+    carried = _PythonCarried("while_loop", init)
     while _truth(cond_fn(carried.copy()), "cond_fn of while_loop"):
         carried.take("body_fn", body_fn(carried.copy()))
     return carried.value
@@ -62,7 +62,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
     run = active()
     if run is not None:
         return traced.fori_loop(run, lower, upper, body_fn, init)
-    carried = _Carried("fori_loop", init)
+    carried = _PythonCarried("fori_loop", init)
     for i in range(_bound(lower, "lower"), _bound(upper, "upper")):
         carried.take("body_fn", body_fn(np.int64(i), carried.copy()))
     return carried.value
@@ -80,7 +80,7 @@ def scan(
     run = active()
     if run is not None:
         return traced.scan(run, f, init, xs, length, reverse)
-    carried, scanned = _Carried("scan", init), tree_of(xs, "xs")
+    carried, scanned = _PythonCarried("scan", init), tree_of(xs, "xs")
     arrays = [_value(leaf) for leaf in scanned.leaves]
     count = traced.extent_of([np.shape(x) for x in arrays], length, scanned.paths)
     made: dict[int, Tree] = {}
@@ -99,7 +99,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
 
 
 # ---------------------------------------------------------------- plain values
-class _Carried:
+class _PythonCarried:
     """The carried values of a loop that runs in Python."""
 
     def __init__(self, name: str, init: Any) -> None:
@@ -185,7 +185,7 @@ def _stacked(trees: Sequence[Tree]) -> Any:
     ])
 
 
-def _empty(f: Callable[[Any, Any], Any], carried: _Carried, scanned: Tree, arrays: Sequence[Any]) -> Any:
+def _empty(f: Callable[[Any, Any], Any], carried: _PythonCarried, scanned: Tree, arrays: Sequence[Any]) -> Any:
     """Return the stacked results of no iteration: what f would return is found out on a part of zeros."""
     parts = [np.zeros(np.shape(x)[1:], numpy_dtype(_meta(x).dtype))[()] for x in arrays]
     _, y = traced.pair_of(f(carried.copy(), scanned.filled(parts)))

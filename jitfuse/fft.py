@@ -12,7 +12,7 @@ import numpy as np
 
 from jitfuse.array_api import creation
 from jitfuse.array_api.dispatch import over_tensors
-from jitfuse.array_api.entry_points import face
+from jitfuse.array_api.entry_points import entry_point
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.numpy_like import fft as numpy_fft
 from jitfuse.tracing.record.recorder import active
@@ -87,4 +87,4 @@ def _frequencies(n: int, d: float, dtype: Any, device: str | None, eager: Callab
     return result if dtype is None else result.astype(dtype, copy=False)
 
 
-globals().update({name: face(f"fft.{name}", globals()[name]) for name in __all__})
+globals().update({name: entry_point(f"fft.{name}", globals()[name]) for name in __all__})

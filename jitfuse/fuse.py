@@ -20,7 +20,7 @@ from jitfuse.function import pipeline
 from jitfuse.function.options import Options, refuse_unknown
 from jitfuse.function.parts import Parts
 from jitfuse.function.rng_state import renew_locks
-from jitfuse.tracing.record.dispatch_wrappers import behind
+from jitfuse.tracing.record.dispatch_wrappers import unwrapped_function
 
 if TYPE_CHECKING:
     import os
@@ -67,7 +67,7 @@ def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction:
         raise ArgumentError(f"put @{type(fn).__name__} above @jf.fuse: it must be the outer decorator")
     if not callable(fn):
         raise ArgumentError(f"jf.fuse decorates functions; got a {type(fn).__name__}")
-    return FusedFunction(behind(fn), options)
+    return FusedFunction(unwrapped_function(fn), options)
 
 
 class FusedFunction(NativeCallable):

@@ -12,7 +12,7 @@ import numpy as np
 
 from jitfuse.array_api import functions
 from jitfuse.array_api.dispatch import over_tensors
-from jitfuse.array_api.entry_points import face
+from jitfuse.array_api.entry_points import entry_point
 from jitfuse.errors import DTypeError
 from jitfuse.tracing.numpy_like import linalg
 
@@ -70,4 +70,4 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     return _library.cross(x1, x2, axis=axis)
 
 
-globals().update({name: face(f"linalg.{name}", globals()[name]) for name in __all__})
+globals().update({name: entry_point(f"linalg.{name}", globals()[name]) for name in __all__})

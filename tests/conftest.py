@@ -58,7 +58,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have loops go in order that otherwise would be computed side by side."""
-    monkeypatch.setattr("jitfuse.tracing.rewrite.branches._may_be_apart", lambda code: False)
+    monkeypatch.setattr("jitfuse.tracing.rewrite.branches._may_be_independent", lambda code: False)
     monkeypatch.setattr("jitfuse.tracing.rewrite.branches._made", {})
 
 

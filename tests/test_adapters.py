@@ -19,10 +19,10 @@ def test_fields_of_records_are_read_written_and_returned() -> None:
         x += 1.5
         return x, x * 2
 
-    for round_ in range(1, 4):
+    for iteration in range(1, 4):
         same, double = f(field)
         assert same is field
-        np.testing.assert_array_equal(field, np.full(3, 1.5 * round_))
+        np.testing.assert_array_equal(field, np.full(3, 1.5 * iteration))
         np.testing.assert_array_equal(double, field * 2)
     assert f.stats()["traces"] == 1 and f.stats()["fallbacks"] == 0
 

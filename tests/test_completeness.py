@@ -81,7 +81,7 @@ def test_operators_that_are_rounded_have_costs() -> None:
 
 
 def test_elementwise_operators_have_code() -> None:
-    known = elementwise.OPERATORS | compared(body.Body._make)
+    known = elementwise.OPERATORS | compared(body.KernelBody._make)
     missing = [row.name for row in IN_KERNELS if row.name not in known]
     assert not missing, (
         f"operator {missing[0]} has no lowering: add it to OPERATORS in a file beside {place(math)} where it is a "
@@ -203,7 +203,7 @@ def test_passes_are_in_the_pipeline() -> None:
 def test_instructions_of_kernels_are_described_and_written() -> None:
     lines = re.findall(r"^  (\w.*)$", stages.__doc__ or "", re.MULTILINE)
     words = {part.split()[0] for line in lines for part in line.split(" / ")}
-    written = compared(body.Body._make) | compared(body.Body._write)
+    written = compared(body.KernelBody._make) | compared(body.KernelBody._write)
     for name in verify_stages._RULES:
         assert name in words, f"the instruction {name} is not described in the docstring of {place(stages)}"
         assert name in written, f"the instruction {name} has no code: add it to {place(body)} ({codegen.__name__})"

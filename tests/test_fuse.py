@@ -107,7 +107,7 @@ def test_options_of_later_versions_say_so(options: dict[str, Any]) -> None:
         jf.fuse(lambda x: x, **options)
 
 
-def test_numbers_that_python_looks_at_warn_after_eight_values() -> None:
+def test_numbers_that_python_reads_warn_after_eight_values() -> None:
     f = jf.fuse(lambda x, n: x.reshape(n, -1).sum(axis=0))
     data = np.arange(2520.0)
     with warnings.catch_warnings(record=True) as caught:
@@ -215,7 +215,7 @@ def test_tracebacks_show_the_users_frames() -> None:
         assert len(names) <= 5
 
 
-def test_under_raising_error_states_functions_run_as_plain_python() -> None:
+def test_under_raising_error_states_functions_fall_back() -> None:
     f = jf.fuse(lambda x: 1 / x)
     zero = np.zeros(3)
     for _ in range(3):

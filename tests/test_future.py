@@ -9,16 +9,16 @@ import threading
 import pytest
 
 from jitfuse.base import future as module
-from jitfuse.base.future import Beside
+from jitfuse.base.future import Future
 
 
 def test_results_come_from_another_thread() -> None:
-    beside = Beside(threading.get_ident)
+    beside = Future(threading.get_ident)
     assert beside.result() != threading.get_ident() and beside.result() == beside.result()
 
 
 def test_errors_are_raised_where_the_result_is_asked_for() -> None:
-    beside = Beside(lambda: 1 // 0)
+    beside = Future(lambda: 1 // 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             beside.result()
@@ -29,7 +29,7 @@ def test_without_threads_it_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(module._thread, "start_new_thread", refuse)
-    assert Beside(threading.get_ident).result() == threading.get_ident()
+    assert Future(threading.get_ident).result() == threading.get_ident()
 
 
 AT_EXIT = """

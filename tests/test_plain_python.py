@@ -194,14 +194,14 @@ class Ledger:
     """What a function keeps in objects, lists and globals."""
 
     def __init__(self) -> None:
-        self.rounds, self.seen = 0, [0.0]
+        self.iterations, self.seen = 0, [0.0]
 
 
 def refused(x: Any, ledger: Ledger, limit: float) -> Any:
     for k in range(3):
         x[k] += 1
         ledger.seen.append(float(k))
-        ledger.rounds += 1
+        ledger.iterations += 1
         print("round", k)
         if x[k] > limit:
             raise ValueError("too large")
@@ -219,7 +219,7 @@ def refused_from(x: Any, ledger: Ledger, limit: float) -> Any:
 
 def refused_unseen(x: Any, ledger: Ledger, limit: float) -> Any:
     x *= 2
-    ledger.rounds += 1
+    ledger.iterations += 1
     if limit < 3:
         raise LookupError
     return {"x": x}[limit]

@@ -16,7 +16,7 @@ from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.numpy_like.substitutes import substitute
 from jitfuse.tracing.observe import loop_counters
 from jitfuse.tracing.record.device_array import DeviceArray, HostArray, seen
-from jitfuse.tracing.record.dispatch_wrappers import behind
+from jitfuse.tracing.record.dispatch_wrappers import unwrapped_function
 from jitfuse.tracing.record.foreign import Foreign, bare, is_torch_module, is_torch_tensor
 from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import Recorder
@@ -39,7 +39,7 @@ else:
     loop_capture = Later("jitfuse.tracing.control.loop_capture")
     lists = Later("jitfuse.tracing.numpy_like.lists")
 
-_STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
+_PROXIES: Final = frozenset({TracedTensor, ModeFlag})
 _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
 
 
@@ -76,7 +76,7 @@ class TracingHooks:
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""
-        return type(value) in _STAND_INS or isinstance(value, Foreign)
+        return type(value) in _PROXIES or isinstance(value, Foreign)
 
     def attribute(self, value: Any, name: str) -> Any:
         """Return an attribute of a traced value.
@@ -107,9 +107,9 @@ class TracingHooks:
         feed = session.array_feed(chain, str(chain), value, wrapped)
         if id(value) in self.foreign:
             session.torch = True
-            return _torch_modules().clothed(self.run, feed)
+            return _torch_modules().wrapped_module(self.run, feed)
         tensor = self._tensor(feed)
-        return generators.lent(self.run, tensor) if id(value) in self.states else tensor
+        return generators.external_generator(self.run, tensor) if id(value) in self.states else tensor
 
     def number(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of an int, float or complex number."""
@@ -134,7 +134,7 @@ class TracingHooks:
         """
         if self.states:
             generators.refuse_other(value)
-        function = behind(value)
+        function = unwrapped_function(value)
         found = substitute(function)
         if found is None and self.run.session.torch and type(function) is types.FunctionType and (
                 str(function.__module__).startswith("jitfuse.")):
@@ -145,9 +145,9 @@ class TracingHooks:
         """Return the value of a traced number, which becomes a guard; raises TracedValueError for arrays."""
         return bool(value) if type(value) is ModeFlag else bare(value).known()
 
-    def looked_at(self, value: Any) -> Any:
+    def read_value(self, value: Any) -> Any:
         """Return the value of a traced number, for which the program may be split."""
-        return bool(value) if type(value) is ModeFlag else bare(value)._look("the use of its value")
+        return bool(value) if type(value) is ModeFlag else bare(value)._read_value("the use of its value")
 
     def counted(self, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
         """Return what a counter is from now on: a run-time value in loops that look at data."""
@@ -161,11 +161,11 @@ class TracingHooks:
         """Return what a loop goes over whose variable is a counter."""
         return loop_counters.iterated(self.run, value, name, frame)
 
-    def rounds(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
-        """Return what a loop goes over: a range with rounds that are alike recorded a few times, and copied."""
+    def iterations(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+        """Return what a loop goes over: a range with iterations that are alike recorded a few times, and copied."""
         if type(value) is range:
-            return replication.watched(self.run, value, code, line, column, counted)
-        if "jitfuse.tracing.control.loop_capture" in sys.modules and type(value) is loop_capture.Loop:
+            return replication.profiled_range(self.run, value, code, line, column, counted)
+        if "jitfuse.tracing.control.loop_capture" in sys.modules and type(value) is loop_capture.CapturedLoop:
             value.at = code, line, column, counted
         return value
 
@@ -180,23 +180,23 @@ class TracingHooks:
 
         Refuse all branches where a traced value may be what they chose: that is neither of the two.
         """
-        if self.run.branched and any(isinstance(bare(v), TracedTensor) for v in values):
-            assert self.run.splitter is not None
-            self.run.splitter.decide(self.run.branched)
+        if self.run.converted_sites and any(isinstance(bare(v), TracedTensor) for v in values):
+            assert self.run.breaker is not None
+            self.run.breaker.decide(self.run.converted_sites)
         return tuple(map(original, values))
 
     def writes(self) -> None:
-        """Refuse a branch whose arm writes state, and a loop that does."""
-        if self.run.arms or self.run.loops:
+        """Refuse a branch whose branch writes state, and a loop that does."""
+        if self.run.active_branches or self.run.loops:
             branch_values.refuse(self.run)
 
     def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
-        """Take a step of a branch that goes both ways."""
+        """Take a step of an if-converted branch."""
         return if_conversion.STEPS[name](self.run, frame, *values)
 
     def refuse_kept(self, place: str, value: Any) -> None:
         """Raise UntraceableError for a generator: what holds it would have to move on with it."""
-        if "jitfuse.tracing.numpy_like.generators" in sys.modules and issubclass(type(value), generators.TracedDraws):
+        if "jitfuse.tracing.numpy_like.generators" in sys.modules and issubclass(type(value), generators.TracedRng):
             raise UntraceableError(
                 f"a generator is kept as {place}, at {user_line()}: compiled calls would not move it on there. Make it "
                 "outside, or where it is used."
@@ -206,6 +206,6 @@ class TracingHooks:
         """Return what is kept in real state while the function runs: a traced value, which a call delivers there."""
         if type(value) is ModeFlag:
             return bool(value)
-        if self.run.branched:
+        if self.run.converted_sites:
             branch_values.returned(self.run, [bare(value)])
         return value

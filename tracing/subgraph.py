@@ -1,6 +1,6 @@
 """Parts of a trace: what computes some of its tensors from what is at hand, as a program of its own.
 
-Owns `cut`. A tensor is at hand where a place for it is kept (`Session.kept`) or where it is a feed; everything else
+Owns `cut`. A tensor is at hand where a place for it is kept (`Session.live`) or where it is a feed; everything else
 is computed, again if need be. Parts that compute the same in the same way have equal keys, wherever in the trace they
 stand. Does not own what is kept or when a program is split (`jitfuse.graph_breaks`).
 """
@@ -12,14 +12,14 @@ from jitfuse.base.records import NamedTuple, Record
 from jitfuse.dtypes import itemsize
 from jitfuse.errors import UntraceableError
 from jitfuse.ir.program import FusedProgram, Meta
-from jitfuse.tracing.control.reroll.long_runs import roll_long
+from jitfuse.tracing.control.reroll.long_runs import reroll_long
 from jitfuse.tracing.record import layout
 from jitfuse.tracing.record.graph import OpNode, ProcessGraph
 from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.schedule.translator import Boundary, schedule
 
 
-class Place(NamedTuple):
+class ValueSlot(NamedTuple):
     """Where a value is: "kept" (at a number among what is kept), "feed" (its id) or "made" (a result of the part)."""
 
     kind: str
@@ -35,24 +35,26 @@ class Input(NamedTuple):
     name: str
 
 
-class Part(Record, frozen=True):
+class TracedSubgraph(Record, frozen=True):
     """A part of a trace: its graph with the feeds first, in the order of `inputs`; not scheduled yet."""
 
     key: Hashable
     graph: ProcessGraph
     boundary: Boundary
     inputs: tuple[Input, ...]
-    places: tuple[Place, ...]
+    places: tuple[ValueSlot, ...]
 
     def program(self, method: str, *, many: bool = False) -> FusedProgram:
         """Return the part as a program; its outputs are named by their order. `many`: it is one of many parts."""
-        return schedule(*roll_long(self.graph, self.boundary, on_host=True, many=many), method)
+        return schedule(*reroll_long(self.graph, self.boundary, on_host=True, many=many), method)
 
 
-def cut(session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, kept: bool = False) -> Part:
+def cut(
+    session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, kept: bool = False
+) -> TracedSubgraph:
     """Return the part that computes these outputs, and what written feeds hold in the end.
 
-    `kept`: the outputs are what later parts take in, which they do in C order; a transpose is delivered as a view.
+    `live`: the outputs are what later parts take in, which they do in C order; a transpose is delivered as a view.
     """
     nodes, leaves = _needed(session, (*outputs.values(), *writes.values()))
     leaves |= set(writes)
@@ -92,12 +94,12 @@ def cut(session: Session, outputs: Mapping[str, int], writes: Mapping[int, int],
     key = (
         tuple(inputs), tuple(steps), tuple(boundary.outputs.items()), tuple(boundary.writes.items()),
     )
-    return Part(key, graph, boundary, tuple(inputs), tuple(places))
+    return TracedSubgraph(key, graph, boundary, tuple(inputs), tuple(places))
 
 
-def _place(session: Session, tensor: int) -> Place:
-    kept = session.kept.get(tensor)
-    return Place("feed", tensor) if kept is None else Place("kept", kept)
+def _place(session: Session, tensor: int) -> ValueSlot:
+    kept = session.live.get(tensor)
+    return ValueSlot("feed", tensor) if kept is None else ValueSlot("kept", kept)
 
 
 def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[int]]:
@@ -107,7 +109,7 @@ def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[
     while stack:
         tensor = stack.pop()
         op_id = graph.producer[tensor]
-        if tensor in session.kept or (op_id is None and tensor in session.feeds):
+        if tensor in session.live or (op_id is None and tensor in session.feeds):
             leaves.add(tensor)
         elif op_id is None:
             raise UntraceableError(f"{graph.describe(tensor)} is needed after it was given up")
@@ -117,7 +119,7 @@ def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[
     return [graph.ops[k] for k in sorted(needed)], leaves
 
 
-def _input(session: Session, place: Place, tensor: int, name: str) -> Input:
+def _input(session: Session, place: ValueSlot, tensor: int, name: str) -> Input:
     if place.kind == "kept":
         meta = session.graph.metas[tensor]
         strides = layout.contiguous(meta.shape, itemsize(meta.dtype)).strides

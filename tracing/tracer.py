@@ -29,7 +29,7 @@ from jitfuse.errors import (
     VolatileError,
 )
 from jitfuse.ir.analysis.liveness import looks_at_mode
-from jitfuse.tracing.control.reroll.long_runs import roll_long
+from jitfuse.tracing.control.reroll.long_runs import reroll_long
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.reader import View
@@ -59,7 +59,7 @@ from jitfuse.tracing.trace import Trace, TraceEnd, feed_sources, guards_of, refu
 
 if TYPE_CHECKING:
     from jitfuse.tracing.observe import try_blocks
-    from jitfuse.tracing.record.value_reads import Splitter
+    from jitfuse.tracing.record.value_reads import GraphBreaker
     from jitfuse.tracing.results import effects
     from jitfuse.tracing.results.effects import Effect
     from jitfuse.tracing.scalars import branch_values, mixed_numbers
@@ -70,7 +70,7 @@ else:
     mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
 
 
-class _Run(Record):
+class _ModeRun(Record):
     """One run of the function in one mode."""
 
     recorder: Recorder
@@ -100,7 +100,7 @@ def trace(
 
 @PAUSED
 def trace_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], splitter: Splitter | None, *,
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], breaker: GraphBreaker | None, *,
     training: bool = False, declares_training: bool = False, static_argnames: Collection[str] = (),
     schedule_method: str = "slack", on_host: bool = True, foreign: frozenset[int] = frozenset(),
     states: RngStates | None = None,
@@ -110,13 +110,13 @@ def trace_call(
     `kwargs` come without `training`; where the function declares it (`declares_training`), it gets the flag.
     `training` is the mode of the call: its run is the one whose writes to globals and containers stay. The
     training run comes first, so that the program does not depend on the mode of the first call. Where Python looks at
-    data, the splitter answers, and what is returned is a `TraceEnd` of the call's mode alone. `on_host` says that
+    data, the breaker answers, and what is returned is a `TraceEnd` of the call's mode alone. `on_host` says that
     loops are cheap where the program runs, `foreign` has the ids of arrays that stand for torch tensors, `states`
     those of states of generators. Raises JitfuseErrors for what cannot be traced, and whatever the function raises.
     """
     begin = time.perf_counter()
-    call = _Call(
-        fn, args, kwargs, declares_training, frozenset(static_argnames), splitter, foreign,
+    call = _TracedCall(
+        fn, args, kwargs, declares_training, frozenset(static_argnames), breaker, foreign,
         RngStates() if states is None else states,
     )
     mode: bool | None = None
@@ -133,11 +133,11 @@ def trace_call(
     result, outputs = _result_tree(runs[0], leaves, closing)
     boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
     refuse_overlap(session, boundary.writes)
-    if splitter is not None and splitter.asked:
-        return TraceEnd(session, runs[0].view.trail.guards, result, boundary)
-    program = schedule(*roll_long(session.graph, boundary, on_host), schedule_method)
+    if breaker is not None and breaker.asked:
+        return TraceEnd(session, runs[0].view.guard_log.guards, result, boundary)
+    program = schedule(*reroll_long(session.graph, boundary, on_host), schedule_method)
     refuse_leaked(session, program.feeds)
-    guards, aliases = guards_of(session, (g for r in runs for g in r.view.trail.guards))
+    guards, aliases = guards_of(session, (g for r in runs for g in r.view.guard_log.guards))
     return Trace(
         program=program,
         feeds=feed_sources(session),
@@ -156,7 +156,7 @@ def trace_call(
     )
 
 
-class _Call(Record, frozen=True):
+class _TracedCall(Record, frozen=True):
     """The call that is traced, with everything that both runs need."""
 
     fn: Callable[..., Any]
@@ -164,7 +164,7 @@ class _Call(Record, frozen=True):
     kwargs: Mapping[str, Any]
     declares_training: bool
     static: frozenset[str]
-    splitter: Splitter | None
+    breaker: GraphBreaker | None
     foreign: frozenset[int]
     states: RngStates
 
@@ -174,10 +174,10 @@ class _Call(Record, frozen=True):
         code = getattr(self.fn, "__code__", None)
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>:0"
 
-    def runs(self, session: Session, training: bool) -> list[_Run]:
+    def runs(self, session: Session, training: bool) -> list[_ModeRun]:
         """Run the function, once for each mode where Python reads it; raises ModeMattersSignal."""
         first = self.run(session, mode=True)
-        split = self.splitter is not None and self.splitter.asked
+        split = self.breaker is not None and self.breaker.asked
         if split or not first.recorder.mode_read:
             self.settle(first, keep=True)
             return [first]
@@ -189,9 +189,9 @@ class _Call(Record, frozen=True):
         self.settle(second, keep=not training)
         return [first, second]
 
-    def run(self, session: Session, mode: bool, replay: bool = False) -> _Run:
+    def run(self, session: Session, mode: bool, replay: bool = False) -> _ModeRun:
         """Run the function once in one mode and classify what it returns."""
-        recorder = Recorder(session, mode, replay, self.splitter)
+        recorder = Recorder(session, mode, replay, self.breaker)
         hooks = TracingHooks(recorder, self.foreign, self.states)
         view = recorder.view = View(hooks)
         before, watched = activate(recorder), WATCH.errors
@@ -202,12 +202,12 @@ class _Call(Record, frozen=True):
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
             result = view.run(self.fn, seen, named)
-            if recorder.unproved:
+            if recorder.speculative_loops:
                 recorder.refuse_copies()  # an error in a loop has been caught
-            for generator in recorder.lent.values():
+            for generator in recorder.external_generators.values():
                 generator.give_back()
-            if recorder.arms or recorder.loops:
-                branch_values.refuse(recorder)  # an error in an arm has been caught
+            if recorder.active_branches or recorder.loops:
+                branch_values.refuse(recorder)  # an error in a branch has been caught
             def is_leaf(value: Any) -> bool:
                 return id(value) in view.reals or view.place_of(value) is not None
 
@@ -216,11 +216,13 @@ class _Call(Record, frozen=True):
             put = self._effects(recorder, view, result, paths, values)
             returned = len(values) - sum(effect.count for effect in put)
             settle_selections(recorder, values, returned)
-            if recorder.branched:
+            if recorder.converted_sites:
                 branch_values.returned(recorder, values)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if put and effects.are_views(values, leaves, sum(effect.count for effect in put)):
-                view.trail.volatile.append(f"{put[0].place} or another place keeps a view of what outlives the call")
+                view.guard_log.volatile.append(
+                    f"{put[0].place} or another place keeps a view of what outlives the call"
+                )
             chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
             leaves += [RawLeaf(None, mixed.truth, "scalar", -mixed.truth) for _, mixed in chosen]
             paths += [f"{paths[k]} is Python's" for k, _ in chosen]
@@ -229,17 +231,19 @@ class _Call(Record, frozen=True):
                 raise ModeMattersSignal
             _refuse_caught(None)
         except BaseException as error:
-            arms = [loop.place for loop in recorder.loops] or [arm.both.place for arm in recorder.arms[-1:]]
+            branches = [loop.place for loop in recorder.loops] or [
+                branch.both.place for branch in recorder.active_branches[-1:]
+            ]
             recorder.end()
             view.rollback()
             if recorder.mode_matters:
                 raise ModeMattersSignal from None
-            if recorder.unproved and isinstance(error, Exception):
-                assert self.splitter is not None
-                self.splitter.decide(recorder.unproved)  # it may have come in a round that was copied
-            if recorder.branched and isinstance(error, Exception):
-                assert self.splitter is not None
-                self.splitter.decide(arms or recorder.branched)  # Python may not have come here
+            if recorder.speculative_loops and isinstance(error, Exception):
+                assert self.breaker is not None
+                self.breaker.decide(recorder.speculative_loops)  # it may have come in a round that was copied
+            if recorder.converted_sites and isinstance(error, Exception):
+                assert self.breaker is not None
+                self.breaker.decide(branches or recorder.converted_sites)  # Python may not have come here
             _refuse_caught(error)
             _locate(error)
             if self.declares_training or recorder.mode_read:
@@ -248,9 +252,11 @@ class _Call(Record, frozen=True):
         finally:
             activate(before)
             WATCH.errors = watched
-        return _Run(recorder, view, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]), views)
+        return _ModeRun(
+            recorder, view, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]), views
+        )
 
-    def settle(self, run: _Run, keep: bool) -> None:
+    def settle(self, run: _ModeRun, keep: bool) -> None:
         """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards.
 
         Raises VolatileError, with nothing written, where Python would have to run in every call.
@@ -288,15 +294,15 @@ class _Call(Record, frozen=True):
             paths += its_paths
             values += [view.known(leaf) if view.hooks.is_array(leaf) else leaf for leaf in leaves]
             before = view.values.get(place)
-            moves = is_new or (before is not None and effects.looks_other(before[0], value))
+            moves = is_new or (before is not None and effects.is_changed(before[0], value))
             made.append(effects.Effect(place, spec, len(leaves), moves, place in by_user))
-        looked_at = {recorder.session.feeds[feed].source for feed in recorder.session.guarded_values}
-        counted = next((place for place, _, _ in found if place in looked_at), None)
+        read_sources = {recorder.session.feeds[feed].source for feed in recorder.session.guarded_values}
+        counted = next((place for place, _, _ in found if place in read_sources), None)
         if counted is not None:
-            view.trail.volatile.append(f"Python looks at the value of {counted}, which is another one in each call")
+            view.guard_log.volatile.append(f"Python looks at the value of {counted}, which is another one in each call")
         trees = [result, *(value for _, value, _ in found)]
         if effects.share_containers(trees, view.place_of) or effects.share_memory(values, returned):
-            view.trail.volatile.append(f"{found[0][0]} shares memory, or a container, with what else is delivered")
+            view.guard_log.volatile.append(f"{found[0][0]} shares memory, or a container, with what else is delivered")
         return tuple(made)
 
     def _argument(self, view: View, chain: Chain, value: Any, name: str | None) -> Any:
@@ -353,7 +359,7 @@ def _locate(error: BaseException) -> None:
 
 
 # ---------------------------------------------------------------- from runs to a program
-def _merged_leaves(runs: list[_Run], closing: Recorder) -> list[RawLeaf]:
+def _merged_leaves(runs: list[_ModeRun], closing: Recorder) -> list[RawLeaf]:
     first = runs[0]
     if len(runs) == 1:
         return first.leaves
@@ -368,7 +374,7 @@ def _merged_leaves(runs: list[_Run], closing: Recorder) -> list[RawLeaf]:
     return [merge(a, b, path, closing) for a, b, path in pairs]
 
 
-def _result_tree(run: _Run, leaves: list[RawLeaf], closing: Recorder) -> tuple[ResultTree, dict[str, int]]:
+def _result_tree(run: _ModeRun, leaves: list[RawLeaf], closing: Recorder) -> tuple[ResultTree, dict[str, int]]:
     """Return the tree and the program's outputs; one object returned twice is one output."""
     outputs: dict[str, int] = {}
     first_path: dict[int, OutputLeaf] = {}
@@ -395,7 +401,7 @@ def _state(session: Session, closing: Recorder) -> tuple[frozenset[int], dict[in
     return frozenset({feed}), {feed: closing.emit("random_advance", (feed,))}
 
 
-def _writes(session: Session, runs: list[_Run], closing: Recorder) -> dict[int, int]:
+def _writes(session: Session, runs: list[_ModeRun], closing: Recorder) -> dict[int, int]:
     """Return what each written array holds after the call, chosen by mode where the runs differ."""
     held = [{f: s.value for f, s in r.recorder.storages.items()} for r in runs]
     writes: dict[int, int] = {}

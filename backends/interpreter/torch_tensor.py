@@ -79,7 +79,7 @@ class TorchTensor(EagerTensor):
             return value
         return type(self)(value.value if isinstance(value, EagerTensor) else value)
 
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.Loop:
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.DtypeRule:
         """Return the dtypes to cast operands to: the table's rule over what torch promotes them to."""
         assert op.loop is not None
         promoted = inputs[1:] if op.name == "where" else inputs
@@ -90,7 +90,7 @@ class TorchTensor(EagerTensor):
         loop = op.loop(op.name, metas)
         if kind(common) != "float" and loop.result == "float64":  # torch's default instead of NumPy's
             default = NAMES.get(torch.get_default_dtype(), "float32")
-            return dtype_rules.Loop((default,) * len(inputs), default)
+            return dtype_rules.DtypeRule((default,) * len(inputs), default)
         return loop
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -139,7 +139,7 @@ class TorchProgramTensor(TorchTensor):
 
     __slots__ = ()
 
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.Loop:
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.DtypeRule:
         assert op.loop is not None
         loop = op.loop(op.name, [i.meta for i in inputs])
         for i, dtype in zip(inputs, loop.inputs):

@@ -264,8 +264,8 @@ def _excerpt(text: str, first: int, last: int) -> str:
 
 
 # ---------------------------------------------------------------------- load
-class Library:
-    """Code loaded by LLVM, as `jitfuse.backends.llvm.load.loader.Library`."""
+class JitLibrary:
+    """Code loaded by LLVM, as `jitfuse.backends.llvm.load.loader.JitLibrary`."""
 
     def __init__(self, tracker: Any, names: frozenset[str]) -> None:
         self._tracker = tracker
@@ -282,7 +282,7 @@ class Library:
         return address
 
 
-def load(object_code: bytes, *, allowed: Container[str] = ()) -> Library:
+def load(object_code: bytes, *, allowed: Container[str] = ()) -> JitLibrary:
     """Link object code into the process through LLVM; as `jitfuse.backends.llvm.load.loader.load`, which calls this."""
     symbols = object_symbols(object_code)
     refuse_foreign(symbols.undefined, allowed)
@@ -296,4 +296,4 @@ def load(object_code: bytes, *, allowed: Container[str] = ()) -> Library:
         tracker = builder.link(_engine.jit(), _engine.library_name())
     except RuntimeError as error:
         raise CompileError(f"{len(object_code)} bytes of object code do not load: {error}") from None
-    return Library(tracker, symbols.defined)
+    return JitLibrary(tracker, symbols.defined)

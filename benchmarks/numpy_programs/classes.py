@@ -139,7 +139,7 @@ def toeplitz_gradients(first, b, tolerance=1e-8):
     x = np.zeros(n)
     r = b - product(x)
     z = precondition(r)
-    p, rz, rounds = z.copy(), r @ z, 0
+    p, rz, iterations = z.copy(), r @ z, 0
     while np.linalg.norm(r) > tolerance * np.linalg.norm(b):
         q = product(p)
         alpha = rz / (p @ q)
@@ -147,8 +147,8 @@ def toeplitz_gradients(first, b, tolerance=1e-8):
         r -= alpha * q
         z = precondition(r)
         p, rz = z + (r @ z / rz) * p, r @ z
-        rounds += 1
-    return x, rounds
+        iterations += 1
+    return x, iterations
 
 
 def bound_states(potential, x, energies):

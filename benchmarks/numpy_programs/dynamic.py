@@ -81,16 +81,16 @@ def ising(spins, uniforms, beta):
     return spins, np.abs(spins.sum()) / (n * n)
 
 
-def mandelbrot(xmin, xmax, ymin, ymax, n, rounds):
+def mandelbrot(xmin, xmax, ymin, ymax, n, iterations):
     """Escape times of points of the plane, all of them to the end."""
     c = np.linspace(xmin, xmax, n) + 1j * np.linspace(ymin, ymax, n)[:, None]
     z = np.zeros_like(c)
     count = np.zeros(c.shape, dtype=np.int64)
-    for i in range(rounds):
+    for i in range(iterations):
         inside = np.abs(z) < 2.0
         count[inside] = i
         z[inside] = z[inside] ** 2 + c[inside]
-    count[count == rounds - 1] = 0
+    count[count == iterations - 1] = 0
     return z, count
 
 

@@ -32,13 +32,13 @@ def pairwise(x):
     return d
 
 
-def escape_times(xs, ys, rounds):
+def escape_times(xs, ys, iterations):
     """The Mandelbrot set, point by point."""
     out = np.zeros((len(ys), len(xs)), dtype=int)
     for i in range(len(ys)):
         for j in range(len(xs)):
             zr = zi = 0.0
-            for k in range(rounds):
+            for k in range(iterations):
                 t = zr * zr - zi * zi + xs[j]
                 zi = 2 * zr * zi + ys[i]
                 zr = t
@@ -68,9 +68,9 @@ def cylinder(f, solid, steps, tau):
     return ux, uy
 
 
-def factorise(ratings, p, q, rounds, rate, decay):
+def factorise(ratings, p, q, iterations, rate, decay):
     """Two factors of a matrix that is known in part, by gradients of one element at a time."""
-    for _ in range(rounds):
+    for _ in range(iterations):
         for i in range(ratings.shape[0]):
             for j in range(ratings.shape[1]):
                 if ratings[i, j] > 0:

@@ -85,9 +85,9 @@ def resnet_block(x, w1, w2, w3):
 class Logistic:
     """Logistic regression by gradient descent with momentum."""
 
-    def __init__(self, rate, rounds):
+    def __init__(self, rate, iterations):
         self.rate = rate
-        self.rounds = rounds
+        self.iterations = iterations
         self.momentum = 0.9
 
     def predict(self, x, w, b):
@@ -97,8 +97,8 @@ class Logistic:
         """Return the weights, the bias and the loss of each round."""
         w, b = np.zeros(x.shape[1]), 0.0
         speed = np.zeros_like(w)
-        losses = np.empty(self.rounds)
-        for i in range(self.rounds):
+        losses = np.empty(self.iterations)
+        for i in range(self.iterations):
             p = self.predict(x, w, b)
             losses[i] = -np.mean(y * np.log(p + 1e-12) + (1 - y) * np.log(1 - p + 1e-12))
             error = p - y
@@ -108,14 +108,14 @@ class Logistic:
         return w, b, losses
 
 
-def logistic_regression(x, y, rounds):
-    return Logistic(0.5, rounds).fit(x, y)
+def logistic_regression(x, y, iterations):
+    return Logistic(0.5, iterations).fit(x, y)
 
 
-def k_means(points, centres, rounds):
+def k_means(points, centres, iterations):
     """Lloyd's algorithm; an empty cluster keeps its centre."""
     k = centres.shape[0]
-    for _ in range(rounds):
+    for _ in range(iterations):
         distances = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
         labels = distances.argmin(axis=1)
         new = np.empty_like(centres)
@@ -127,11 +127,11 @@ def k_means(points, centres, rounds):
     return centres, labels
 
 
-def robust_regression(x, y, rounds, delta):
+def robust_regression(x, y, iterations, delta):
     """Iteratively reweighted least squares with Huber's weights."""
     weights = np.ones(len(y))
     beta = np.zeros(x.shape[1])
-    for _ in range(rounds):
+    for _ in range(iterations):
         scaled = x * weights[:, None]
         beta = np.linalg.solve(scaled.T @ x, scaled.T @ y)
         residual = np.abs(y - x @ beta)

@@ -6,9 +6,9 @@ import numpy as np
 from numpy_programs.program import Program
 
 
-def pressure(p, b, dx, dy, rounds):
+def pressure(p, b, dx, dy, iterations):
     """Jacobi rounds of the pressure equation with walls."""
-    for _ in range(rounds):
+    for _ in range(iterations):
         pn = p.copy()
         p[1:-1, 1:-1] = (((pn[1:-1, 2:] + pn[1:-1, :-2]) * dy ** 2 + (pn[2:, 1:-1] + pn[:-2, 1:-1]) * dx ** 2)
                          / (2 * (dx ** 2 + dy ** 2)) - dx ** 2 * dy ** 2 / (2 * (dx ** 2 + dy ** 2)) * b[1:-1, 1:-1])
@@ -35,7 +35,7 @@ def advance(field, u, v, gradient, dx, dy, dt, viscosity):
             + viscosity * (dt / dx ** 2 * (east - 2 * here + west) + dt / dy ** 2 * (north - 2 * here + south)))
 
 
-def cavity_flow(u, v, p, steps, rounds, density, viscosity):
+def cavity_flow(u, v, p, steps, iterations, density, viscosity):
     """Flow in a box whose lid moves."""
     ny, nx = u.shape
     dx, dy, dt = 2 / (nx - 1), 2 / (ny - 1), 0.1 / nx ** 2
@@ -43,7 +43,7 @@ def cavity_flow(u, v, p, steps, rounds, density, viscosity):
     for _ in range(steps):
         un, vn = u.copy(), v.copy()
         divergence_source(b, u, v, dx, dy, dt, density)
-        pressure(p, b, dx, dy, rounds)
+        pressure(p, b, dx, dy, iterations)
         px = dt / (2 * density * dx) * (p[1:-1, 2:] - p[1:-1, :-2])
         py = dt / (2 * density * dy) * (p[2:, 1:-1] - p[:-2, 1:-1])
         u[1:-1, 1:-1] = advance(un, un, vn, px, dx, dy, dt, viscosity)

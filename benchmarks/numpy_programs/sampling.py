@@ -44,10 +44,10 @@ def particle_filter(observed, count, noise, spread, seed):
 
 
 # ---------------------------------------------------------------- confidence by resampling
-def bootstrap(data, rounds, alpha=0.05, statistic=np.median, seed=1):
+def bootstrap(data, iterations, alpha=0.05, statistic=np.median, seed=1):
     rng = np.random.default_rng(seed)
-    found = np.empty(rounds)
-    for b in range(rounds):
+    found = np.empty(iterations)
+    for b in range(iterations):
         found[b] = statistic(data[rng.integers(0, len(data), len(data))])
     low, high = np.percentile(found, [100 * alpha / 2, 100 * (1 - alpha / 2)])
     return found.mean(), (low, high)

@@ -25,11 +25,11 @@ def bellman_ford(edges, weights, n, source=0):
     """Shortest paths with scattered minima; raises where a cycle is negative."""
     distance = np.full(n, np.inf)
     distance[source] = 0
-    for round_ in range(n):
+    for iteration in range(n):
         before = distance.copy()
         np.minimum.at(distance, edges[:, 1], distance[edges[:, 0]] + weights)
         if np.array_equal(before, distance):
-            return distance, round_
+            return distance, iteration
     raise ValueError("negative cycle")
 
 
@@ -91,14 +91,14 @@ def seeded_clusters(points, k, seed):
     return centres, labels
 
 
-def mixture(points, k, rounds, tolerance):
+def mixture(points, k, iterations, tolerance):
     """A mixture of Gaussians by expectation and maximisation."""
     n, d = points.shape
     mean = points[:k].copy()
     covariance = np.array([np.cov(points.T) for _ in range(k)])
     share = np.ones(k) / k
     last = -np.inf
-    for _ in range(rounds):
+    for _ in range(iterations):
         density = np.zeros((n, k))
         for j in range(k):
             away = points - mean[j]
@@ -119,14 +119,14 @@ def mixture(points, k, rounds, tolerance):
     return mean, covariance, share, likelihood
 
 
-def stabilised_gradients(a, b, tolerance=1e-8, rounds=50):
+def stabilised_gradients(a, b, tolerance=1e-8, iterations=50):
     """BiCGSTAB, which returns from two places in its loop."""
     x = np.zeros_like(b)
     r = b - a @ x
     shadow = r.copy()
     rho = alpha = omega = 1.0
     v = p = np.zeros_like(b)
-    for i in range(rounds):
+    for i in range(iterations):
         new = shadow @ r
         p = r + new / rho * alpha / omega * (p - omega * v)
         v = a @ p
@@ -141,7 +141,7 @@ def stabilised_gradients(a, b, tolerance=1e-8, rounds=50):
         if np.linalg.norm(r) < tolerance:
             return x, i
         rho = new
-    return x, rounds
+    return x, iterations
 
 
 def page_rank_until(links, damping, tolerance):
@@ -160,14 +160,14 @@ def page_rank_until(links, damping, tolerance):
     return v
 
 
-def mandelbrot_compact(n, m, rounds):
+def mandelbrot_compact(n, m, iterations):
     """The set with points that have left it taken out of the arrays."""
     ix, iy = np.mgrid[0:n, 0:m]
     c = np.linspace(-2, 0.5, n)[ix] + complex(0, 1) * np.linspace(-1.25, 1.25, m)[iy]
     image = np.zeros(c.shape, dtype=int)
     ix.shape = iy.shape = c.shape = n * m
     z = np.copy(c)
-    for i in range(rounds):
+    for i in range(iterations):
         if not len(z):
             break
         np.multiply(z, z, z)

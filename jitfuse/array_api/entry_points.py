@@ -1,9 +1,9 @@
 """What users see of a function of the namespace: eager arrays take a direct way, everything else the function itself.
 
-A class of eager arrays says which direct way a function has for it (`EagerArray.way`): a function over its arrays that
-decides nothing again which the class, or a call before, has decided. A way that raises, or gives NotImplemented, has
-nothing to say, and the function itself is called: it means what the function means, and no error is made there. In a
-trace user code gets the function itself. Does not own any way.
+A class of eager arrays says which direct way a function has for it (`EagerArray.direct_function`): a function over its
+arrays that decides nothing again which the class, or a call before, has decided. A way that raises, or gives
+NotImplemented, has nothing to say, and the function itself is called: it means what the function means, and no error is
+made there. In a trace user code gets the function itself. Does not own any way.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.record.dispatch_wrappers import show_in_traces
 
 Function = Callable[..., Any]
-Way = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+DirectFunction = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """A direct way takes a call's arguments as they came: to hand them on one by one costs a tenth of a microsecond."""
 SEQUENCES: Final = frozenset({"concat", "stack"})
 """Functions whose first argument is a sequence of arrays."""
@@ -33,7 +33,7 @@ def _undecided(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return NotImplemented
 
 
-class _Ways(dict[type, Way]):
+class _DirectFunctions(dict[type, DirectFunction]):
     """A function's direct ways by the class of the first argument, found when one is first there."""
 
     def __init__(self, name: str, function: Function) -> None:
@@ -41,14 +41,14 @@ class _Ways(dict[type, Way]):
         self.name = name
         self.function = function
 
-    def __missing__(self, kind: type) -> Way:
-        found: Way = _undecided
+    def __missing__(self, kind: type) -> DirectFunction:
+        found: DirectFunction = _undecided
         if kind in (list, tuple):
             found = self._of_first if self.name in SEQUENCES else _undecided
         elif kind in _FIRSTS:
             found = self._of_second
         elif issubclass(kind, HostArray) and issubclass(kind, AbstractTensor):
-            found = kind.way(self.name, self.function) or _undecided  # type: ignore[attr-defined]
+            found = kind.direct_function(self.name, self.function) or _undecided  # type: ignore[attr-defined]
         self[kind] = found
         return found
 
@@ -60,14 +60,14 @@ class _Ways(dict[type, Way]):
         return NotImplemented if kind in _FIRSTS else self[kind](args, options)
 
 
-def face(name: str, function: Function) -> Function:
+def entry_point(name: str, function: Function) -> Function:
     """Return what users see of a function; `name` is its name in the namespace, such as ``linalg.svd``."""
-    ways = _Ways(name, function)
+    edges = _DirectFunctions(name, function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            found = ways[type(args[0])](args, kwargs)
+            found = edges[type(args[0])](args, kwargs)
             if found is not NotImplemented:
                 return found
         except Exception:  # the function itself says what is wrong

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.array_api import creation, data_types, functions
-from jitfuse.array_api.entry_points import face
+from jitfuse.array_api.entry_points import entry_point
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.ir.operators import ops
 from jitfuse.tracing.record.dtype_name import DType
@@ -117,7 +117,7 @@ CONSTANTS: Final[dict[str, Any]] = {"e": math.e, "pi": math.pi, "inf": math.inf,
 
 @functools.cache
 def _shown(name: str) -> Callable[..., Any]:
-    return face(name, FUNCTIONS[name])
+    return entry_point(name, FUNCTIONS[name])
 
 
 def __getattr__(name: str) -> Any:

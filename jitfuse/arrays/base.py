@@ -35,7 +35,7 @@ class EagerArray(HostArray, ArrayMethods):
         raise NotImplementedError
 
     @classmethod
-    def way(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    def direct_function(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the direct way of a function of the namespace (`jitfuse.array_api.entry_points`), or None.
 
         It takes the positional arguments as a tuple, the others as a dict.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.arrays.direct_lapack import LAPACK, svdvals
-from jitfuse.arrays.direct_order import ORDER, behind_dispatch
+from jitfuse.arrays.direct_order import ORDER, undispatched
 from jitfuse.arrays.direct_transforms import TRANSFORMS
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir.operators import ops
@@ -186,7 +186,7 @@ def _scan(function: Function) -> Function:
 # ---------------------------------------------------------------- products and decompositions
 _NUMBERS: Final = "fciu"
 _numpy_vecdot: Any = np.vecdot
-_cross_numbers, _library_pinv = behind_dispatch(np.linalg.cross), behind_dispatch(np.linalg.pinv)
+_cross_numbers, _library_pinv = undispatched(np.linalg.cross), undispatched(np.linalg.pinv)
 
 
 def _vecdot(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:

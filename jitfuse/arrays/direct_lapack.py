@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse.arrays.direct_order import behind_dispatch
+from jitfuse.arrays.direct_order import undispatched
 from jitfuse.base.later import Later
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _cast(parts: Any, x: Array) -> Any:
 
 def _one(name: str, function: Function) -> Function:
     """Return a function with one result of the matrix's own dtype, by the ufunc of that name."""
-    library = behind_dispatch(function)
+    library = undispatched(function)
 
     def one(x: Array, /, **options: Any) -> Any:
         if options or not _is_plain(x):
@@ -78,9 +78,9 @@ def _one(name: str, function: Function) -> Function:
 
 
 # ---------------------------------------------------------------- singular values
-_library_svd, _library_qr = behind_dispatch(np.linalg.svd), behind_dispatch(np.linalg.qr)
-_library_eigh, _library_eig = behind_dispatch(np.linalg.eigh), behind_dispatch(np.linalg.eig)
-_library_eigvals = behind_dispatch(np.linalg.eigvals)
+_library_svd, _library_qr = undispatched(np.linalg.svd), undispatched(np.linalg.qr)
+_library_eigh, _library_eig = undispatched(np.linalg.eigh), undispatched(np.linalg.eig)
+_library_eigvals = undispatched(np.linalg.eigvals)
 
 
 def _svd(x: Array, /, *, full_matrices: bool = True) -> Any:

@@ -16,12 +16,12 @@ Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
 
 
-def behind_dispatch(function: Any) -> Any:
+def undispatched(function: Any) -> Any:
     """Return one of NumPy's functions without its look for other kinds of arrays among the arguments."""
     return function._implementation
 
 
-_library_isin, _library_take_along_axis = behind_dispatch(np.isin), behind_dispatch(np.take_along_axis)
+_library_isin, _library_take_along_axis = undispatched(np.isin), undispatched(np.take_along_axis)
 
 
 # ---------------------------------------------------------------- order

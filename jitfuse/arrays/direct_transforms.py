@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.arrays.direct_order import behind_dispatch
+from jitfuse.arrays.direct_order import undispatched
 from jitfuse.errors import ArgumentError
 
 Function = Callable[..., Any]
@@ -136,7 +136,7 @@ def _undecided(x: Array) -> bool:
 
 
 def _along_one(name: str, plain: Function, before: Function | None = None, after: Function | None = None) -> Function:
-    library, plan = behind_dispatch(getattr(np.fft, name)), _planned(plain)
+    library, plan = undispatched(getattr(np.fft, name)), _planned(plain)
 
     def transform(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
         if n is None and norm == "backward":
@@ -152,7 +152,7 @@ def _along_one(name: str, plain: Function, before: Function | None = None, after
 
 
 def _along_several(name: str, plain: Function) -> Function:
-    library, plan = behind_dispatch(getattr(np.fft, name)), _planned(plain)
+    library, plan = undispatched(getattr(np.fft, name)), _planned(plain)
 
     def transform(x: Array, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
         if s is axes is None and norm == "backward":
@@ -170,7 +170,7 @@ def _along_several(name: str, plain: Function) -> Function:
 
 
 def _shift(name: str) -> Function:
-    library = behind_dispatch(getattr(np.fft, name))
+    library = undispatched(getattr(np.fft, name))
 
     def shift(x: Array, /, *, axes: Any = None) -> Any:
         return NotImplemented if _undecided(x) else library(x, axes)

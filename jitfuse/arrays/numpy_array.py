@@ -64,10 +64,10 @@ class NumPyArray(EagerArray, NumPyTensor):
         return _wrapped(self.array.astype(numpy_dtype(name), order, casting, subok, copy))
 
     @classmethod
-    def way(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    def direct_function(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the direct way of a function of the namespace: what carries it out over ndarrays."""
         carried_out = over_arrays(name, function)
-        return None if carried_out is None else _way(carried_out)
+        return None if carried_out is None else _direct_function(carried_out)
 
     @property
     def T(self) -> Any:  # noqa: N802
@@ -142,9 +142,9 @@ def _taken(value: Any) -> Any:
     raise UndecidedError
 
 
-def _way(carried_out: Callable[..., Any]) -> Callable[..., Any]:
+def _direct_function(carried_out: Callable[..., Any]) -> Callable[..., Any]:
     """Return what carries out a function over ndarrays as one over arrays of this class."""
-    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def direct_function(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if options:
             if "out" in options:
                 return NotImplemented
@@ -164,7 +164,7 @@ def _way(carried_out: Callable[..., Any]) -> Callable[..., Any]:
             return first if found is array else _wrapped(found)
         return found if found is NotImplemented else _delivered(found)
 
-    return way
+    return direct_function
 
 
 def _floor_divided(left: Any, right: Any) -> Any:

@@ -71,9 +71,9 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
     _operand = _lift
 
     @classmethod
-    def way(cls, name: str, function: Function) -> Function | None:
+    def direct_function(cls, name: str, function: Function) -> Function | None:
         """Return the direct way of a function of the namespace: torch's, else NumPy's over the same memory."""
-        return named_way(name, function)
+        return direct_by_name(name, function)
 
     @property
     def T(self) -> Any:  # noqa: N802
@@ -129,4 +129,4 @@ def _index(index: Any) -> Any:
 
 
 from jitfuse.arrays import torch_operators  # noqa: E402, F401  # which gives the class its operators
-from jitfuse.arrays.torch_dispatch import memory_of, named_way, of_numpy, wrapped  # noqa: E402  # which needs the class
+from jitfuse.arrays.torch_dispatch import direct_by_name, memory_of, of_numpy, wrapped  # noqa: E402  # which needs the class

@@ -157,23 +157,27 @@ def _over_arrays(name: str, function: Function) -> Function | None:
     return checked
 
 
-def named_way(name: str, function: Function) -> Function | None:
+def direct_by_name(name: str, function: Function) -> Function | None:
     """Return the direct way of a function of the namespace: torch's, else NumPy's over the same memory, or None."""
-    return way_of(torch_direct.over_tensors(name, function), _over_arrays(name, function), name in direct.MAKING)
+    return direct_function_of(
+        torch_direct.over_tensors(name, function), _over_arrays(name, function), name in direct.MAKING
+    )
 
 
-def way_of(over_tensors: Function | None, over_arrays: Function | None, making: bool = False) -> Function | None:
+def direct_function_of(
+    over_tensors: Function | None, over_arrays: Function | None, making: bool = False
+) -> Function | None:
     """Return what carries out a function over tensors, or else over ndarrays, as one over arrays of this class.
 
     With `making` the ndarrays that it gives are its own: they may be written, and no stride is negative.
     """
     making = making or isinstance(over_arrays, np.ufunc) or over_arrays is direct.floor_divide
-    otherwise = None if over_arrays is None else _way_of_numpy(over_arrays, making)
-    return otherwise if over_tensors is None else _way_of_torch(over_tensors, otherwise)
+    otherwise = None if over_arrays is None else _direct_numpy(over_arrays, making)
+    return otherwise if over_tensors is None else _direct_torch(over_tensors, otherwise)
 
 
-def _way_of_torch(over_tensors: Function, otherwise: Function | None) -> Function:
-    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _direct_torch(over_tensors: Function, otherwise: Function | None) -> Function:
+    def direct_function(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         first, count = args[0], len(args)
         try:
             if type(first) is TorchArray and type(first.value) is Tensor:
@@ -214,7 +218,7 @@ def _way_of_torch(over_tensors: Function, otherwise: Function | None) -> Functio
             pass
         return NotImplemented if otherwise is None else otherwise(args, options)
 
-    return way
+    return direct_function
 
 
 def _wrapped_parts(found: Any) -> Any:
@@ -229,8 +233,8 @@ def _wrapped_parts(found: Any) -> Any:
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
-def _way_of_numpy(over_arrays: Function, making: bool) -> Function:
-    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _direct_numpy(over_arrays: Function, making: bool) -> Function:
+    def direct_function(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         found: Any
         if options:
             found = _over_any_arrays(over_arrays, args, options)
@@ -265,7 +269,7 @@ def _way_of_numpy(over_arrays: Function, making: bool) -> Function:
                 return tuple.__new__(_classes[type(found)], parts)
         return found if found is NotImplemented else of_numpy(found)
 
-    return way
+    return direct_function
 
 
 def _over_any_arrays(over_arrays: Function, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -1,7 +1,7 @@
 """Linear algebra over torch tensors: torch's functions where their results are NumPy's.
 
 For float32 and float64 alone. Decompositions whose vectors may have either sign, or whose values any order, are not
-here: they are those of the LAPACK that fused functions call. Nor are cross products, in which torch rounds a
+here: they are those of the LAPACK that fused functions call. Nor are cross products, in which torch iterations a
 difference of products once, so that x times x is not 0. Importing this module imports torch.
 """
 from __future__ import annotations

@@ -12,7 +12,7 @@ import torch
 from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.base import EagerArray
 from jitfuse.arrays.torch_array import Tensor, TorchArray
-from jitfuse.arrays.torch_dispatch import SMALL, memory_of, quietly, way_of
+from jitfuse.arrays.torch_dispatch import SMALL, direct_function_of, memory_of, quietly
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY
@@ -30,12 +30,12 @@ def _behind(name: str) -> tuple[Function | None, Function]:
 
 
 def _unary(name: str, usual: Function) -> Function:
-    way = way_of(*_behind(name))
-    assert way is not None
+    direct_function = direct_function_of(*_behind(name))
+    assert direct_function is not None
 
     def operator(self: TorchArray) -> Any:
         try:
-            return way((self,), _NO_OPTIONS)
+            return direct_function((self,), _NO_OPTIONS)
         except Exception:
             return usual(self)
 
@@ -47,14 +47,14 @@ def _binary(name: str, reflected: bool, usual: Function) -> Function:
     over_tensors, over_arrays = _behind(name)
     if over_tensors is None:
         return _binary_by_numpy(over_arrays, reflected, usual)
-    way = way_of(over_tensors, over_arrays)
-    assert way is not None
+    direct_function = direct_function_of(over_tensors, over_arrays)
+    assert direct_function is not None
 
     def operator(self: TorchArray, other: Any) -> Any:
         kind = type(other)
         if kind is TorchArray or kind in WEAK_DTYPE:
             try:
-                found = way((other, self) if reflected else (self, other), _NO_OPTIONS)
+                found = direct_function((other, self) if reflected else (self, other), _NO_OPTIONS)
                 if found is not NotImplemented:
                     return found
             except Exception:  # the usual way says what is wrong
@@ -65,14 +65,14 @@ def _binary(name: str, reflected: bool, usual: Function) -> Function:
 
 
 def _binary_by_numpy(over_arrays: Function, reflected: bool, usual: Function) -> Function:
-    way = way_of(None, over_arrays)
-    assert way is not None
+    direct_function = direct_function_of(None, over_arrays)
+    assert direct_function is not None
 
     def operator(self: TorchArray, other: Any) -> Any:
         kind = type(other)
         if kind is TorchArray or kind in WEAK_DTYPE:
             try:
-                found = way((other, self) if reflected else (self, other), _NO_OPTIONS)
+                found = direct_function((other, self) if reflected else (self, other), _NO_OPTIONS)
                 if found is not NotImplemented:
                     return found
             except Exception:  # the usual way says what is wrong
@@ -114,7 +114,7 @@ def _write_by_torch(in_place: Function | None, over_tensors: Function | None) ->
     """Return what writes torch's result into an array, and whether it has."""
     def write(array: TorchArray, other: Any) -> bool:
         value, operand = array.value, other.value if type(other) is TorchArray else other
-        # torch finds out that operands share memory, and raises, where the elements of both lie side by side
+        # torch finds out that operands share memory, and raises, where the elements of both are interleaved
         apart = type(operand) is not Tensor or (value.is_contiguous() and operand.is_contiguous())
         if in_place is not None and apart:
             return in_place(value, operand) is not NotImplemented

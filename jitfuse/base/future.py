@@ -18,7 +18,7 @@ _running: set[_thread.LockType] = set()
 """Held each until its function has returned."""
 
 
-class Beside(Generic[_T]):
+class Future(Generic[_T]):
     """The result of a function that starts now, in a thread of its own where there can be one.
 
     Worth it beside what holds no lock of the interpreter, as LLVM's code generator. The process does not end before

@@ -20,7 +20,7 @@ MANY: Final = 20_000
 """The objects made within a pause that are searched when it ends, for 2 ms; more of them wait for a search of all."""
 
 
-class _Pause(contextlib.ContextDecorator):
+class _GcPause(contextlib.ContextDecorator):
     """A context in which hardly any cycles are searched for, entered by any number of threads at once."""
 
     def __init__(self) -> None:
@@ -80,5 +80,5 @@ def search_young() -> None:
         gc.collect(1)
 
 
-PAUSED = _Pause()
+PAUSED = _GcPause()
 forks.renew(PAUSED.after_fork)

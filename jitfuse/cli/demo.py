@@ -94,7 +94,7 @@ def run(
         f"(tolerance {TOLERANCE:g}): {'equal' if equal else 'NOT EQUAL'}", style="green" if equal else "bold red",
     )
     screen.print(fused.explain(x, *parameters), markup=False, soft_wrap=True)
-    screen.print(f"input and result, side by side: {picture.resolve()}", soft_wrap=True)
+    screen.print(f"input and result, in one picture: {picture.resolve()}", soft_wrap=True)
     return 0 if equal else 1
 
 

@@ -53,7 +53,7 @@ def recompiled(store: Store) -> Recompiled:
         found = remade(entry)
         if found.verdict is Verdict.SAME:
             report.same += 1
-        elif found.verdict in (Verdict.FOREIGN, Verdict.UNTOLD, Verdict.TOO_LARGE):
+        elif found.verdict in (Verdict.FOREIGN, Verdict.UNKNOWN_KEY, Verdict.TOO_LARGE):
             report.foreign += 1
         else:
             report.different.append((info.key, info.layer, found.text))

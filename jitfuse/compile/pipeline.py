@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.backends.llvm.runtime.entries import Handler, NativeEntry
 from jitfuse.base import background
 from jitfuse.base.gc_pause import PAUSED
 from jitfuse.base.lazy import cached_property
@@ -129,7 +129,7 @@ def compile_mode(
     return made
 
 
-def native_entry(spec: Specialisation, training: bool, function: str) -> tuple[Entry, bool]:
+def native_entry(spec: Specialisation, training: bool, function: str) -> tuple[NativeEntry, bool]:
     """Return a signature's native entry with the tables of a mode that is compiled, and whether these are new.
 
     `function` is the function's name, for errors. Raises CompileError where the kernels cannot be linked.

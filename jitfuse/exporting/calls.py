@@ -32,7 +32,7 @@ _INFIX: Final[dict[Any, ast.operator | ast.cmpop | ast.unaryop]] = {
 """Ufuncs that arrays carry out for Python's operators, whatever the operands: powers, shifts and quotients are none."""
 
 
-class Operand(NamedTuple):
+class OperandText(NamedTuple):
     """An expression for a value, and what is known of it."""
 
     node: ast.expr
@@ -45,13 +45,13 @@ class Operand(NamedTuple):
 
 
 def call(
-    op: ops.Op, operands: Sequence[Operand], attrs: dict[str, Any], result: Meta, definitions: Definitions
+    op: ops.Op, operands: Sequence[OperandText], attrs: dict[str, Any], result: Meta, definitions: Definitions
 ) -> ast.expr:
     """Return the expression of an operator call; raises UnsupportedError for attributes that are no plain values."""
     nodes = {name: a if isinstance(a, ast.expr) else literal(a) for name, a in attrs.items()}
     function = op.numpy
-    rounds = isinstance(function, types.FunctionType) and _maker(function) == reference.rounded_once.__qualname__
-    if rounds and not is_narrow(operands[0].meta.dtype):  # nothing is rounded then
+    iterations = isinstance(function, types.FunctionType) and _maker(function) == reference.rounded_once.__qualname__
+    if iterations and not is_narrow(operands[0].meta.dtype):  # nothing is rounded then
         function = _closed(function)["function"]
         operands = [_strong(o) for o in operands]
     found = _infix(function, operands)
@@ -73,17 +73,17 @@ def _closed(function: Any) -> dict[str, Any]:
     return {name: cell.cell_contents for name, cell in cells}
 
 
-def _strong(operand: Operand) -> Operand:
+def _strong(operand: OperandText) -> OperandText:
     if not operand.meta.weak:
         return operand
-    return Operand(_np_call("asarray", operand.node), operand.meta)
+    return OperandText(_np_call("asarray", operand.node), operand.meta)
 
 
 def _np_call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(ast.Attribute(ast.Name("np"), name), list(args), [])
 
 
-def _infix(function: Any, operands: Sequence[Operand]) -> ast.expr | None:
+def _infix(function: Any, operands: Sequence[OperandText]) -> ast.expr | None:
     """Return `a + b` where Python's operator calls just this ufunc: for arrays, not for scalars of two libraries."""
     operator = _INFIX.get(function) if isinstance(function, np.ufunc) else None
     if operator is None or not any(o.is_array for o in operands):
@@ -102,7 +102,7 @@ class _Inlined:
     """The call of a NumPy reference, written in place where it is one expression."""
 
     def __init__(
-        self, function: Callable[..., Any], operands: Sequence[Operand], attrs: dict[str, ast.expr],
+        self, function: Callable[..., Any], operands: Sequence[OperandText], attrs: dict[str, ast.expr],
         definitions: Definitions,
     ) -> None:
         self.function = function

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from jitfuse.errors import ArgumentError, UnsupportedError
 from jitfuse.exporting import checks
-from jitfuse.exporting.calls import Operand, call
+from jitfuse.exporting.calls import OperandText, call
 from jitfuse.exporting.definitions import Definitions
 from jitfuse.exporting.layout import INDENT, WIDTH, lay_out
 from jitfuse.exporting.literals import dtype_expression, literal
 from jitfuse.exporting.names import argument_names, unused, value_names
-from jitfuse.exporting.results import Argument, Constant, Leaf, Structure, Window, expression
+from jitfuse.exporting.results import Argument, Constant, FeedWindow, Leaf, Structure, expression
 from jitfuse.ir.analysis.liveness import inputs_in_mode, live_steps, looks_at_mode
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
@@ -32,7 +32,7 @@ _NUMBERS: Final = {"bool": "bool", "int64": "int", "uint64": "int", "float64": "
 _BOTH: Final = "both"
 
 
-class Body:
+class FunctionWriter:
     """Writes the statements of one program's function; `indent` is that of its body."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Body:
         """Yield the statements that look at the arguments; those of rank 0 are bound anew, as numbers."""
         handed_out = {leaf.feed for leaf in _leaves(tree) if isinstance(leaf, Argument)}
         handed_out |= {i for i in self.program.outputs.values() if i in self.program.feeds}
-        windows = {leaf.feed: leaf.base for leaf in _leaves(tree) if isinstance(leaf, Window)}
+        windows = {leaf.feed: leaf.base for leaf in _leaves(tree) if isinstance(leaf, FeedWindow)}
         arrays = {*self.program.writes, *windows}
         for feed, name in self.arguments.items():
             meta = self.program.meta[feed]
@@ -117,7 +117,7 @@ class Body:
         taken = set(self.taken)
         arguments = argument_names(program, {}, taken)
         inner = indent + INDENT
-        body = Body(program, arguments, taken, self.definitions, inner)
+        body = FunctionWriter(program, arguments, taken, self.definitions, inner)
         results = [body.result(i) for i in program.outputs.values()]
         metas = [program.meta[i] for i in program.outputs.values()]
         line = f"{indent}def {name}({', '.join(arguments.values())}):"
@@ -125,8 +125,8 @@ class Body:
         yield from [line] if len(line) <= WIDTH else broken
         yield from body.statements()
         yield from lay_out("return ", ast.Tuple(results, ast.Load()), indent=inner)
-        looks = literal([(meta.shape, meta.dtype) for meta in metas])
-        yield from lay_out(f"{name}.results = ", looks, indent=indent)
+        metas_ = literal([(meta.shape, meta.dtype) for meta in metas])
+        yield from lay_out(f"{name}.results = ", metas_, indent=indent)
 
     def result(self, i: int) -> ast.expr:
         """Return a value as a strong one, as the programs of steps return them."""
@@ -144,7 +144,7 @@ class Body:
         if op.name == "mode_select":
             first, second = (self._value(i) for i in step.input_ids)
             return ast.IfExp(ast.Name("training"), first, second)
-        operands = [Operand(self._value(i), self.program.meta[i]) for i in step.input_ids]
+        operands = [OperandText(self._value(i), self.program.meta[i]) for i in step.input_ids]
         attrs: dict[str, Any] = {**op.check_attrs(step.attr_dict), **{k: ast.Name(name) for k, name in held.items()}}
         if op.mode_sensitive:
             attrs["training"] = ast.Name("training")
@@ -195,7 +195,7 @@ class Body:
             return literal(leaf.value)
         if isinstance(leaf, Argument):
             return ast.Name(self.arguments[leaf.feed])
-        if isinstance(leaf, Window):
+        if isinstance(leaf, FeedWindow):
             where = [literal(leaf.offset), literal(leaf.shape), literal(leaf.strides)]
             return self._helper("window", [ast.Name(self.arguments[leaf.feed]), *where])
         i = self.program.outputs.get(leaf.path)

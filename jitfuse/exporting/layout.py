@@ -42,7 +42,7 @@ def to_text(node: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(_Quoted().visit(ast.parse(ast.unparse(node), mode="eval")).body))
 
 
-class _Text(str):
+class _QuotedText(str):
     """A string whose repr, which `ast.unparse` writes, has double quotes."""
 
     __slots__ = ()
@@ -54,7 +54,7 @@ class _Text(str):
 class _Quoted(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         if isinstance(node.value, str):
-            return ast.Constant(_Text(node.value))
+            return ast.Constant(_QuotedText(node.value))
         return node
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from jitfuse.errors import ArgumentError
 from jitfuse.exporting.definitions import Definitions
-from jitfuse.exporting.function import Body
+from jitfuse.exporting.function import FunctionWriter
 from jitfuse.exporting.layout import INDENT, WIDTH
 from jitfuse.exporting.names import RESERVED, argument_names, check_name
 from jitfuse.exporting.results import of_paths
@@ -45,7 +45,7 @@ def export(
     taken = {name, *RESERVED}
     arguments = argument_names(program, called or {}, taken)
     definitions = Definitions(taken)
-    body = Body(program, arguments, taken, definitions)
+    body = FunctionWriter(program, arguments, taken, definitions)
     returned = of_paths(program.outputs) if tree is _UNSAID else tree
     lines = [*body.checks(returned, fixed), *body.statements(), *body.delivery(returned)]
     if any("special." in line for line in lines):
@@ -62,7 +62,7 @@ def _definition(name: str, signature: list[str]) -> list[str]:
     return [line] if len(line) <= WIDTH else [f"def {name}(", *(f"{INDENT}{s}," for s in signature), "):"]
 
 
-def _documentation(program: FusedProgram, arguments: Mapping[int, str], body: Body) -> list[str]:
+def _documentation(program: FusedProgram, arguments: Mapping[int, str], body: FunctionWriter) -> list[str]:
     """Return the docstring: every argument, its shape and dtype, and what it was."""
     lines = [f'{INDENT}"""Compute what jitfuse traced; made for arguments of just these shapes and dtypes.', ""]
     for feed, name in arguments.items():
@@ -83,7 +83,7 @@ def _plain(text: str) -> str:
     return shown if len(shown) <= 50 else f"{shown[:47]}..."
 
 
-def _heading(program: FusedProgram, definitions: Definitions, body: Body) -> str:
+def _heading(program: FusedProgram, definitions: Definitions, body: FunctionWriter) -> str:
     imports = {"import numpy as np", *definitions.imports}
     if any(s.is_tuple for s in body.structures.values()):
         imports.add("import collections")

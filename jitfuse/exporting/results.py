@@ -31,7 +31,7 @@ class Argument:
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
+class FeedWindow:
     """A view of the array bound to a feed, whose layout is `base`; offset and strides in bytes."""
 
     feed: int
@@ -48,7 +48,7 @@ class Constant:
     value: Any
 
 
-Leaf = Delivered | Argument | Window | Constant
+Leaf = Delivered | Argument | FeedWindow | Constant
 
 
 class Structure(NamedTuple):

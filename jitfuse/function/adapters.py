@@ -18,7 +18,7 @@ from jitfuse.compile.run.delivery import Delivery
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.function.argument_leaves import mapped
-from jitfuse.function.rng_state import Drawing, GeneratorStates, is_generator
+from jitfuse.function.rng_state import GeneratorStates, RngUse, is_generator
 from jitfuse.tracing.record import error_state
 from jitfuse.tracing.record.device_array import HostArray, unwrapped
 from jitfuse.tracing.record.foreign import array_as_tensor, is_torch_tensor, tensor_as_array
@@ -91,7 +91,7 @@ class Adapted:
         made: dict[int, Any] = {}
         self.args: tuple[Any, ...] = mapped(self._adapted, args, made)
         self.kwargs = {name: mapped(self._adapted, value, made) for name, value in kwargs.items()}
-        self.drawing = Drawing(self._generators, global_rng)
+        self.rng_use = RngUse(self._generators, global_rng)
         self.changes_only_generators = all(
             mine is own or is_generator(own)
             for mine, own in zip((*self.args, *self.kwargs.values()), (*args, *kwargs.values()), strict=True))

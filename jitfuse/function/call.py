@@ -14,7 +14,7 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.compile.run.delivery import Delivery
 from jitfuse.function.adapters import Adapted, in_kind, needs_adapting
 from jitfuse.function.native import NativeEntries, Returned
-from jitfuse.function.rng_state import Drawing
+from jitfuse.function.rng_state import RngUse
 from jitfuse.tracing.interruption import working
 from jitfuse.tracing.record.rng_states import RngStates
 
@@ -33,7 +33,7 @@ class Key(NamedTuple):
     """
 
     tensors: tuple[int, ...] = ()
-    drawing: Drawing = Drawing()
+    rng_use: RngUse = RngUse()
 
 
 PLAIN: Key = Key()
@@ -71,7 +71,7 @@ class Call:
 
     # ------------------------------------------------------------------ the states of NumPy's generators
     @property
-    def draws(self) -> bool:
+    def moves_rng(self) -> bool:
         """Whether the call has brought states of generators."""
         return self._states is not None
 
@@ -125,13 +125,13 @@ class Call:
         self.is_final = done is not None and spec.tensors
         return done
 
-    def run_plain(self) -> Any:
+    def run_fallback(self) -> Any:
         """Run the Python function with the caller's own arguments; generators are the function's to move on."""
         self.is_final = True
         self.end_generators()
         args, kwargs = self.given
         with working(False):
-            return self.table.definition.run_plain(args, {**kwargs, "training": self.training})
+            return self.table.definition.run_fallback(args, {**kwargs, "training": self.training})
 
     def deliver(self, made: Delivery, *, torch: bool, eager: bool) -> Any:
         """Put in place what a call leaves in Python's state, and return what it returns, in the caller's kinds."""
@@ -174,4 +174,4 @@ def normalise(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[
     if not (global_rng or needs_adapting(args, kwargs)):
         return Call(parts.plain, training, (args, kwargs))
     adapted = Adapted(args, kwargs, global_rng)
-    return Call(parts.table(Key(adapted.tensors, adapted.drawing)), training, (args, kwargs), adapted)
+    return Call(parts.table(Key(adapted.tensors, adapted.rng_use)), training, (args, kwargs), adapted)

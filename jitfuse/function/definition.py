@@ -22,7 +22,7 @@ from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.tracer import trace_call
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.record.value_reads import Splitter
+    from jitfuse.tracing.record.value_reads import GraphBreaker
     from jitfuse.tracing.trace import Trace, TraceEnd
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -51,7 +51,7 @@ class Definition:
         return compiler.Origin(self.name, where)
 
     # ------------------------------------------------------------------ the mode of a call
-    def split_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
+    def pop_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
         """Return the mode of a call, and its arguments without it; raises ArgumentError for what is no mode."""
         args, kwargs = self._with_mode_by_name(args, kwargs)
         if _MODE not in kwargs:
@@ -73,10 +73,10 @@ class Definition:
 
     # ------------------------------------------------------------------ the function itself
     def trace(
-        self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], splitter: Splitter | None,
+        self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], breaker: GraphBreaker | None,
         tensors: frozenset[int], states: RngStates,
     ) -> Trace | TraceEnd:
-        """Run the function once on tracers; looks at data raise TracedValueError, or are answered by the splitter.
+        """Run the function once on tracers; looks at data raise TracedValueError, or are answered by the breaker.
 
         `tensors` has the ids of arrays that stand for torch tensors.
         """
@@ -84,12 +84,12 @@ class Definition:
             compiler.start_compiler(use_cache=self.options.cache)
         on_host = not self.runs_on_gpu and not any(isinstance(x, DeviceArray) for x in (*args, *kwargs.values()))
         return trace_call(
-            self.fn, args, kwargs, splitter, training=training, declares_training=self._declares_training,
+            self.fn, args, kwargs, breaker, training=training, declares_training=self._declares_training,
             static_argnames=self.options.static, schedule_method=self.options.schedule, on_host=on_host,
             foreign=tensors, states=states,
         )
 
-    def run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_fallback(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
         inlined = active() is not None
         args, kwargs = self._with_mode_by_name(args, kwargs)

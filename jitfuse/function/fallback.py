@@ -28,7 +28,7 @@ class Failed:
 
     def __init__(self, error: Exception) -> None:
         self._error: Exception | None = error
-        self.printed: list[output.Text] = []
+        self.printed: list[output.PrintedText] = []
 
     def take(self) -> Exception:
         """Return the error, once: no frame that it passes when it is raised again holds it, which would be a cycle."""
@@ -72,13 +72,13 @@ def fall_back(call: Call, failed: Failed) -> Any:
         if isinstance(error, OverlapError | VolatileError):
             table.counters.note_fallback("plain Python", error)
             table.breaks.limits.note_refusal(error)
-            return call.run_plain()
+            return call.run_fallback()
         definition = table.definition
         if definition.options.strict or definition.runs_on_gpu or comes_from_outside(error):
             output.show(failed.printed)
             raise error
         try:
-            result = call.run_plain()
+            result = call.run_fallback()
         except Exception as own:
             if not isinstance(error, JitfuseError) or raised_by_user(error):
                 raise

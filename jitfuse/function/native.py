@@ -9,7 +9,7 @@ import weakref
 from typing import Any
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
-from jitfuse.backends.llvm.runtime.entries import Entry, StateBlock
+from jitfuse.backends.llvm.runtime.entries import NativeEntry, StateBlock
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile import interface as compiler
 
@@ -53,7 +53,7 @@ class NativeEntries:
         """How many calls native code has declined; -1 while there is no entry."""
         return -1 if self._state is None else self._state.misses
 
-    def prepend(self, entry: Entry) -> bool:
+    def prepend(self, entry: NativeEntry) -> bool:
         """Have native code try an entry first; return whether it did not try it before."""
         if self._state is None:
             self._address = compiler.native_runtime().address("jf_fastcall")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jitfuse.compile.run.delivery import Delivery
     from jitfuse.function.parts import Parts
     from jitfuse.function.table import SignatureTable
-    from jitfuse.graph_breaks.tree import Position, Tree, Walk
+    from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
 
 
 def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -44,18 +44,18 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     definition, counters = parts.definition, parts.counters
     if interrupts_trace():
         with trace_suspended():
-            return definition.run_plain(args, kwargs)
+            return definition.run_fallback(args, kwargs)
     if active() is not None or at_work() or os.environ.get("JITFUSE_DISABLE"):
-        return definition.run_plain(args, kwargs)
+        return definition.run_fallback(args, kwargs)
     if parts.plain.is_settled and not (counters.draws_global_rng or needs_adapting(args, kwargs)):
         counters.count_fallback()
-        return definition.run_plain(args, kwargs)
+        return definition.run_fallback(args, kwargs)
     refused = raising_error_state(definition.name)
     if refused is not None:
         counters.note_fallback("plain Python", refused)
-        return definition.run_plain(args, kwargs)
+        return definition.run_fallback(args, kwargs)
     with working():
-        return _answer(parts, *definition.split_mode(args, kwargs))
+        return _answer(parts, *definition.pop_mode(args, kwargs))
 
 
 def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -65,7 +65,7 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
         return fall_back(Call(parts.plain, training, (args, kwargs)), call)
     if call.table.is_settled:
         parts.counters.count_fallback()
-        return call.run_plain()
+        return call.run_fallback()
     with call.going_on():
         answered = attempt(_offer_adapted, call)
         if answered is None:
@@ -76,7 +76,7 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
                 return _answer(parts, training, args, kwargs)  # under the key that brings the state of the global RNG
             answered = _run(call, found)
         if isinstance(answered, Failed):
-            if not call.draws or call.is_final:
+            if not call.moves_rng or call.is_final:
                 raise answered.take()
             answered = Returned(fall_back(call, answered))  # nothing has been written, not even generators' states
         return call.returned(answered.value)
@@ -100,7 +100,7 @@ def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Fa
 
 
 def go_on(
-    table: weakref.ref[SignatureTable], tree: Tree, walk: Walk, arrive: Callable[[], Position], training: bool
+    table: weakref.ref[SignatureTable], tree: TraceTree, walk: Walk, arrive: Callable[[], TreePosition], training: bool
 ) -> Any:
     """Answer a call that native code has brought to the position in a tree that `arrive` returns."""
     owner = table()
@@ -111,7 +111,7 @@ def go_on(
         with working():
             found = attempt_trace(lambda: Path.from_tree(call, tree, walk, arrive).follow())
             if isinstance(found, Failed) and call.must_bring_global_rng():
-                return call.run_plain()  # the next call has the key for it
+                return call.run_fallback()  # the next call has the key for it
             answered = _run(call, found)
             if isinstance(answered, Failed):
                 raise answered.take()
@@ -151,8 +151,8 @@ def _find_or_trace(call: Call) -> Returned | Specialisation:
     if spec is not None:
         return spec
     breaks = table.breaks
-    if breaks.is_plain:
-        raise VolatileError(breaks.limits.plain)
+    if breaks.is_fallback:
+        raise VolatileError(breaks.limits.reason)
     if definition.options.strict or definition.runs_on_gpu:
         with table.lock:
             return table.find_or_trace(call)

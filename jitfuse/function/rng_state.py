@@ -16,13 +16,13 @@ import numpy as np
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.ir.semantics import generators
-from jitfuse.ir.semantics.generators import EVERYBODYS
+from jitfuse.ir.semantics.generators import GLOBAL_RNG
 
 _HELD: Final[list[Any]] = []
 """The locks of generators whose states calls hold."""
 
 
-class Drawing(NamedTuple):
+class RngUse(NamedTuple):
     """Which generators a function's calls move on: at places among the leaves of the arguments, and NumPy's own."""
 
     places: tuple[int, ...] = ()
@@ -56,7 +56,7 @@ class GeneratorStates:
             generator: Any = np.random.mtrand._rand
             if not is_generator(generator):
                 raise ArgumentError("np.random.set_bit_generator has exchanged the generator of np.random.seed")
-            self._states[id(generators.bits_of(generator))] = generator, EVERYBODYS.words
+            self._states[id(generators.bits_of(generator))] = generator, GLOBAL_RNG.words
 
     def __bool__(self) -> bool:
         """Return whether there are any."""

@@ -18,7 +18,7 @@ from jitfuse.function.adapters import tensor_feeds
 from jitfuse.function.call import Call, Key
 from jitfuse.function.counters import Counters
 from jitfuse.function.native import NativeEntries
-from jitfuse.function.rng_state import Drawing
+from jitfuse.function.rng_state import RngUse
 from jitfuse.graph_breaks.breaks import Breaks
 from jitfuse.random import state_feeds
 from jitfuse.tracing.trace import Trace, TraceEnd
@@ -26,7 +26,7 @@ from jitfuse.tracing.trace import Trace, TraceEnd
 if TYPE_CHECKING:
     from jitfuse.function.definition import Definition
     from jitfuse.graph_breaks.call_path import Path
-    from jitfuse.tracing.record.value_reads import Splitter
+    from jitfuse.tracing.record.value_reads import GraphBreaker
 
 MAX_SIGNATURES: Final = 512
 """Signatures that a table keeps ready; past that it starts over, with every kernel still cached."""
@@ -68,7 +68,7 @@ class SignatureTable:
     def is_settled(self) -> bool:
         """Whether all calls run as plain Python, which has been warned of."""
         limits = self.breaks.limits
-        return self.counters.has_warned(limits.plain) and not (
+        return self.counters.has_warned(limits.reason) and not (
             self.specs or limits.keeps_paths or self.definition.options.strict)
 
     # ------------------------------------------------------------------ signatures
@@ -93,10 +93,10 @@ class SignatureTable:
 
         return mismatches(self.specs, call.args, call.kwargs)
 
-    def trace(self, call: Call, splitter: Splitter | None) -> Trace | TraceEnd:
+    def trace(self, call: Call, breaker: GraphBreaker | None) -> Trace | TraceEnd:
         """Run the function once on tracers, see `Definition.trace`."""
         made = self.definition.trace(
-            call.training, call.args, call.kwargs, splitter, call.tensor_ids, call.rng_states)
+            call.training, call.args, call.kwargs, breaker, call.tensor_ids, call.rng_states)
         self.counters.counts["traces"] += 1
         self.binds_state = self.binds_state or bool(made.result.effects)
         return made
@@ -151,7 +151,7 @@ class SignatureTable:
 
         False also where tensors come with generators, whose states have to be brought and given back.
         """
-        if spec.tensors and self.key.drawing != Drawing():
+        if spec.tensors and self.key.rng_use != RngUse():
             return False
         if not native.is_supported or not compiler.runtime_is_ready(spec.plans[training].call):
             return False
@@ -179,7 +179,7 @@ class SignatureTable:
             return
         call = path.call
         with self.lock:
-            if tree is breaks.tree and breaks.limits.plain is None:
+            if tree is breaks.tree and breaks.limits.reason is None:
                 key = start_key(call.args, call.kwargs, call.training)
                 entry = breaks.native_tree.make(tree, walk, key, call.training)
                 if entry is not None:

@@ -21,7 +21,7 @@ from jitfuse.compile.interface import Origin, Specialisation, debugging
 from jitfuse.compile.run.delivery import Delivery, bind_feeds
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.errors import CompileError, JitfuseError
-from jitfuse.gpu.tensor import GpuTensor, Storage
+from jitfuse.gpu.tensor import GpuStorage, GpuTensor
 from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.plans.launch import bits
@@ -102,19 +102,19 @@ class GpuCall:
             self._write(feed, block)
         views = plan.plan.views
         outputs: dict[str, Any] = {}
-        made: dict[int, Storage] = {}
+        made: dict[int, GpuStorage] = {}
         for path, value in plan.plan.program.outputs.items():
             view = views.get(value)
             base = value if view is None else view.base
             meta = plan.plan.program.meta[base]
             storage = made.get(base)
             if storage is None:
-                storage = made[base] = Storage(self.device, results.outputs[base], meta.size * itemsize(meta.dtype))
+                storage = made[base] = GpuStorage(self.device, results.outputs[base], meta.size * itemsize(meta.dtype))
             outputs[path] = self._tensor(storage, plan.plan.program.meta[value], view)
         return self._result(outputs)
 
     @staticmethod
-    def _tensor(storage: Storage, meta: Any, view: Any) -> GpuTensor:
+    def _tensor(storage: GpuStorage, meta: Any, view: Any) -> GpuTensor:
         strides = None if view is None else view.layout.strides
         offset = 0 if view is None else view.offset
         like: np.ndarray[Any, Any] = np.ndarray(meta.shape, numpy_dtype(meta.dtype), storage.host, offset, strides)
@@ -170,7 +170,7 @@ class GpuCall:
         value = self.bound[leaf.feed]
         if not isinstance(value, GpuTensor):
             return window(value, leaf)
-        storage, dtype = value.storage_, value.stand_in.dtype
+        storage, dtype = value.storage_, value.placeholder.dtype
         at = value.offset + leaf.offset
         like: np.ndarray[Any, Any] = np.ndarray(leaf.shape, dtype, storage.host, at, leaf.strides)
         return GpuTensor(like, storage=storage)
@@ -195,7 +195,7 @@ class GpuCall:
     def _overwrite(self, tensor: GpuTensor, new: Any) -> None:
         storage = tensor.storage_
         data = self.pool.download(storage.block, storage.nbytes)
-        like = tensor.stand_in
+        like = tensor.placeholder
         np.copyto(np.ndarray(like.shape, like.dtype, data, tensor.offset, like.strides), new)
         storage.block = self.pool.upload(np.frombuffer(data, np.uint8))
 

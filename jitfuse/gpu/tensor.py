@@ -27,7 +27,7 @@ from jitfuse.tracing.record.recorder import active
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
 
-class Storage:
+class GpuStorage:
     """The memory behind a tensor and its views. A write into it puts a new buffer in place of the old one."""
 
     __slots__ = ("_host", "block", "device", "nbytes")
@@ -49,33 +49,33 @@ class Storage:
 class GpuTensor(Writable, EagerTensor, DeviceArray):
     """An array on the GPU; made by `jf.asarray(x, device="gpu")` and by functions that run there."""
 
-    __slots__ = ("_stand_in", "storage_")
+    __slots__ = ("_placeholder", "storage_")
 
-    def __init__(self, value: Any, *, storage: Storage | None = None) -> None:
+    def __init__(self, value: Any, *, storage: GpuStorage | None = None) -> None:
         """Upload an array, or take a stand-in whose elements lie in `storage`."""
         if storage is None:
             array = np.ascontiguousarray(_checked(value)).reshape(np.shape(value))
             device = default_device()
-            storage = Storage(device, pool_of(device).upload(array), array.nbytes)
+            storage = GpuStorage(device, pool_of(device).upload(array), array.nbytes)
             value = np.ndarray(array.shape, array.dtype, storage.host)
         self.storage_ = storage
-        self._stand_in = value
+        self._placeholder = value
 
     # ------------------------------------------------------------------ what it is
     @property
-    def stand_in(self) -> np.ndarray[Any, Any]:
+    def placeholder(self) -> np.ndarray[Any, Any]:
         """An array of this shape, dtype and layout over memory that nobody touches."""
-        return self._stand_in  # type: ignore[no-any-return]
+        return self._placeholder  # type: ignore[no-any-return]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents as plain ints."""
-        return self._stand_in.shape  # type: ignore[no-any-return]
+        return self._placeholder.shape  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> str:
         """The dtype's name."""
-        return str(self._stand_in.dtype.name)
+        return str(self._placeholder.dtype.name)
 
     @property
     def weak(self) -> bool:
@@ -90,13 +90,13 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
     @property
     def nbytes(self) -> int:
         """Bytes of the elements."""
-        return int(self._stand_in.nbytes)
+        return int(self._placeholder.nbytes)
 
     @property
     def offset(self) -> int:
         """Bytes from the start of the buffer to the first element."""
         start = self.storage_.host.__array_interface__["data"][0]
-        return int(self._stand_in.__array_interface__["data"][0] - start)
+        return int(self._placeholder.__array_interface__["data"][0] - start)
 
     def __repr__(self) -> str:
         return f"GpuTensor(shape={self.shape}, dtype={self.dtype}, device={self.storage_.device.name!r})"
@@ -113,7 +113,7 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
     @property
     def value(self) -> np.ndarray[Any, Any]:
         """The elements, gathered into a fresh NumPy array."""
-        storage, like = self.storage_, self._stand_in
+        storage, like = self.storage_, self._placeholder
         if not like.size:
             return np.empty(like.shape, like.dtype)
         data = pool_of(storage.device).download(storage.block, storage.nbytes)
@@ -145,7 +145,7 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
     # ------------------------------------------------------------------ computing
     def _lift(self, value: Any) -> Any:
         if isinstance(value, bool | int | float | np.generic | np.ndarray):
-            return _HostOperand(np.bool_(value) if isinstance(value, bool) else value)
+            return _FirstOperand(np.bool_(value) if isinstance(value, bool) else value)
         raise ArgumentError(f"{type(value).__name__} is no array or number")
 
     def call(self, op_name: str, *others: Any, **attrs: Any) -> Any:
@@ -154,21 +154,21 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
         if op is None:
             raise ArgumentError(f"there is no operator {op_name!r}")
         if op.kind == ops.VIEW and not others:
-            view = op.numpy(self._stand_in, **op.check_attrs(attrs))
+            view = op.numpy(self._placeholder, **op.check_attrs(attrs))
             if view.size and np.may_share_memory(view, self.storage_.host):
                 return GpuTensor(view, storage=self.storage_)
-        operands = [o.value if isinstance(o, _HostOperand) else o for o in others]
+        operands = [o.value if isinstance(o, _FirstOperand) else o for o in others]
         if op_name in _STATIC_SECOND and type(operands[0]) in (int, float):
             return _operator_with_static(op_name)(self, *operands)
         return _operator(op_name, tuple(sorted(attrs.items())))(self, *operands)
 
     def __getitem__(self, index: Any) -> GpuTensor:
-        view = self._stand_in[index]
+        view = self._placeholder[index]
         parts = index if isinstance(index, tuple) else (index,)
         if not all(p is None or p is ... or isinstance(p, int | slice | np.integer) for p in parts):
             raise UnsupportedError("only basic slices of a GPU tensor are views; index inside a fused function instead")
         if not isinstance(view, np.ndarray):
-            view = self._stand_in[(*parts, ...)]
+            view = self._placeholder[(*parts, ...)]
         return GpuTensor(view, storage=self.storage_)
 
     def __array_ufunc__(  # type: ignore[override]
@@ -180,7 +180,7 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
         return _numpy_function(func)(*args, **kwargs)
 
 
-class _HostOperand:
+class _FirstOperand:
     """A number or an array on the host as the first operand of an operator."""
 
     __slots__ = ("value",)

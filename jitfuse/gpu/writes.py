@@ -39,7 +39,7 @@ def _writing(update: Callable[[Any, Any], Any], static: bool) -> Callable[..., A
 
 def _write(update: Callable[[Any, Any], Any], target: Any, value: Any) -> None:
     if isinstance(value, DeviceArray) and value is not target and np.may_share_memory(
-        value.stand_in, target.stand_in
+        value.placeholder, target.placeholder
     ):
         value = value.call("copy")  # type: ignore[attr-defined]
     _writing(update, update in _STATIC and type(value) in (int, float))(target, value)

@@ -14,14 +14,14 @@ from jitfuse.graph_breaks.budget import Limits
 
 if TYPE_CHECKING:
     from jitfuse.function.definition import Definition
-    from jitfuse.graph_breaks.compiled_subgraph import Segment
+    from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
     from jitfuse.graph_breaks.native import NativeTree
-    from jitfuse.graph_breaks.tree import Tree
-    from jitfuse.tracing.subgraph import Part
+    from jitfuse.graph_breaks.tree import TraceTree
+    from jitfuse.tracing.subgraph import TracedSubgraph
 
-MANY_SEGMENTS: Final = 4
-"""Segments of a function after which further ones are rolled into loops as far as they can be: so little is compiled
-for each."""
+MANY_SUBGRAPHS: Final = 4
+"""Subgraphs of a function after which further ones are re-rolled into loops as far as they can be: so little is
+compiled for each."""
 
 
 class Breaks:
@@ -29,39 +29,39 @@ class Breaks:
 
     def __init__(self, definition: Definition, counters: Counters) -> None:
         self.limits = Limits()
-        self.tree: Tree | None = None
-        self.segments: dict[Hashable, Segment] = {}
+        self.tree: TraceTree | None = None
+        self.subgraphs: dict[Hashable, CompiledSubgraph] = {}
         self.native_tree: NativeTree | None = None
         self._definition, self._counters = definition, counters
         self._chosen: dict[int, Any] = {}
-        """The best ways to lower segments, by their structure."""
+        """The best ways to lower subgraphs, by their structure."""
 
     def renew_locks(self) -> None:
         """In a forked child: fresh locks."""
-        for segment in self.segments.values():
-            segment.lock = threading.Lock()
+        for subgraph in self.subgraphs.values():
+            subgraph.lock = threading.Lock()
 
     @property
-    def is_plain(self) -> bool:
+    def is_fallback(self) -> bool:
         """Whether calls that fit no signature run as plain Python, with no known path tried before."""
-        return self.limits.plain is not None and (self.tree is None or not self.limits.keeps_paths)
+        return self.limits.reason is not None and (self.tree is None or not self.limits.keeps_paths)
 
     @property
     def launches(self) -> int:
-        """How many kernels the segments have launched."""
-        return sum(segment.launches for segment in self.segments.values())
+        """How many kernels the subgraphs have launched."""
+        return sum(subgraph.launches for subgraph in self.subgraphs.values())
 
-    def segment_of(self, part: Part, training: bool) -> Segment:
-        """Return the segment of a part, compiled; one for all parts that are equal."""
-        from jitfuse.graph_breaks.compiled_subgraph import Segment
+    def subgraph_of(self, part: TracedSubgraph, training: bool) -> CompiledSubgraph:
+        """Return the subgraph of a part, compiled; one for all parts that are equal."""
+        from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 
         key = part.key, training
-        found = self.segments.get(key)
+        found = self.subgraphs.get(key)
         if found is None:
-            if self.limits.are_full(len(self.segments)):
+            if self.limits.are_full(len(self.subgraphs)):
                 self.forget()
-            many = len(self.segments) >= MANY_SEGMENTS
-            found = self.segments[key] = Segment(
+            many = len(self.subgraphs) >= MANY_SUBGRAPHS
+            found = self.subgraphs[key] = CompiledSubgraph(
                 part, training, self._definition.origin, self._definition.options, self._counters.note_fallback,
                 many=many, chosen=self._chosen)
         return found
@@ -75,7 +75,7 @@ class Breaks:
     def forget(self) -> None:
         """Start over with no tree: its size is bounded, its kernels stay cached. Calls that are walking go on."""
         self._counters.launches += self.launches
-        self.segments = {}
+        self.subgraphs = {}
         self._chosen = {}
         self.drop_tree()
         self.limits.states = 0

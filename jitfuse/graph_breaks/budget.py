@@ -28,8 +28,8 @@ MAX_VALUES: Final = 8
 """Different values at one place that a function may look at; past that it runs as plain Python."""
 MAX_EXTENTS: Final = 64
 """The same for extents of arrays that depend on data."""
-MAX_SEGMENTS: Final = 512
-"""Segments that a function keeps ready; past that it starts over, with every kernel still cached."""
+MAX_SUBGRAPHS: Final = 512
+"""Subgraphs that a function keeps ready; past that it starts over, with every kernel still cached."""
 MAX_STATES: Final = 20_000
 """Looks in a tree; past that the function starts over."""
 MAX_STEPS: Final = 16_384
@@ -41,7 +41,7 @@ EFFORT: Final = 15, 4000, 300
 between looks. A call that takes longer is seldom made up for: ever new looks are what most of it goes into."""
 MAX_REFUSALS: Final = 3
 """Calls in a row that cannot be traced before the function runs as plain Python without another try."""
-WATCHED: Final = 16
+PROFILED_CALLS: Final = 16
 MAX_GROWING: Final = 12
 MAX_GROWN: Final = 96
 """How many of the last so many calls may add branches, and looks that they may add together."""
@@ -54,38 +54,39 @@ LONG_TRACE: Final = 2048
 MAX_RERUN: Final = 65_536
 """Operators recorded anew in calls that went a known way at first; short runs do not count."""
 MAX_LOST: Final = 8
-"""Calls in a row that have left the known ways, past which a function that is plain does not try these any more."""
+"""Calls in a row that have left the known paths, past which a function that is plain does not try these any more."""
 MAX_CHANGES: Final = 3
 """Times that a function may ask other questions in the same situation before it runs as plain Python."""
 MAX_BRANCHINGS: Final = 8
-"""Times that a function may be traced anew for its branches, to go both ways or no more; then Python decides in all."""
+"""Times that a function may be traced anew for its branches, to if-convert them or no more; then Python decides in
+all."""
 
 
 class Limits:
     """What one function has used up. Its methods note what happens; those that say so raise GiveUpSignal."""
 
     def __init__(self) -> None:
-        self.plain: str | None = None
+        self.reason: str | None = None
         """Why every call that fits no signature runs as plain Python."""
         self.refusals = 0
         """Calls in a row that could not be traced, and that plain Python has answered."""
         self.states = 0
         """Looks in the tree."""
         self._decided: set[Site] = set()
-        """Branches in which Python decides, because both ways cannot be computed."""
+        """Branches in which Python decides, because they cannot be if-converted."""
         self._branchings = 0
         self._changes = 0
         self._spent = 0
         """Estimated microseconds that earlier runs of the function have taken in this call."""
         self._values: dict[tuple[str, str], set[Hashable]] = {}
         self._run_through: dict[str, int] = {}
-        """How often the rounds of a loop at a place had to be run through to find another end."""
+        """How often the iterations of a loop at a place had to be run through to find another end."""
         self._growing: tuple[int, ...] = ()
         """How many looks each of the last calls has added."""
         self._retraced = self._rerun = 0
         self._moves = 0
         self._lost: int | None = None
-        """Calls in a row that have left the known ways, where these are gone on with though the function is plain."""
+        """Calls in a row that have left the known paths, where these are gone on with though the function is plain."""
 
     # ------------------------------------------------------------------ room
     @property
@@ -93,47 +94,47 @@ class Limits:
         """Whether the tree has to start over."""
         return self.states > MAX_STATES
 
-    def are_full(self, segments: int) -> bool:
-        """Return whether so many segments leave no room for another."""
-        return segments >= MAX_SEGMENTS
+    def are_full(self, subgraphs: int) -> bool:
+        """Return whether so many subgraphs leave no room for another."""
+        return subgraphs >= MAX_SUBGRAPHS
 
     # ------------------------------------------------------------------ calls
     def note_refusal(self, error: Exception) -> None:
         """Note a call that could not be traced where plain Python has answered it; that is not tried for ever."""
         self.refusals += 1
         if self.refusals >= MAX_REFUSALS:
-            self.plain = str(error).splitlines()[0]
+            self.reason = str(error).splitlines()[0]
 
     def note_change(self) -> None:
         """Note a call that asked other questions than another in the same situation."""
         self._changes += 1
         if self._changes > MAX_CHANGES:
-            self.plain = "Python takes other decisions in the same situation from call to call"
+            self.reason = "Python takes other decisions in the same situation from call to call"
 
     def note_growth(self, added: int, rerun: int) -> None:
         """Note how many looks a call has added, and how many operators it has recorded though it began as others did.
 
         What goes another way in each call is not traced for ever. Known ways are gone on with.
         """
-        self._growing = (*self._growing, added)[-WATCHED:]
+        self._growing = (*self._growing, added)[-PROFILED_CALLS:]
         self._rerun += rerun if rerun >= LONG_TRACE else 0
         if self._lost is not None:
             self._lost = 0
             return
-        calls, looks = sum(map(bool, self._growing)), sum(self._growing)
-        many = (calls >= MAX_GROWING and looks >= MAX_GROWN) or (calls >= MAX_LONG and looks >= MAX_ADDED)
-        if self.plain is None and (many or self._rerun >= MAX_RERUN):
+        calls, reads = sum(map(bool, self._growing)), sum(self._growing)
+        many = (calls >= MAX_GROWING and reads >= MAX_GROWN) or (calls >= MAX_LONG and reads >= MAX_ADDED)
+        if self.reason is None and (many or self._rerun >= MAX_RERUN):
             self._lost = 0
-            self.plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
+            self.reason = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether calls go on along known ways though the function is plain."""
+        """Whether calls go on along known paths though the function is plain."""
         return self._lost is not None and self._lost < MAX_LOST
 
     def note_lost(self) -> None:
-        """Note a call that has left the known ways."""
+        """Note a call that has left the known paths."""
         self._lost = None if self._lost is None else self._lost + 1
 
     def note_moving_state(self) -> None:
@@ -143,7 +144,7 @@ class Limits:
         """
         self._moves += 1
         if self._moves > MAX_VALUES:
-            self.plain = ("the function leaves its caller's state with other keys, lengths, shapes or texts in call "
+            self.reason = ("the function leaves its caller's state with other keys, lengths, shapes or texts in call "
                           "after call, each of which is traced. Return what is new instead, and store it there.")
 
     def note_trace(self, operators: int, why: Sequence[str]) -> None:
@@ -155,14 +156,14 @@ class Limits:
         self._retraced += operators if operators >= LONG_TRACE else 0
         if self._retraced >= MAX_RETRACED:
             what = f" ({why[0].partition(':')[0]})" if why else ""
-            self.plain = (f"Python looks at texts or floats that are new in each call{what}, and {self._retraced:,} "
+            self.reason = (f"Python looks at texts or floats that are new in each call{what}, and {self._retraced:,} "
                           "operators were traced for them. Pass arrays of numbers in place of texts, and compare "
                           "floats with np.where.")
 
-    # ------------------------------------------------------------------ branches that go both ways
+    # ------------------------------------------------------------------ if-converted branches
     @property
     def may_branch(self) -> bool:
-        """Whether branches of the function may go both ways at all."""
+        """Whether branches of the function may be if-converted at all."""
         return self._branchings < MAX_BRANCHINGS
 
     def decides(self, place: Site) -> bool:
@@ -170,7 +171,7 @@ class Limits:
         return place in self._decided or not self.may_branch
 
     def note_branching(self, refused: Iterable[Site] = ()) -> None:
-        """Note a run that ends because branches are to go both ways, or Python is to decide in those refused.
+        """Note a run that ends because branches are to be if-converted, or Python is to decide in those refused.
 
         After so many of them Python decides everywhere, so that nothing is left to be refused. Loops that were tried to
         be spread do not count: each is tried once.
@@ -181,17 +182,17 @@ class Limits:
         self._decided |= places
 
     # ------------------------------------------------------------------ looks within a call
-    def note_rounds(self, question: Question) -> None:
-        """Note a loop that is run through round by round; raises GiveUpSignal where that has happened often."""
+    def note_iterations(self, question: Question) -> None:
+        """Note a loop that is run through iteration by iteration; raises GiveUpSignal where that has happened often."""
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
         if times > MAX_VALUES:
             self.give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
                           "Python knows (a list that grows, a counter that is more than counted with), and its end "
                           "changes from call to call. Count in an array, or use jf.while_loop.")
 
-    def note_length(self, question: Question, looks: int) -> NoReturn:
+    def note_length(self, question: Question, reads: int) -> NoReturn:
         """Note a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
-        self.give_up(f"Python looks at data more than {looks} times in a call, last at {question.place}, and "
+        self.give_up(f"Python looks at data more than {reads} times in a call, last at {question.place}, and "
                       "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
 
@@ -215,21 +216,21 @@ class Limits:
         """Note a call that nothing has been recorded for."""
         self._spent = 0
 
-    def note_run(self, operators: int, looks: int, steps: int) -> None:
+    def note_run(self, operators: int, reads: int, steps: int) -> None:
         """Note a run that has ended before the call had its answer, and what it came to."""
-        self._spent += _effort(operators, looks, steps)
+        self._spent += _effort(operators, reads, steps)
 
-    def note_effort(self, question: Question, operators: int, looks: int, steps: int) -> None:
+    def note_effort(self, question: Question, operators: int, reads: int, steps: int) -> None:
         """Note what a run has come to, at a look; raises GiveUpSignal where the call is not worth compiling."""
-        if self.is_too_much(operators, looks, steps):
-            self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {looks} looks at data, "
+        if self.is_too_much(operators, reads, steps):
+            self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {reads} looks at data, "
                           f"last at {question.place}, not counting what had to be traced again, and each is traced, "
                           "planned and compiled. Work on whole arrays (np.where, masks), or use jf.cond, jf.fori_loop "
                           "and jf.while_loop.")
 
-    def is_too_much(self, operators: int, looks: int, steps: int) -> bool:
+    def is_too_much(self, operators: int, reads: int, steps: int) -> bool:
         """Return whether a call that looks at data is not worth compiling, by what this run of it has come to."""
-        return self._spent + _effort(operators, looks, steps) > MAX_EFFORT
+        return self._spent + _effort(operators, reads, steps) > MAX_EFFORT
 
     def is_one_too_many(self, question: Question, answer: Answer) -> bool:
         """Count an answer at its place; return whether there have been too many different ones."""
@@ -248,10 +249,10 @@ class Limits:
 
     def give_up(self, why: str) -> NoReturn:
         """Have the function be plain Python from now on."""
-        self.plain = why
+        self.reason = why
         raise signals.GiveUpSignal
 
 
-def _effort(operators: int, looks: int, steps: int) -> int:
+def _effort(operators: int, reads: int, steps: int) -> int:
     """Return the microseconds that a run is estimated to take."""
-    return sum(n * each for n, each in zip((operators, looks, steps), EFFORT, strict=True))
+    return sum(n * each for n, each in zip((operators, reads, steps), EFFORT, strict=True))

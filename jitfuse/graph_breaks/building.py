@@ -1,8 +1,8 @@
 """New edges for the tree: the user's function runs once more, and its looks at data are answered as they come.
 
-Owns `Building`, the splitter of one trace. The looks on the known way to where the tree ends are answered by what is
-known; from there on each look ends a segment, which is compiled and run with the call's own data, and the function goes
-on with the answer. Does not own the tree or the walk along it (`jitfuse.graph_breaks.tree`).
+Owns `Building`, the breaker of one trace. The looks on the known way to where the tree ends are answered by what is
+known; from there on each look ends a subgraph, which is compiled and run with the call's own data, and the function
+goes on with the answer. Does not own the tree or the walk along it (`jitfuse.graph_breaks.tree`).
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jitfuse.compile.guards.matching import Conditions
 from jitfuse.compile.run.delivery import Delivery
 from jitfuse.errors import OverlapError
-from jitfuse.graph_breaks.compiled_subgraph import Segment
+from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 from jitfuse.graph_breaks.signals import (
     BRANCHED,
     BRANCHED_IF_REPEATED,
@@ -23,13 +23,13 @@ from jitfuse.graph_breaks.signals import (
     REPLAYED,
     TRACED,
     TRACED_AT_PLACE,
-    LoopClosedSignal,
+    BackEdgeSignal,
+    BreakSignal,
     RestartSignal,
-    SplitSignal,
 )
-from jitfuse.graph_breaks.tree import Edge, Position, Result, State, Tree, Walk
+from jitfuse.graph_breaks.tree import Edge, TraceTree, TreePosition, TreeResult, TreeState, Walk
 from jitfuse.tracing.interception.chain import Guard
-from jitfuse.tracing.observe.python_state import PythonState, looking_frames, python_state, repeats
+from jitfuse.tracing.observe.python_state import PythonState, python_state, reading_frames, repeats
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.session import Session
@@ -37,20 +37,20 @@ from jitfuse.tracing.record.source import is_user_code
 from jitfuse.tracing.record.value_reads import Answer, Question
 from jitfuse.tracing.rewrite import branches
 from jitfuse.tracing.scalars.arithmetic import is_of_data
-from jitfuse.tracing.subgraph import Part, Place, cut
+from jitfuse.tracing.subgraph import TracedSubgraph, ValueSlot, cut
 from jitfuse.tracing.trace import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
 
 if TYPE_CHECKING:
     from jitfuse.graph_breaks.breaks import Breaks
 
-_WAYS: Final = 6
+_PATHS: Final = 6
 """States of a place among which one may come again but for counters: a loop with branches has several ways round."""
 
 
 class Building:
     """The splitter of one trace of a call. `position` is where the tree ends, and moves on with it."""
 
-    def __init__(self, tree: Tree, walk: Walk, position: Position, training: bool, breaks: Breaks) -> None:
+    def __init__(self, tree: TraceTree, walk: Walk, position: TreePosition, training: bool, breaks: Breaks) -> None:
         self.position = position
         self._tree = tree
         self._walk, self._training, self._breaks, self._limits = walk, training, breaks, breaks.limits
@@ -68,13 +68,13 @@ class Building:
         self._often: dict[str, int] = {}
         self._added: dict[str, int] = {}
         """Looks that the run has made, and those that it has added to the tree, by place."""
-        self._one_way: set[str] = set()
+        self._decided: set[str] = set()
         """Places that have been looked at often whose branches go one way nevertheless."""
 
     @property
-    def signal(self) -> SplitSignal | OverlapError | None:
+    def signal(self) -> BreakSignal | OverlapError | None:
         """What has ended the run that plain Python would not have seen; user code may have caught it."""
-        return self._stopped if isinstance(self._stopped, SplitSignal | OverlapError) else None
+        return self._stopped if isinstance(self._stopped, BreakSignal | OverlapError) else None
 
     @property
     def recorded(self) -> int:
@@ -106,12 +106,12 @@ class Building:
                 if new >= TRACED or added > TRACED_AT_PLACE:
                     self._limits.note_length(question, new)
             due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
-            if due and question.place not in self._one_way and self._go_both_ways(question):
+            if due and question.place not in self._decided and self._convert_branches(question):
                 raise RestartSignal
-            if often == LOOPED and nth >= len(self._known) and question.number is bool and self._goes_round():
+            if often == LOOPED and nth >= len(self._known) and question.number is bool and self._capture_loop():
                 raise RestartSignal
             if often == REPLAYED and nth < len(self._known):
-                self._limits.note_rounds(question)
+                self._limits.note_iterations(question)
             if nth < len(self._known):
                 return self._replay(run, question, *self._known[nth])
             return self._run_to(run, question, tensors, _written(run))
@@ -119,10 +119,10 @@ class Building:
             self._stopped = error
             raise
 
-    def _go_both_ways(self, question: Question) -> bool:
-        """Have the branches where data is looked at go both ways, or loops over data be the program's; False where they
+    def _convert_branches(self, question: Question) -> bool:
+        """If-convert the branches that read data, or have loops over data be the program's; False where they
         do already, or cannot."""
-        self._one_way.add(question.place)
+        self._decided.add(question.place)
         of_int = question.what == "int()"
         if not (of_int or question.number is bool) or not self._limits.may_branch:
             return False
@@ -131,8 +131,8 @@ class Building:
         self._limits.note_branching()
         return True
 
-    def _goes_round(self) -> bool:
-        """Have the loop that ends by what is looked at be the program's; False as for `_go_both_ways`."""
+    def _capture_loop(self) -> bool:
+        """Have the loop that ends by what is looked at be the program's; False as for `_convert_branches`."""
         if not self._limits.may_branch or not _wanted_here(branches.want_end):
             return False
         self._limits.note_branching()
@@ -140,8 +140,8 @@ class Building:
 
     def _note_answer(self, question: Question, answer: Answer) -> None:
         """Count an answer; where the bound of a range has shown too many, its loop is the program's from now on."""
-        is_new = question.what == "int()" and question.place not in self._one_way
-        if is_new and self._limits.is_one_too_many(question, answer) and self._go_both_ways(question):
+        is_new = question.what == "int()" and question.place not in self._decided
+        if is_new and self._limits.is_one_too_many(question, answer) and self._convert_branches(question):
             raise RestartSignal
         self._limits.note_answer(question, answer)
 
@@ -151,7 +151,7 @@ class Building:
             run.repeats = False
             return
         place = python[0]  # the instruction, of which a line may have several
-        before = self._pythons.setdefault(place, deque(maxlen=_WAYS))
+        before = self._pythons.setdefault(place, deque(maxlen=_PATHS))
         run.repeats = any(repeats(state, python, run.counted) for state in before)
         before.append(python)
 
@@ -163,44 +163,44 @@ class Building:
         feeds = tuple((feed.id, feed.kind, feed.meta) for feed in session.feeds.values())
         self._mark = hash((self._mark, new, feeds))
 
-    def _replay(self, run: Recorder, question: Question, state: State, answer: Answer) -> Any:
+    def _replay(self, run: Recorder, question: Question, state: TreeState, answer: Answer) -> Any:
         known = state.question
         assert known is not None
         if (state.mark, known.what, known.place) != (self._mark, question.what, question.place):
             self._limits.note_change()
             raise RestartSignal
-        self._conditions(run.session, run.view.trail.guards, _written(run))
+        self._conditions(run.session, run.view.guard_log.guards, _written(run))
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
             self._note_answer(question, answer)  # a walk has come upon it
         self._adopt(run, state)
         return answer.value
 
-    def _adopt(self, run: Recorder, state: State) -> None:
+    def _adopt(self, run: Recorder, state: TreeState) -> None:
         """Have what a state keeps at hand."""
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
             storage.cache = {}  # views are read anew: what they held before is not kept
-        session.kept = {tensor: place for place, tensor in enumerate(state.kept)}
+        session.live = {tensor: place for place, tensor in enumerate(state.live)}
         if state.python is not None:  # a loop may come back here: what is kept is data, and what is computed of it
             session.known.clear()
             session.known_bytes = 0
-            session.varying.update(session.kept)
+            session.varying.update(session.live)
 
     def _run_to(
         self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
     ) -> Any:
         refuse_overlap(run.session, written)  # a look at what shares memory with what is written would see the old
-        frames = looking_frames()
+        frames = reading_frames()
         live = _live(run)
         python = python_state(run, frames, live)
         self._note_state(run, question, python)
         kept = self._kept(run, live)
         loop = self._ancestor(question, python)
         part, places = self._cut(run.session, (*tensors, *kept))
-        target = loop or State(question, self.position.state, self._answer_here(), kept, self._mark, python)
+        target = loop or TreeState(question, self.position.state, self._answer_here(), kept, self._mark, python)
         edge = self._edge(
-            run.session, run.view.trail.guards, part, written, asked=places[: len(tensors)],
+            run.session, run.view.guard_log.guards, part, written, asked=places[: len(tensors)],
             keep=places[len(tensors) :], target=target,
         )
         self._attach(edge)
@@ -208,10 +208,10 @@ class Building:
         self._limits.note_effort(question, *self.effort)
         answer = self._walk.run(edge)
         assert answer is not None
-        self.position = Position(target, answer, answer.key)
+        self.position = TreePosition(target, answer, answer.key)
         self._note_answer(question, answer)
         if loop is not None:
-            raise LoopClosedSignal
+            raise BackEdgeSignal
         self._adopt(run, target)
         return answer.value
 
@@ -219,9 +219,9 @@ class Building:
         """Return the answer that the next edge belongs to."""
         return self.position.answer or Answer(self.position.key, None)
 
-    def _ancestor(self, question: Question, python: PythonState | None) -> State | None:
+    def _ancestor(self, question: Question, python: PythonState | None) -> TreeState | None:
         """Return the state on the way here from which the function goes on just as it does from here."""
-        state: State | None = self.position.state if python is not None else None
+        state: TreeState | None = self.position.state if python is not None else None
         while state is not None:
             if state.python == python and state.question is not None and state.question.what == question.what:
                 return state
@@ -247,37 +247,37 @@ class Building:
         session, boundary = end.session, end.boundary
         self._ops = len(session.graph.ops)
         outputs: dict[str, int] = {}
-        places: dict[str, Place] = {}
+        places: dict[str, ValueSlot] = {}
         for path, tensor in boundary.outputs.items():
-            kept = session.kept.get(tensor)
-            if kept is not None and Place("kept", kept) not in places.values():
-                places[path] = Place("kept", kept)
+            kept = session.live.get(tensor)
+            if kept is not None and ValueSlot("kept", kept) not in places.values():
+                places[path] = ValueSlot("kept", kept)
             else:
-                places[path] = Place("made", len(outputs))
+                places[path] = ValueSlot("made", len(outputs))
                 outputs[path] = tensor
         part = cut(session, dict(zip(map(str, range(len(outputs))), outputs.values())), boundary.writes)
-        result = Result(end.result, places, session.torch)
+        result = TreeResult(end.result, places, session.torch)
         edge = self._edge(session, end.guards, part, boundary.writes, result=result)
         self._attach(edge)
         return self._walk.finish(edge)
 
     # ------------------------------------------------------------------ edges
-    def _cut(self, session: Session, tensors: Sequence[int]) -> tuple[Part, tuple[Place, ...]]:
+    def _cut(self, session: Session, tensors: Sequence[int]) -> tuple[TracedSubgraph, tuple[ValueSlot, ...]]:
         """Return the part that computes tensors, and where each is then."""
-        places: list[Place] = []
+        places: list[ValueSlot] = []
         made: dict[int, int] = {}
         for tensor in tensors:
-            kept = session.kept.get(tensor)
+            kept = session.live.get(tensor)
             if kept is not None:
-                places.append(Place("kept", kept))
+                places.append(ValueSlot("kept", kept))
             elif tensor in session.feeds:
-                places.append(Place("feed", tensor))
+                places.append(ValueSlot("feed", tensor))
             else:
-                places.append(Place("made", made.setdefault(tensor, len(made))))
+                places.append(ValueSlot("made", made.setdefault(tensor, len(made))))
         return cut(session, {str(k): tensor for tensor, k in made.items()}, {}, kept=True), tuple(places)
 
     def _edge(
-        self, session: Session, guards: Sequence[Guard], part: Part, writes: Mapping[int, int], **rest: Any
+        self, session: Session, guards: Sequence[Guard], part: TracedSubgraph, writes: Mapping[int, int], **rest: Any
     ) -> Edge:
         conditions, feeds = self._conditions(session, guards, writes)
         empty = not part.boundary.outputs and not part.boundary.writes
@@ -285,15 +285,15 @@ class Building:
             self._walk.bound[feed] = session.feeds[feed].value  # not read again: the function may have written there
         self._walk.eager = self._walk.eager or session.eager
         draws = session.random_feed is not None
-        segment = None if empty else self._segment(part)
-        return Edge(conditions, feeds, draws, segment, () if empty else part.places, **rest)
+        subgraph = None if empty else self._subgraph(part)
+        return Edge(conditions, feeds, draws, subgraph, () if empty else part.places, **rest)
 
-    def _segment(self, part: Part) -> Segment:
-        """Return the segment of a part, unless the call comes to more than is worth compiling."""
-        segment = self._breaks.segment_of(part, self._training)
-        self._steps += segment.steps
-        self._limits.note_writes(segment.spec.trace.program)
-        return segment
+    def _subgraph(self, part: TracedSubgraph) -> CompiledSubgraph:
+        """Return the subgraph of a part, unless the call comes to more than is worth compiling."""
+        subgraph = self._breaks.subgraph_of(part, self._training)
+        self._steps += subgraph.steps
+        self._limits.note_writes(subgraph.spec.trace.program)
+        return subgraph
 
     def _attach(self, edge: Edge) -> None:
         self.position.state.edges.setdefault(self.position.key, []).append(edge)
@@ -305,19 +305,21 @@ class Building:
         """Return what the function has come to depend on since the last look, and the feeds that are new."""
         guards, aliases = guards_of(session, found[self._guards :])
         self._guards = len(found)
-        looks = {f: self._looks(session, f, f in writes) for f, feed in session.feeds.items() if feed.kind != "state"}
-        if not guards and not aliases and looks == self._checked:
+        checks = {
+            f: self._check_of(session, f, f in writes) for f, feed in session.feeds.items() if feed.kind != "state"
+        }
+        if not guards and not aliases and checks == self._checked:
             return None, {}
-        sources = {f: s for f, s in feed_sources(session).items() if f in looks}
+        sources = {f: s for f, s in feed_sources(session).items() if f in checks}
         new = {f: s for f, s in sources.items() if f not in self._checked}
-        changed = {f: s for f, s in sources.items() if self._checked.get(f) != looks[f]}
-        self._checked.update(looks)
+        changed = {f: s for f, s in sources.items() if self._checked.get(f) != checks[f]}
+        self._checked.update(checks)
         values, ranges = dict(session.guarded_values), dict(session.int_ranges)
         conditions = Conditions(guards, changed, sources, aliases, values, ranges, frozenset(writes))
         return conditions, new
 
     @staticmethod
-    def _looks(session: Session, feed: int, written: bool) -> Any:
+    def _check_of(session: Session, feed: int, written: bool) -> Any:
         """Return what of a feed is checked."""
         return repr(session.guarded_values.get(feed)), session.int_ranges.get(feed), written
 

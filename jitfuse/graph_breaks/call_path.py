@@ -22,7 +22,7 @@ from jitfuse.tracing.trace import Trace, TraceEnd
 if TYPE_CHECKING:
     from jitfuse.graph_breaks import signals
     from jitfuse.graph_breaks.building import Building
-    from jitfuse.graph_breaks.tree import Position, Tree, Walk
+    from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
     from jitfuse.tracing.record.recorder import Recorder
     from jitfuse.tracing.record.value_reads import Question, Site
 else:
@@ -30,14 +30,14 @@ else:
 
 
 class Path:
-    """A call's path through the tree; as a splitter, it answers looks at data where the tree ends."""
+    """A call's path through the tree; as a breaker, it answers looks at data where the tree ends."""
 
     def __init__(self, call: Call) -> None:
         self.call, self.training = call, call.training
         self._table, self._breaks = call.table, call.table.breaks
-        self.tree: Tree | None = None
+        self.tree: TraceTree | None = None
         self.walk: Walk | None = None
-        self._position: Position | None = None
+        self._position: TreePosition | None = None
         self._building: Building | None = None
         self._ended_by: BaseException | None = None
         """What has ended the run of the function from here; user code may have caught it."""
@@ -48,7 +48,7 @@ class Path:
         """Operators that have been recorded for such a call."""
 
     @classmethod
-    def from_tree(cls, call: Call, tree: Tree, walk: Walk, arrive: Callable[[], Position]) -> Path:
+    def from_tree(cls, call: Call, tree: TraceTree, walk: Walk, arrive: Callable[[], TreePosition]) -> Path:
         """Return the path of a call that native code has brought to the position that `arrive` returns."""
         path = cls(call)
         path.tree, path.walk, path._position = tree, walk, arrive()
@@ -67,16 +67,16 @@ class Path:
                 limits.note_growth(self._added, self._rerun)
                 self._table.attach_tree(self)
                 return done
-            if limits.plain is not None:
+            if limits.reason is not None:
                 limits.note_lost()
-                raise VolatileError(limits.plain)
+                raise VolatileError(limits.reason)
             with self._table.lock:
                 done = self._extend()
                 if done is not None:
                     limits.note_growth(self._added, self._rerun)
                     return done
 
-    def is_known(self, tree: Tree) -> bool:
+    def is_known(self, tree: TraceTree) -> bool:
         """Return whether such a call begins in the tree."""
         walk, position = self._start(tree)
         return walk.edge_from(position) is not None
@@ -118,19 +118,19 @@ class Path:
                 limits.note_writes(made.program)
                 if any(_differ_in_values(made, spec.trace) for spec in table.specs):
                     limits.note_trace(made.recorded, why)
-        except signals.LoopClosedSignal:
+        except signals.BackEdgeSignal:
             return None
         except signals.RestartSignal:
             self._breaks.drop_tree()
             self._begin_again()
             return None
         except signals.GiveUpSignal:
-            assert limits.plain is not None
+            assert limits.reason is not None
             self._breaks.drop_native()
-            raise VolatileError(limits.plain) from None
+            raise VolatileError(limits.reason) from None
         except VolatileError as error:
             if self._building is not None:
-                limits.plain = str(error)
+                limits.reason = str(error)
                 self._breaks.drop_native()
             raise
         return table.add(self.call, made, why)
@@ -154,19 +154,19 @@ class Path:
     def _begin_again(self) -> None:
         """Forget how far the call has come."""
         if self.walk is not None:
-            self.walk.draw_again()
+            self.walk.restore_rng_state()
         self.tree = self.walk = self._position = self._building = self._ended_by = None
         self._states = self._breaks.limits.states
         output.forget()
 
-    def _start(self, tree: Tree) -> tuple[Walk, Position]:
-        from jitfuse.graph_breaks.tree import Position, Walk, start_key
+    def _start(self, tree: TraceTree) -> tuple[Walk, TreePosition]:
+        from jitfuse.graph_breaks.tree import TreePosition, Walk, start_key
 
         if self.walk is None or self._position is None:
             call = self.call
             self.tree = tree  # held: a tree that nobody holds takes its states apart
             self.walk = Walk(call.args, call.kwargs, state_feeds()[RANDOM_STATE])
-            self._position = Position(tree.start, None, start_key(call.args, call.kwargs, call.training))
+            self._position = TreePosition(tree.start, None, start_key(call.args, call.kwargs, call.training))
         return self.walk, self._position
 
     def _returned(self, walk: Walk, made: Delivery) -> Returned:
@@ -176,7 +176,7 @@ class Path:
     def _run_function(self) -> Returned | Trace:
         """Run the function; return its trace where it does not look at data, else what the call returned.
 
-        Raises a SplitSignal where the function did not run to its end.
+        Raises a BreakSignal where the function did not run to its end.
         """
         table, limits = self._table, self._breaks.limits
         self._building = self._ended_by = None
@@ -192,7 +192,7 @@ class Path:
                 self.call.hold_generators(looked=True)
                 return self._returned(self.walk, self._building.end(made))
         except BaseException as error:
-            if isinstance(self._cause(error), signals.SplitSignal):
+            if isinstance(self._cause(error), signals.BreakSignal):
                 table.counters.counts["traces"] += 1
             if self._cause(error) is not error:
                 raise self._cause(error) from None
@@ -227,11 +227,11 @@ class Path:
         """Answer a look at data."""
         if self._building is None:
             from jitfuse.graph_breaks.building import Building
-            from jitfuse.graph_breaks.tree import Tree
+            from jitfuse.graph_breaks.tree import TraceTree
 
             tree = self.tree or self._breaks.tree
             if tree is None:
-                tree = self._breaks.tree = Tree()
+                tree = self._breaks.tree = TraceTree()
             walk, position = self._start(tree)
             self._building = Building(tree, walk, position, self.call.training, self._breaks)
         return self._building.answer(run, question, tensors)
@@ -258,8 +258,8 @@ class Path:
         """Count the operators of a run; ends it where the call looks at data and is worth no more."""
         if self._building is None:
             return  # it has not looked at any
-        _, looks, steps = self._building.effort
-        if self._breaks.limits.is_too_much(count, looks, steps):
+        _, reads, steps = self._building.effort
+        if self._breaks.limits.is_too_much(count, reads, steps):
             self.give_up(f"a call that looks at data comes to more than {count:,} operators, last at {line}, not "
                          "counting what had to be traced again, and each is traced. Work on whole arrays (np.where, "
                          "masks), or use jf.cond, jf.fori_loop and jf.while_loop.")
@@ -268,7 +268,7 @@ class Path:
 def _differ_in_values(a: Trace, b: Trace) -> bool:
     """Return whether two traces are of arguments that are alike but for texts, floats and lengths of lists.
 
-    Sizes and numbers of rounds are mostly few, and worth a trace each.
+    Sizes and numbers of iterations are mostly few, and worth a trace each.
     """
     return (a.positional, a.keywords, _read(a)) == (b.positional, b.keywords, _read(b))
 

@@ -1,7 +1,7 @@
-"""A segment: one part of a split program, compiled, called with arrays and numbers.
+"""A subgraph: one part of a split program, compiled, called with arrays and numbers.
 
 Owns the way from a part to native code, by the same pipeline as a whole program, and its fallbacks. Does not own where
-a segment's arguments come from (`jitfuse.graph_breaks.tree`).
+a subgraph's arguments come from (`jitfuse.graph_breaks.tree`).
 """
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from jitfuse.function.options import Options
 from jitfuse.ir.analysis.liveness import looks_at_mode
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.results.returned import OutputLeaf, ResultTree
-from jitfuse.tracing.subgraph import Part
+from jitfuse.tracing.subgraph import TracedSubgraph
 from jitfuse.tracing.trace import FeedSource, Trace
 
 NoteFallback = Callable[[str, JitfuseError], None]
 
 
-class Segment(NativeCallable):
+class CompiledSubgraph(NativeCallable):
     """Called with the part's inputs in order; returns a tuple of new arrays, one for each output, of any rank."""
 
     def __init__(
-        self, part: Part, training: bool, origin: compiler.Origin, options: Options, note_fallback: NoteFallback, *,
+        self, part: TracedSubgraph, training: bool, origin: compiler.Origin, options: Options,
+        note_fallback: NoteFallback, *,
         many: bool = False, chosen: dict[int, Any] | None = None,
     ) -> None:
         """`many`: it is one of many, so that fewer equal iterations become a loop. `chosen`: how others are lowered."""
@@ -69,7 +70,7 @@ class Segment(NativeCallable):
         return 0 if self._training in self.spec.plans else len(self.spec.trace.program.steps)
 
     def prepare(self) -> None:
-        """Compile the segment; raises CompileError."""
+        """Compile the subgraph; raises CompileError."""
         with self.lock:
             if self._training not in self.spec.plans:
                 compiler.compile_mode(
@@ -78,7 +79,7 @@ class Segment(NativeCallable):
                 )
 
     def __call__(self, *values: Any) -> Any:
-        """Run the segment where native code does not take the call: before there is any, and where it refuses."""
+        """Run the subgraph where native code does not take the call: before there is any, and where it refuses."""
         try:
             self.prepare()
         except CompileError as error:

@@ -9,20 +9,20 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.backends.llvm.runtime.entries import Handler, NativeEntry
 from jitfuse.base.records import Record
 from jitfuse.compile.guards.guard_tables import BoundEntry
-from jitfuse.graph_breaks.paths import Part, part_for
+from jitfuse.graph_breaks.paths import NativePaths, part_for
 from jitfuse.graph_breaks.signals import UnfitSignal
-from jitfuse.graph_breaks.table import Left, Table
-from jitfuse.graph_breaks.tree import Position, Tree, Walk
+from jitfuse.graph_breaks.table import Left, PathTable
+from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.random import state_feeds
 
 MAX_ENTRIES: Final = 16
 """Entries of a function: they differ in what they expect of arguments and state."""
 
-GoOn = Callable[[Tree, Walk, Callable[[], Position], bool], Any]
+GoOn = Callable[[TraceTree, Walk, Callable[[], TreePosition], bool], Any]
 """What answers a call in a mode from the position in a tree that a function arrives at; holds the function weakly."""
 
 
@@ -46,7 +46,7 @@ class NativeTree:
         self._size = self._walks = 0
         self._wait = 1
 
-    def is_due(self, tree: Tree) -> bool:
+    def is_due(self, tree: TraceTree) -> bool:
         """Note a call that was answered from Python; return whether it is time for a table."""
         self._walks += 1
         if tree.size != self._size:
@@ -56,7 +56,7 @@ class NativeTree:
         self._walks, self._wait = 0, 2 * self._wait
         return True
 
-    def make(self, tree: Tree, walk: Walk, key: Hashable, training: bool) -> Entry | None:
+    def make(self, tree: TraceTree, walk: Walk, key: Hashable, training: bool) -> NativeEntry | None:
         """Return an entry for calls like this one, where there is one; its table is new where the tree has grown."""
         part = part_for(tree, walk, key, training, torch=self._torch)
         known = None if part is None else self._made.get(part.identity)
@@ -66,7 +66,7 @@ class NativeTree:
             return known.bound.entry
         bound = BoundEntry(part.entrance, state_feeds(), self._handler) if known is None else known.bound
         try:
-            plan = Table(part, bound, self._name, functools.partial(_leaving, part, self._go_on)).build()
+            plan = PathTable(part, bound, self._name, functools.partial(_leaving, part, self._go_on)).build()
         except UnfitSignal:
             return None
         bound.entry.set_plan(training=training, plan=plan)
@@ -80,25 +80,25 @@ class NativeTree:
         self._made, self._size = {}, 0
 
 
-def _leaving(part: Part, go_on: GoOn, left: Left) -> Callable[[list[Any]], Any]:
+def _leaving(part: NativePaths, go_on: GoOn, left: Left) -> Callable[[list[Any]], Any]:
     return functools.partial(_leave, part, go_on, left)
 
 
-def _leave(part: Part, go_on: GoOn, left: Left, items: list[Any]) -> Any:
+def _leave(part: NativePaths, go_on: GoOn, left: Left, items: list[Any]) -> Any:
     """Go on from Python with a call whose answer no way belongs to; return its result."""
     given = iter(items)
     args = tuple(next(given) for _ in range(part.entrance.positional))
     kwargs = {name: next(given) for name in part.entrance.keywords}
     walk = Walk(args, kwargs, state_feeds()[RANDOM_STATE])
     walk.bound = {feed: next(given) for feed in left.feeds}
-    walk.met(way.edge for way in part.ways if way.edge.conditions is not None)
-    kept = tuple(next(given) for _ in range(left.kept))
+    walk.met(edge.tree_edge for edge in part.edges if edge.tree_edge.conditions is not None)
+    kept = tuple(next(given) for _ in range(left.live))
     asked = [next(given) if feed is None else walk.bound[feed] for feed in left.asked]
-    if left.drawn:
-        walk.drawn = next(given)
+    if left.moves_rng:
+        walk.rng_state = next(given)
 
-    def arrive() -> Position:
+    def arrive() -> TreePosition:
         answer = walk.goes_on(left.state, kept, asked)
-        return Position(left.state, answer, answer.key)
+        return TreePosition(left.state, answer, answer.key)
 
     return go_on(part.tree, walk, arrive, part.training)

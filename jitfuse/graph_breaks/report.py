@@ -3,29 +3,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from jitfuse.graph_breaks.compiled_subgraph import Segment
-from jitfuse.graph_breaks.tree import Edge, State, Tree
+from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
+from jitfuse.graph_breaks.tree import Edge, TraceTree, TreeState
 from jitfuse.ir.formats.text import step_text
 
 
-def tree_report(tree: Tree, number: Mapping[Segment, int]) -> str:
-    """Return the states with their answers, indented by depth, then the segments; `number` numbers these."""
+def tree_report(tree: TraceTree, number: Mapping[CompiledSubgraph, int]) -> str:
+    """Return the states with their answers, indented by depth, then the subgraphs; `number` numbers these."""
     lines = ["segments by what Python saw", *("  " + line for line in _state(tree.start, number, {}))]
-    for segment, k in number.items():
-        program = segment.spec.trace.program
+    for subgraph, k in number.items():
+        program = subgraph.spec.trace.program
         lines += ["", f"segment {k}", *("  " + step_text(program, step) for step in program.steps)]
     return "\n".join(lines)
 
 
-def _state(state: State, number: Mapping[Segment, int], seen: dict[int, int]) -> Iterator[str]:
+def _state(state: TreeState, number: Mapping[CompiledSubgraph, int], seen: dict[int, int]) -> Iterator[str]:
     seen[id(state)] = len(seen)
     for edges in state.edges.values():
         for edge in edges:
             yield from _edge(edge, state, number, seen)
 
 
-def _edge(edge: Edge, state: State, number: Mapping[Segment, int], seen: dict[int, int]) -> Iterator[str]:
-    runs = "nothing" if edge.segment is None else f"segment {number[edge.segment]}"
+def _edge(edge: Edge, state: TreeState, number: Mapping[CompiledSubgraph, int], seen: dict[int, int]) -> Iterator[str]:
+    runs = "nothing" if edge.subgraph is None else f"segment {number[edge.subgraph]}"
     key = next(k for k, edges in state.edges.items() if edge in edges)
     saw = "call" if state.question is None else _shown(key)
     target = edge.target

@@ -16,10 +16,10 @@ from jitfuse.backends.llvm.runtime.plan_table import ARENA
 from jitfuse.compile.bind.steps import StepBinder
 from jitfuse.compile.call_plans.call_plan import CallPlan, Window
 from jitfuse.dtypes import itemsize
-from jitfuse.graph_breaks.compiled_subgraph import Segment
-from jitfuse.graph_breaks.paths import Part, Way
+from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
+from jitfuse.graph_breaks.paths import NativeEdge, NativePaths
 from jitfuse.graph_breaks.signals import UnfitSignal
-from jitfuse.graph_breaks.tree import State
+from jitfuse.graph_breaks.tree import TreeState
 from jitfuse.ir.program import Meta
 
 
@@ -59,40 +59,40 @@ def made_by(plan: CallPlan) -> list[tuple[int, Window, bool]]:
     return found
 
 
-class Places:
+class ArenaSlots:
     """The places of a part's values, in the arena of the binder."""
 
-    def __init__(self, part: Part, binder: StepBinder) -> None:
+    def __init__(self, part: NativePaths, binder: StepBinder) -> None:
         self._part, self._binder = part, binder
-        self._made: dict[Way, list[Held]] = {}
-        self._heads: dict[State, list[Held]] = {}
-        self._kept: dict[State, list[Meta]] = {}
-        for way in part.ways:
-            if way.edge.target is not None:
-                self._note(way, way.edge.target)
+        self._made: dict[NativeEdge, list[Held]] = {}
+        self._heads: dict[TreeState, list[Held]] = {}
+        self._kept: dict[TreeState, list[Meta]] = {}
+        for edge in part.edges:
+            if edge.tree_edge.target is not None:
+                self._note(edge, edge.tree_edge.target)
 
-    def _note(self, way: Way, target: State) -> None:
-        """Note what a state keeps; raises UnfitSignal where a way back to it has something else."""
-        before, made = self._kept.get(way.source, []), self._metas(way.edge.segment)
-        kept = [before[p.number] if p.kind == "kept" else made[p.number] for p in way.edge.keep]
+    def _note(self, edge: NativeEdge, target: TreeState) -> None:
+        """Note what a state keeps; raises UnfitSignal where an edge back to it has something else."""
+        before, made = self._kept.get(edge.source, []), self._metas(edge.tree_edge.subgraph)
+        kept = [before[p.number] if p.kind == "kept" else made[p.number] for p in edge.tree_edge.keep]
         if self._kept.setdefault(target, kept) != kept:
             raise UnfitSignal
 
-    def _metas(self, segment: Segment | None) -> list[Meta]:
-        if segment is None:
+    def _metas(self, subgraph: CompiledSubgraph | None) -> list[Meta]:
+        if subgraph is None:
             return []
-        plan = segment.spec.plans[self._part.training].call
+        plan = subgraph.spec.plans[self._part.training].call
         return [Meta(window.shape, window.dtype) for _, window, _ in made_by(plan)]
 
     # ------------------------------------------------------------------ what runs once
-    def made(self, way: Way, free: Free) -> tuple[list[Held], Free]:
-        """Return where the results of a way's segment lie, and what is free then."""
-        known = self._made.get(way)
+    def made(self, edge: NativeEdge, free: Free) -> tuple[list[Held], Free]:
+        """Return where the results of an edge's subgraph lie, and what is free then."""
+        known = self._made.get(edge)
         if known is not None:
             return known, free
-        assert way.home is None
+        assert edge.home is None
         found, left = [], dict(free)
-        for meta in self._metas(way.edge.segment):
+        for meta in self._metas(edge.tree_edge.subgraph):
             held = Held(ARENA, 0, meta)
             offsets = left.get(held.nbytes, ())
             if offsets:
@@ -111,21 +111,21 @@ class Places:
         return left
 
     # ------------------------------------------------------------------ loops
-    def turn(self, way: Way, kept: Sequence[Held]) -> tuple[Sequence[Held], Mapping[int, Held]]:
-        """Put what is kept where the state expects it that a way leads to.
+    def turn(self, edge: NativeEdge, kept: Sequence[Held]) -> tuple[Sequence[Held], Mapping[int, Held]]:
+        """Put what is kept where the state expects it that an edge leads to.
 
         Returns these places, and where values of the driver's are now whose memory has changed places.
         """
-        target = way.edge.target
+        target = edge.tree_edge.target
         assert target is not None
         if target not in self._part.heads:
             return kept, {}
-        if way.home is None:
+        if edge.home is None:
             self._enter(target, kept)
             return self._heads[target], {}
         return self._heads[target], self._swap(self._heads[target], kept)
 
-    def _enter(self, head: State, kept: Sequence[Held]) -> None:
+    def _enter(self, head: TreeState, kept: Sequence[Held]) -> None:
         """Begin the loops around a state, once in a call: they take over what is kept, and get memory of their own."""
         binder, builder = self._binder, self._binder.builder
         if len({held.place for held in kept}) < len(kept):
@@ -138,9 +138,9 @@ class Places:
             moves.append((held.value, *binder.room(held.nbytes)))
             return held
 
-        for way in self._part.inside(head):
-            target = way.edge.target
-            self._made[way] = [room(meta) for meta in self._metas(way.edge.segment)]
+        for edge in self._part.inside(head):
+            target = edge.tree_edge.target
+            self._made[edge] = [room(meta) for meta in self._metas(edge.tree_edge.subgraph)]
             if target in self._part.heads and target not in self._heads:
                 assert target is not None
                 self._heads[target] = [room(meta) for meta in self._kept[target]]

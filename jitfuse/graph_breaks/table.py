@@ -1,8 +1,8 @@
-"""A part of a tree as one table of the native driver: segments, looks at their answers, jumps, ends.
+"""A part of a tree as one table of the native driver: subgraphs, looks at their answers, jumps, ends.
 
-A call runs from the entrance to a result without Python. At an answer that no way belongs to it ends in a function of
+A call runs from the entrance to a result without Python. At an answer that no edge belongs to it ends in a function of
 Python's, which gets what the call has so far and goes on (`Resume`). Owns the ops. Does not own where values lie
-(`jitfuse.graph_breaks.slots`), which ways there are (`jitfuse.graph_breaks.paths`), or the ops of a segment
+(`jitfuse.graph_breaks.slots`), which edges there are (`jitfuse.graph_breaks.paths`), or the ops of a subgraph
 (`jitfuse.compile.bind.steps`).
 """
 from __future__ import annotations
@@ -14,19 +14,19 @@ from jitfuse.backends.llvm.runtime.plan_table import Label
 from jitfuse.backends.llvm.runtime.result_tree import ArrayResult, CallResult, Output, ResultTree, SlotResult
 from jitfuse.compile.bind.copies import copy_window
 from jitfuse.compile.bind.plan import Outputs, delivered, known_result, scalar_result
-from jitfuse.compile.bind.steps import Memory, StepBinder
+from jitfuse.compile.bind.steps import PlanMemory, StepBinder
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.dtypes import numpy_dtype
-from jitfuse.graph_breaks.compiled_subgraph import Segment
-from jitfuse.graph_breaks.paths import RANDOM_FEED, Part, Way
-from jitfuse.graph_breaks.slots import Free, Held, Places, made_by
-from jitfuse.graph_breaks.tree import State
+from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
+from jitfuse.graph_breaks.paths import RANDOM_FEED, NativeEdge, NativePaths
+from jitfuse.graph_breaks.slots import ArenaSlots, Free, Held, made_by
+from jitfuse.graph_breaks.tree import TreeState
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.results.returned import OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf
-from jitfuse.tracing.subgraph import Place
+from jitfuse.tracing.subgraph import ValueSlot
 
 GUESSED: Final = 32
-"""How many rounds a loop is taken to have, in estimates."""
+"""How many iterations a loop is taken to have, in estimates."""
 _STATE: Final = Meta((2,), "int64")
 
 
@@ -39,108 +39,112 @@ class Left(NamedTuple):
     drawn  whether the random state comes at the end
     """
 
-    state: State
+    state: TreeState
     feeds: tuple[int, ...]
-    kept: int
+    live: int
     asked: tuple[int | None, ...]
-    drawn: bool
+    moves_rng: bool
 
 
 class _Todo(NamedTuple):
-    way: Way
-    kept: Sequence[Held]
+    edge: NativeEdge
+    live: Sequence[Held]
     reserved: int
     free: Free
-    drawn: bool
+    moves_rng: bool
 
 
-class Table:
+class PathTable:
     """Writes the table of a part; `resume` makes the function that a call goes on with where it leaves."""
 
     def __init__(
-        self, part: Part, bound: BoundEntry, name: str, resume: Callable[[Left], Callable[[list[Any]], Any]]
+        self, part: NativePaths, bound: BoundEntry, name: str, resume: Callable[[Left], Callable[[list[Any]], Any]]
     ) -> None:
         self._part, self._bound, self._resume = part, bound, resume
         self._builder = bound.entry.plan_builder()
         self._binder = StepBinder(bound, self._builder, None, name)
-        self._scratch = self._binder.reserve(max((self._arena(way.edge.segment) for way in part.ways), default=0))
-        self._drawn = Held(*self._binder.room(16), _STATE) if RANDOM_FEED in bound.feed_values else None
-        self._places = Places(part, self._binder)
-        self._labels: dict[tuple[State, Hashable], Label] = {}
+        self._scratch = self._binder.reserve(
+            max((self._arena(edge.tree_edge.subgraph) for edge in part.edges), default=0)
+        )
+        self._rng_state = Held(*self._binder.room(16), _STATE) if RANDOM_FEED in bound.feed_values else None
+        self._places = ArenaSlots(part, self._binder)
+        self._labels: dict[tuple[TreeState, Hashable], Label] = {}
         self._late: dict[Any, list[Output]] = {}
         self._taken: dict[Any, int] = {}
         """How many of the late outputs of a kind the end that is being written has."""
 
-    def _arena(self, segment: Segment | None) -> int:
-        return 0 if segment is None else segment.spec.plans[self._part.training].call.arena_bytes
+    def _arena(self, subgraph: CompiledSubgraph | None) -> int:
+        return 0 if subgraph is None else subgraph.spec.plans[self._part.training].call.arena_bytes
 
     def build(self) -> Any:
         """Return the plan; raises UnfitSignal where values cannot be placed."""
-        todo = [_Todo(self._part.ways[0], (), self._binder.reserved, {}, False)]
+        todo = [_Todo(self._part.edges[0], (), self._binder.reserved, {}, False)]
         while todo:
             item = todo.pop()
             self._binder.release(item.reserved)
-            if item.way is not self._part.ways[0]:
-                self._builder.place(self._label(item.way.source, item.way.key))
-            todo.extend(self._way(item))
+            if item.edge is not self._part.edges[0]:
+                self._builder.place(self._label(item.edge.source, item.edge.key))
+            todo.extend(self._write_edge(item))
         return self._builder.build(cost=self._binder.cost)
 
-    def _label(self, state: State, key: Hashable) -> Label:
+    def _label(self, state: TreeState, key: Hashable) -> Label:
         found = self._labels.get((state, key))
         if found is None:
             found = self._labels[state, key] = self._builder.label()
         return found
 
-    # ------------------------------------------------------------------ one way
-    def _way(self, item: _Todo) -> list[_Todo]:
-        """Write a way; return the ways that follow it."""
-        way, target = item.way, item.way.edge.target
-        if way.edge.draws and not item.drawn:
-            self._draw()
-        drawn = item.drawn or way.edge.draws
+    # ------------------------------------------------------------------ one edge
+    def _write_edge(self, item: _Todo) -> list[_Todo]:
+        """Write an edge; return the edges that follow it."""
+        edge, target = item.edge, item.edge.tree_edge.target
+        if edge.tree_edge.moves_rng and not item.moves_rng:
+            self._take_rng_state()
+        drawn = item.moves_rng or edge.tree_edge.moves_rng
         if target is None:
-            self._end(way, item.kept)
+            self._end(edge, item.live)
             return []
-        made, free = self._places.made(way, item.free)
-        if way.edge.segment is not None:
-            self._run(way, way.edge.segment, item.kept, made)
-        keep, asked = ([self._held(way, p, item.kept, made) for p in ps] for ps in (way.edge.keep, way.edge.asked))
-        kept, moved = self._places.turn(way, keep)
+        made, free = self._places.made(edge, item.free)
+        if edge.tree_edge.subgraph is not None:
+            self._run(edge, edge.tree_edge.subgraph, item.live, made)
+        keep, asked = (
+            [self._held(edge, p, item.live, made) for p in ps] for ps in (edge.tree_edge.keep, edge.tree_edge.asked)
+        )
+        kept, moved = self._places.turn(edge, keep)
         asked = [moved.get(held.value, held) for held in asked]
-        if not way.back and way.home is None:
-            free = self._places.freed(free, (*item.kept, *made), kept)
-        self._look(way, target, kept, asked, drawn)
-        if way.back:
+        if not edge.back and edge.home is None:
+            free = self._places.freed(free, (*item.live, *made), kept)
+        self._look(edge, target, kept, asked, drawn)
+        if edge.back:
             return []
         following = self._part.following.get(target, {}).values()
         return [_Todo(w, kept, self._binder.reserved, free, drawn) for w in reversed(list(following))]
 
-    def _draw(self) -> None:
+    def _take_rng_state(self) -> None:
         """Copy the random state, and move it on: once in a call."""
-        assert self._drawn is not None
+        assert self._rng_state is not None
         state = self._bound.feed_values[RANDOM_FEED]
-        self._builder.copy(self._drawn.place, (state, 0), self._drawn.nbytes)
+        self._builder.copy(self._rng_state.place, (state, 0), self._rng_state.nbytes)
         self._builder.count(state, 1, offset=8)
 
-    def _held(self, way: Way, place: Place, kept: Sequence[Held], made: Sequence[Held]) -> Held:
-        """Return where a value is when a way's segment has run."""
+    def _held(self, edge: NativeEdge, place: ValueSlot, kept: Sequence[Held], made: Sequence[Held]) -> Held:
+        """Return where a value is when an edge's subgraph has run."""
         if place.kind == "kept":
             return kept[place.number]
         if place.kind == "made":
             return made[place.number]
-        number = way.feeds.get(place.number)
+        number = edge.feeds.get(place.number)
         if number is None:
-            assert self._drawn is not None
-            return self._drawn
+            assert self._rng_state is not None
+            return self._rng_state
         return Held(self._bound.feed_values[number], 0, self._bound.entrance.feeds[number].meta)
 
-    def _feeds(self, way: Way, kept: Sequence[Held]) -> dict[int, tuple[int, int]]:
-        return {k: self._held(way, place, kept, ()).place for k, place in enumerate(way.edge.inputs)}
+    def _feeds(self, edge: NativeEdge, kept: Sequence[Held]) -> dict[int, tuple[int, int]]:
+        return {k: self._held(edge, place, kept, ()).place for k, place in enumerate(edge.tree_edge.inputs)}
 
-    def _run(self, way: Way, segment: Segment, kept: Sequence[Held], made: Sequence[Held]) -> None:
-        """Write the steps of a segment, whose outputs lie in these places."""
+    def _run(self, edge: NativeEdge, subgraph: CompiledSubgraph, kept: Sequence[Held], made: Sequence[Held]) -> None:
+        """Write the steps of a subgraph, whose outputs lie in these places."""
         binder, reserved = self._binder, self._binder.reserved
-        compiled = segment.spec.plans[self._part.training]
+        compiled = subgraph.spec.plans[self._part.training]
         plan = compiled.call
         outputs: dict[int, tuple[int, int]] = {}
         copied = []
@@ -152,23 +156,25 @@ class Table:
         for value, (dtype, shape) in plan.outputs.items():
             if value not in outputs:
                 outputs[value] = binder.room(Held(0, 0, Meta(shape, dtype)).nbytes)
-        memory = self._memory(segment, self._feeds(way, kept), outputs)
-        binder.steps(plan.steps, memory, 1 if way.home is None else GUESSED)
+        memory = self._memory(subgraph, self._feeds(edge, kept), outputs)
+        binder.steps(plan.steps, memory, 1 if edge.home is None else GUESSED)
         for held, value, window in copied:
             at, offset = outputs[value]
             copy_window(binder, held.place, window, (at, offset + window.offset), 0)
         binder.release(reserved)
 
     def _memory(
-        self, segment: Segment, feeds: Mapping[int, tuple[int, int]], outputs: Mapping[int, tuple[int, int]]
-    ) -> Memory:
-        compiled = segment.spec.plans[self._part.training]
-        self._builder.hold(segment)
+        self, subgraph: CompiledSubgraph, feeds: Mapping[int, tuple[int, int]], outputs: Mapping[int, tuple[int, int]]
+    ) -> PlanMemory:
+        compiled = subgraph.spec.plans[self._part.training]
+        self._builder.hold(subgraph)
         self._binder.kernels = compiled.kernels
-        return Memory(compiled.call, feeds, outputs, self._binder.constants(compiled.constants), self._scratch)
+        return PlanMemory(compiled.call, feeds, outputs, self._binder.constants(compiled.constants), self._scratch)
 
     # ------------------------------------------------------------------ looks
-    def _look(self, way: Way, state: State, kept: Sequence[Held], asked: Sequence[Held], drawn: bool) -> None:
+    def _look(
+        self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
+    ) -> None:
         """Write the jumps to what follows each answer that is known, and what is done with any other."""
         known = self._part.following.get(state, {})
         assert state.question is not None
@@ -187,35 +193,37 @@ class Table:
             self._builder.observe(at, asked[0].meta.dtype, cases, offset=offset)
         if number is not bool or len(known) < 2:
             self._builder.place(other)
-            self._leave(way, state, kept, asked, drawn)
+            self._leave(edge, state, kept, asked, drawn)
 
-    def _leave(self, way: Way, state: State, kept: Sequence[Held], asked: Sequence[Held], drawn: bool) -> None:
+    def _leave(
+        self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
+    ) -> None:
         """Write an end in Python."""
         self._taken = {}
-        feeds = tuple(way.feeds)
-        places = [p.number if p.kind == "feed" and p.number in way.feeds else None for p in way.edge.asked]
+        feeds = tuple(edge.feeds)
+        places = [p.number if p.kind == "feed" and p.number in edge.feeds else None for p in edge.tree_edge.asked]
         copied = [*kept, *(held for held, feed in zip(asked, places, strict=True) if feed is None)]
         if drawn:
-            assert self._drawn is not None
-            copied.append(self._drawn)
+            assert self._rng_state is not None
+            copied.append(self._rng_state)
         entrance = self._bound.entrance
         items: list[ResultTree] = [SlotResult(k) for k in range(entrance.positional + len(entrance.keywords))]
-        items += [SlotResult(self._bound.feed_slots[way.feeds[feed]]) for feed in feeds]
+        items += [SlotResult(self._bound.feed_slots[edge.feeds[feed]]) for feed in feeds]
         items += [self._copied(held) for held in copied]
         left = Left(state, feeds, len(kept), tuple(places), drawn)
         self._builder.finish(CallResult(self._resume(left), tuple(items)))
 
     # ------------------------------------------------------------------ ends
-    def _end(self, way: Way, kept: Sequence[Held]) -> None:
-        """Write the last segment of a path, the result, and what is written into arguments."""
-        result, segment = way.edge.result, way.edge.segment
+    def _end(self, edge: NativeEdge, kept: Sequence[Held]) -> None:
+        """Write the last subgraph of a path, the result, and what is written into arguments."""
+        result, subgraph = edge.tree_edge.result, edge.tree_edge.subgraph
         assert result is not None
         self._taken = {}
         results: dict[str, ResultTree] = {}
-        if segment is not None:
-            plan = segment.spec.plans[self._part.training].call
+        if subgraph is not None:
+            plan = subgraph.spec.plans[self._part.training].call
             outputs = Outputs(plan, self._output)
-            memory = self._memory(segment, self._feeds(way, kept), outputs.places)
+            memory = self._memory(subgraph, self._feeds(edge, kept), outputs.places)
             self._binder.steps(plan.steps, memory)
         for leaf in result.tree.leaves:
             if isinstance(leaf, OutputLeaf) and leaf.path not in results:
@@ -225,18 +233,18 @@ class Table:
                     outputs.result(str(place.number), leaf.kind, memory) if made
                     else self._kept_result(kept[place.number], leaf)
                 )
-        if segment is not None:
+        if subgraph is not None:
             self._binder.steps(plan.commits, memory)
-        leaves = [self._leaf(way, leaf, results) for leaf in result.tree.leaves]
+        leaves = [self._leaf(edge, leaf, results) for leaf in result.tree.leaves]
         self._builder.finish(delivered(self._bound, result.tree, leaves))
 
     def _kept_result(self, held: Held, leaf: OutputLeaf) -> ResultTree:
         return self._copied(held) if leaf.kind == "array" else scalar_result(held.place, leaf.dtype, leaf.kind)
 
-    def _leaf(self, way: Way, leaf: ResultLeaf, results: Mapping[str, ResultTree]) -> ResultTree:
+    def _leaf(self, edge: NativeEdge, leaf: ResultLeaf, results: Mapping[str, ResultTree]) -> ResultTree:
         if isinstance(leaf, OutputLeaf):
             return results[leaf.path]
-        renamed = leaf.replace(feed=way.feeds[leaf.feed]) if isinstance(leaf, SameLeaf | ViewLeaf) else leaf
+        renamed = leaf.replace(feed=edge.feeds[leaf.feed]) if isinstance(leaf, SameLeaf | ViewLeaf) else leaf
         return known_result(self._bound, renamed)
 
     def _output(self, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Output:

@@ -1,7 +1,7 @@
 """The tree of a split function: states in which Python has looked at data, and edges that lead from one to the next.
 
 A state is a point of the user's function at which it asks about data. From there an edge goes on for each answer: it
-runs a segment and asks the next question, or returns the call's result. Loops are edges back to an earlier state. Owns
+runs a subgraph and asks the next question, or returns the call's result. Loops are edges back to an earlier state. Owns
 states, edges and the walk along edges that are known, for which no user code runs. Does not own how edges are made
 (`jitfuse.graph_breaks.building`).
 """
@@ -15,32 +15,32 @@ import numpy as np
 from jitfuse.base.records import NamedTuple, Record, fresh
 from jitfuse.compile.guards.matching import Conditions
 from jitfuse.compile.run.delivery import Delivery
-from jitfuse.graph_breaks.compiled_subgraph import Segment
+from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.observe.python_state import PythonState
 from jitfuse.tracing.record.device_array import HostArray, unwrapped
 from jitfuse.tracing.record.value_reads import Answer, Question
 from jitfuse.tracing.results.returned import ResultTree
-from jitfuse.tracing.subgraph import Place
+from jitfuse.tracing.subgraph import ValueSlot
 from jitfuse.tracing.trace import FeedSource
 
 MAX_SEEN: Final = 64
 """Contents of arrays that native code tells answers by, at one look."""
 
 
-class State(Record, eq=False):
+class TreeState(Record, eq=False):
     """A question that the function asks, and what is known of how it goes on.
 
     kept      the tensors that are at hand, by place, as the first run that came here numbers them
     mark      what that run had recorded so far
-    python    what Python's variables held, where that can be told; states with equal ones go on equally
+    python    the fingerprint of what Python's variables held, where there is one; states with equal ones go on equally
     """
 
     question: Question | None = None
-    parent: State | None = None
+    parent: TreeState | None = None
     answer: Answer | None = None
     """The answer to the parent's question that leads here."""
-    kept: tuple[int, ...] = ()
+    live: tuple[int, ...] = ()
     mark: Hashable = None
     python: PythonState | None = None
     edges: dict[Hashable, list[Edge]] = fresh(default_factory=dict)
@@ -48,9 +48,9 @@ class State(Record, eq=False):
     seen: dict[bytes, Hashable] = fresh(default_factory=dict)
     """The answers' keys by the bytes of the array that Python has looked at, where the answer is no number."""
 
-    def path(self) -> list[tuple[State, Answer]]:
+    def path(self) -> list[tuple[TreeState, Answer]]:
         """Return the states before this one with the answers that led on, from the first."""
-        found: list[tuple[State, Answer]] = []
+        found: list[tuple[TreeState, Answer]] = []
         state = self
         while state.parent is not None:
             assert state.answer is not None
@@ -60,11 +60,11 @@ class State(Record, eq=False):
         return found[::-1]
 
 
-class Result(Record, frozen=True):
+class TreeResult(Record, frozen=True):
     """What a call returns at the end of a path: the tree, where its outputs are, whether they are torch's."""
 
     tree: ResultTree
-    outputs: Mapping[str, Place]
+    outputs: Mapping[str, ValueSlot]
     torch: bool = False
 
 
@@ -74,7 +74,7 @@ class Edge(Record, eq=False):
     conditions  what must hold of the call for it to go on here; None: nothing more than for the edges before
     feeds       feeds that are read for the first time
     draws       whether random numbers have been drawn
-    segment     what runs, with its inputs; None where nothing is left to compute
+    subgraph     what runs, with its inputs; None where nothing is left to compute
     asked       where the question's arrays are
     keep        what is kept for later, in order
     target      the next state; None at the end of a path, where there is a `result`
@@ -82,25 +82,25 @@ class Edge(Record, eq=False):
 
     conditions: Conditions | None
     feeds: Mapping[int, FeedSource]
-    draws: bool
-    segment: Segment | None
-    inputs: tuple[Place, ...]
-    asked: tuple[Place, ...] = ()
-    keep: tuple[Place, ...] = ()
-    target: State | None = None
-    result: Result | None = None
+    moves_rng: bool
+    subgraph: CompiledSubgraph | None
+    inputs: tuple[ValueSlot, ...]
+    asked: tuple[ValueSlot, ...] = ()
+    keep: tuple[ValueSlot, ...] = ()
+    target: TreeState | None = None
+    result: TreeResult | None = None
 
 
 class Walk:
-    """One call along the tree: its arguments, what is bound to feeds, what is kept between segments."""
+    """One call along the tree: its arguments, what is bound to feeds, what is kept between subgraphs."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], random: np.ndarray[Any, Any]) -> None:
         self.args, self.kwargs = args, kwargs
         self._random = random
-        self.drawn: np.ndarray[Any, Any] | None = None
+        self.rng_state: np.ndarray[Any, Any] | None = None
         """The state of the random numbers that the call draws, once it draws any."""
         self.bound: dict[int, Any] = {}
-        self.kept: tuple[Any, ...] = ()
+        self.live: tuple[Any, ...] = ()
         self.eager = False
         """Whether an eager array has been read, so that results are eager arrays too."""
         self.torch = False
@@ -120,7 +120,7 @@ class Walk:
         self._met.add(id(edge))
         return True
 
-    def edge_from(self, position: Position) -> Edge | None:
+    def edge_from(self, position: TreePosition) -> Edge | None:
         """Return the edge by which a call goes on, where one is known."""
         return next((e for e in position.state.edges.get(position.key, ()) if self.meets(e)), None)
 
@@ -133,75 +133,75 @@ class Walk:
                 self.bound[feed] = unwrapped(found)
 
     def run(self, edge: Edge) -> Answer | None:
-        """Run an edge's segment and move on; return the answer to the next question, None at the end of a path."""
-        if edge.draws:
-            self._draw()
+        """Run an edge's subgraph and move on; return the answer to the next question, None at the end of a path."""
+        if edge.moves_rng:
+            self._take_rng_state()
         made: Sequence[Any] = ()
-        if edge.segment is not None:
-            made = edge.segment(*[self._value(place, ()) for place in edge.inputs])
+        if edge.subgraph is not None:
+            made = edge.subgraph(*[self._value(place, ()) for place in edge.inputs])
         if edge.target is None:
-            self.kept = tuple(made)
+            self.live = tuple(made)
             return None
         kept = [self._value(place, made) for place in edge.keep]
         return self.goes_on(edge.target, kept, [self._value(place, made) for place in edge.asked])
 
-    def goes_on(self, state: State, kept: Sequence[Any], asked: Sequence[Any]) -> Answer:
+    def goes_on(self, state: TreeState, kept: Sequence[Any], asked: Sequence[Any]) -> Answer:
         """Come to a state with these values; return the answer to its question."""
         assert state.question is not None
-        self.kept = tuple(kept)
+        self.live = tuple(kept)
         answer = state.question.ask(*map(np.asarray, asked))
-        if state.question.looks and state.question.number is None and len(state.seen) < MAX_SEEN:
+        if state.question.reads_data and state.question.number is None and len(state.seen) < MAX_SEEN:
             state.seen[np.asarray(asked[0]).tobytes()] = answer.key
         return answer
 
     def finish(self, edge: Edge) -> Delivery:
         """Run the last edge and return what the call has to deliver."""
         assert edge.result is not None
-        before = self.kept
+        before = self.live
         self.torch = edge.result.torch
         self.run(edge)
-        made = self.kept
+        made = self.live
         outputs = {
             path: before[place.number] if place.kind == "kept" else made[place.number]
             for path, place in edge.result.outputs.items()
         }
         return Delivery.of(edge.result.tree, outputs, self.bound)
 
-    def _value(self, place: Place, made: Sequence[Any]) -> Any:
+    def _value(self, place: ValueSlot, made: Sequence[Any]) -> Any:
         if place.kind == "kept":
-            return self.kept[place.number]
+            return self.live[place.number]
         if place.kind == "made":
             return made[place.number]
-        found = self.bound.get(place.number, self.drawn)
+        found = self.bound.get(place.number, self.rng_state)
         assert found is not None
         return found
 
-    def _draw(self) -> None:
+    def _take_rng_state(self) -> None:
         """Take the call's random numbers: a copy of the state, and the state moved on; once."""
-        if self.drawn is None:
-            self.drawn = self._random.copy()
+        if self.rng_state is None:
+            self.rng_state = self._random.copy()
             self._random[1] += 1
 
-    def draw_again(self) -> None:
+    def restore_rng_state(self) -> None:
         """Put the call's random numbers back: it begins anew. Where somebody has drawn since, they are lost."""
-        if self.drawn is not None and self._random.tolist() == [self.drawn[0], self.drawn[1] + 1]:
+        if self.rng_state is not None and self._random.tolist() == [self.rng_state[0], self.rng_state[1] + 1]:
             self._random[1] -= 1
-        self.drawn = None
+        self.rng_state = None
 
 
-class Position(NamedTuple):
+class TreePosition(NamedTuple):
     """Where a call is: a state, the answer to its question, and the key of the edges that it may go on by."""
 
-    state: State
+    state: TreeState
     answer: Answer | None
     key: Hashable
 
 
-class Tree:
+class TraceTree:
     """The states of one function, from the one before its first line."""
 
     def __init__(self) -> None:
-        self.start = State()
+        self.start = TreeState()
         self.size = 0
         """How many edges there are."""
 
@@ -223,7 +223,7 @@ def start_key(args: Sequence[Any], kwargs: Mapping[str, Any], training: bool) ->
     return len(args), tuple(kwargs), training
 
 
-def go_along(walk: Walk, position: Position) -> tuple[Position, Edge | None]:
+def go_along(walk: Walk, position: TreePosition) -> tuple[TreePosition, Edge | None]:
     """Go on along edges that are known; return where the call is then, and the last edge, which has not run yet.
 
     None stands for an edge that is not known.
@@ -237,4 +237,4 @@ def go_along(walk: Walk, position: Position) -> tuple[Position, Edge | None]:
             return position, edge
         answer = walk.run(edge)
         assert answer is not None
-        position = Position(edge.target, answer, answer.key)
+        position = TreePosition(edge.target, answer, answer.key)

@@ -15,9 +15,9 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import products, sides, summed_in
 from jitfuse.plans.creation import Creation
-from jitfuse.plans.frame import Frame, Key, MisalignedError, reduced_axes
+from jitfuse.plans.frame import Frame, MisalignedError, ValueKey, reduced_axes
 from jitfuse.plans.layout import Flat, IndexMap, Layout, Lin, access, along
-from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, Operand
+from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, OperandDraft
 from jitfuse.plans.stages import StageDraft
 
 KEEP_COST: Final = 8
@@ -46,7 +46,7 @@ class BodyBuilder(Creation):
         self.contraction = contraction
         if contraction is not None:
             self.extents = (*frame.extents, products(program, contraction))
-        self.operands: list[Operand] = []
+        self.operands: list[OperandDraft] = []
         self.keeps: list[Node] = []
         self.results: dict[int, Node] = {}
         self._complex = not program.dtypes.isdisjoint(COMPONENT)
@@ -54,10 +54,10 @@ class BodyBuilder(Creation):
         self._fused = fused_reductions
         self._unrolled = unrolled
         self._keep = keep
-        self._memo: dict[Key, Node] = {}
-        self._past: dict[Key, tuple[int, Node]] = {}
-        self._operand_of: dict[Any, Operand] = {}
-        self._dependencies: dict[Key, list[Key]] = {}
+        self._memo: dict[ValueKey, Node] = {}
+        self._past: dict[ValueKey, tuple[int, Node]] = {}
+        self._operand_of: dict[Any, OperandDraft] = {}
+        self._dependencies: dict[ValueKey, list[ValueKey]] = {}
 
     # ------------------------------------------------------------------ stages
     def open_stage(self) -> StageDraft:
@@ -89,7 +89,7 @@ class BodyBuilder(Creation):
 
     def reduce(self, step: OpStep) -> None:
         """Reduce a step's operand over the inner axes in the current stage."""
-        operand = self.value(Key(step.input_ids[0], self.frame.full_map()))
+        operand = self.value(ValueKey(step.input_ids[0], self.frame.full_map()))
         result = Node("result", self.program.meta[step.result_id].dtype, (), step.result_id, POINT)
         self.stages[-1].reductions.append((step, operand, result))
         self.results[step.result_id] = result
@@ -111,20 +111,21 @@ class BodyBuilder(Creation):
         """Store a block, a value of the frame's shape, at its place among those of a buffer that lies in C order."""
         index, meta = self.frame.full_map(), self.program.meta[value]
         nodes = self._parts(value, index)
-        offset = self.times(self.value(Key(place, ())), meta.size * itemsize(meta.dtype))
+        offset = self.times(self.value(ValueKey(place, ())), meta.size * itemsize(meta.dtype))
         operand = self._operand(buffer, meta.dtype, layout, index, out=True)
         self.node("store", nodes[0].dtype, (*nodes, offset), (operand, True, False), POINT)
 
     def _parts(self, value: int, index: IndexMap) -> tuple[Node, ...]:
         """Return what is stored for one element of a value: its node, or those of its parts."""
         parts = (0, 1) if self.program.meta[value].dtype in COMPONENT else (None,)
-        return tuple(self.value(Key(value, index, part=p)) for p in parts)
+        return tuple(self.value(ValueKey(value, index, part=p)) for p in parts)
 
     # ------------------------------------------------------------------ values
-    def value(self, key: Key) -> Node:
+    def value(self, key: ValueKey) -> Node:
         """Return the node of a value, computing what it needs first (depth first, without recursion)."""
         memo, past = self._memo, self._past if self._keep else {}
-        stack: list[tuple[Key, list[Key] | None]] = [(key, None)]  # with what it is computed from, once that is made
+        # with what it is computed from, once that is made
+        stack: list[tuple[ValueKey, list[ValueKey] | None]] = [(key, None)]
         while stack:
             top, parts = stack.pop()
             if parts is not None:
@@ -144,7 +145,7 @@ class BodyBuilder(Creation):
                 stack += [(top, parts), *[(d, None) for d in reversed(parts) if d not in memo]]
         return memo[key]
 
-    def dependencies(self, key: Key) -> list[Key]:
+    def dependencies(self, key: ValueKey) -> list[ValueKey]:
         """Return what a value is computed from under its map; nothing for what is in memory or reduced here.
 
         Raises MisalignedError where a reduction of this kernel is asked for away from its own grid point.
@@ -160,7 +161,7 @@ class BodyBuilder(Creation):
             self.stages[stage].nodes.append(Node("keep", node.dtype, (node,), self.keeps.index(node), INNER))
         return self.node("kept", node.dtype, (), self.keeps.index(node), INNER)
 
-    def _find_dependencies(self, key: Key) -> list[Key]:
+    def _find_dependencies(self, key: ValueKey) -> list[ValueKey]:
         if self._place(key.value) is not None:
             return []
         step = self.program.producers[key.value]
@@ -177,10 +178,10 @@ class BodyBuilder(Creation):
             return []
         if op.kind == ops.SCAN:
             self._check_scanned(step, key.where)
-            return [Key(step.input_ids[0], key.where)]
+            return [ValueKey(step.input_ids[0], key.where)]
         return self._operand_parts(step, key)
 
-    def _operand_parts(self, step: OpStep, key: Key) -> list[Key]:
+    def _operand_parts(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         """Return the operands of a step that reads elements; of complex ones the parts that are needed."""
         meta = self.program.meta
         if self._complex and meta[key.value].dtype in COMPONENT and key.part is None:
@@ -231,7 +232,7 @@ class BodyBuilder(Creation):
         return total
 
     # ------------------------------------------------------------------ nodes of steps
-    def _build(self, key: Key, inputs: list[Node]) -> Node:
+    def _build(self, key: ValueKey, inputs: list[Node]) -> Node:
         step = self.program.producers[key.value]
         meta = self.program.meta[key.value]
         if key.part is not None:
@@ -264,7 +265,7 @@ class BodyBuilder(Creation):
             return self.node("where", meta.dtype, (here, value, target))
         if op.kind == ops.VIEW:
             return inputs[-1]  # a gather's indices come first
-        builder: Callable[[OpStep, Key], Node] = getattr(self, f"_make_{step.op_name}")
+        builder: Callable[[OpStep, ValueKey], Node] = getattr(self, f"_make_{step.op_name}")
         return builder(step, key)
 
     def _result(self, step: OpStep) -> Node:
@@ -299,7 +300,7 @@ class BodyBuilder(Creation):
             inputs = [inputs[0], self.node("where", inputs[1].dtype, (mask, inputs[1], nothing))]
         return self.node(step.op_name, meta.dtype, tuple(inputs))
 
-    def _load(self, key: Key, buffer: Any, layout: Layout) -> Node:
+    def _load(self, key: ValueKey, buffer: Any, layout: Layout) -> Node:
         dtype = self.program.meta[key.value].dtype
         index = key.where
         if isinstance(index, Flat) and not layout.contiguous:
@@ -327,7 +328,7 @@ class BodyBuilder(Creation):
     def _operand(
         self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0,
         mask: Node | None = None,
-    ) -> Operand:
+    ) -> OperandDraft:
         """Return the operand of an access; masked ones are told apart, for their addresses may meet by chance."""
         walk = access(layout, index, self.extents, itemsize(dtype), self.n_grid)
         if offset:
@@ -335,6 +336,6 @@ class BodyBuilder(Creation):
         key = (buffer, walk, out, id(mask))
         found = self._operand_of.get(key)
         if found is None:
-            found = self._operand_of[key] = Operand(buffer, dtype, walk, out, len(self.operands))
+            found = self._operand_of[key] = OperandDraft(buffer, dtype, walk, out, len(self.operands))
             self.operands.append(found)
         return found

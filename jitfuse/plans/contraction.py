@@ -9,7 +9,7 @@ from typing import Final
 
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.frame import Frame, Key
+from jitfuse.plans.frame import Frame, ValueKey
 from jitfuse.plans.layout import ZERO, Lin, along
 
 _SUMMED_IN: Final = {
@@ -53,7 +53,7 @@ def products(program: FusedProgram, step: OpStep) -> int:
     return program.meta[step.input_ids[0]].shape[-1]
 
 
-def sides(program: FusedProgram, step: OpStep, frame: Frame) -> tuple[Key, Key]:
+def sides(program: FusedProgram, step: OpStep, frame: Frame) -> tuple[ValueKey, ValueKey]:
     """Return both operands under their index maps; the contracted axis follows the frame's."""
     out = program.meta[step.result_id].shape
     rank, contracted = len(out), along(len(out))
@@ -66,5 +66,5 @@ def sides(program: FusedProgram, step: OpStep, frame: Frame) -> tuple[Key, Key]:
         ]
         own = along(frame.position(rank - 2 + k))
         where += [contracted, own] if k else [own, contracted]
-        keys.append(Key(value, tuple(where)))
+        keys.append(ValueKey(value, tuple(where)))
     return keys[0], keys[1]

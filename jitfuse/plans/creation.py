@@ -11,7 +11,7 @@ import numpy as np
 
 from jitfuse.dtypes import component, is_integer, is_narrow, kind
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.frame import Key
+from jitfuse.plans.frame import ValueKey
 from jitfuse.plans.index_maps import IndexMaps
 from jitfuse.plans.layout import Flat, Lin
 from jitfuse.plans.nodes import Node
@@ -31,7 +31,7 @@ class Creation(IndexMaps):
         super().__init__(program, n_grid)
         self._literals: dict[Any, Node] = {}
 
-    def _make_full(self, step: OpStep, key: Key) -> Node:
+    def _make_full(self, step: OpStep, key: ValueKey) -> Node:
         value, dtype = step.attr("value"), component(self.program.meta[key.value].dtype)
         if key.part is not None:
             value = (complex(value).real, complex(value).imag)[key.part]
@@ -46,17 +46,17 @@ class Creation(IndexMaps):
             found = self._literals[step.result_id, key.part] = self.param(dtype, value)
         return found
 
-    def _make_zeros(self, step: OpStep, key: Key) -> Node:
+    def _make_zeros(self, step: OpStep, key: ValueKey) -> Node:
         return self.node("const", component(self.program.meta[key.value].dtype), (), 0)
 
-    def _make_extent(self, step: OpStep, key: Key) -> Node:
+    def _make_extent(self, step: OpStep, key: ValueKey) -> Node:
         found = self._literals.get(step.result_id)
         if found is None:
             dtype = self.program.meta[key.value].dtype
             found = self._literals[step.result_id] = self.param(dtype, step.attr("value"))
         return found
 
-    def _make_arange(self, step: OpStep, key: Key) -> Node:
+    def _make_arange(self, step: OpStep, key: ValueKey) -> Node:
         dtype = self.program.meta[key.value].dtype
         (part,) = self.unflatten(key.where, self.program.meta[key.value].shape)
         at = self.index_node(part)
@@ -69,28 +69,28 @@ class Creation(IndexMaps):
             at = self.node("multiply", dtype, (at, self.param(dtype, delta)))
         return self.node("add", dtype, (self.param(dtype, start), at))
 
-    def _in_random_uniform(self, step: OpStep, key: Key) -> list[Key]:
-        return [Key(step.input_ids[1], ())]  # the state is read by its two elements, where it is used
+    def _in_random_uniform(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
+        return [ValueKey(step.input_ids[1], ())]  # the state is read by its two elements, where it is used
 
-    def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
+    def _make_random_uniform(self, step: OpStep, key: ValueKey) -> Node:
         state, call = step.input_ids
         shape = self.program.meta[key.value].shape
         position = key.where.index if isinstance(key.where, Flat) else self.position_of(shape, key.where)
-        seed = self.value(Key(state, (Lin(0),)))
-        counter = self.value(Key(state, (Lin(1),)))
-        index = self.value(Key(call, ()))
+        seed = self.value(ValueKey(state, (Lin(0),)))
+        counter = self.value(ValueKey(state, (Lin(1),)))
+        index = self.value(ValueKey(call, ()))
         element = self.index_node(position)
         return self.node("random", self.program.meta[key.value].dtype, (seed, counter, index, element))
 
-    def _make_random_advance(self, step: OpStep, key: Key) -> Node:
+    def _make_random_advance(self, step: OpStep, key: ValueKey) -> Node:
         (part,) = self.unflatten(key.where, (2,))
-        return self.node("add", "int64", (self.value(Key(step.input_ids[0], (part,))), self.index_node(part)))
+        return self.node("add", "int64", (self.value(ValueKey(step.input_ids[0], (part,))), self.index_node(part)))
 
 
 def is_place(program: FusedProgram, step: OpStep) -> bool:
     """Return whether a literal is an integer that single numbers are computed with, or that is one of several places.
 
-    The numbers of rounds are, and the first rounds shall have the kernels of the others.
+    The numbers of iterations are, and the first iterations shall have the kernels of the others.
     """
     value = step.result_id
     if not is_integer(program.meta[value].dtype) or program.meta[value].shape:

@@ -36,7 +36,7 @@ class EqualKernels:
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Launch, tuple[int, ...], bool] | None] = {}
 
-    def launch(self, kernel: Described | None, build: Callable[[], tuple[Launch, bool]]) -> tuple[Launch, bool]:
+    def launch(self, kernel: ComparableKernel | None, build: Callable[[], tuple[Launch, bool]]) -> tuple[Launch, bool]:
         """Return what `build` would: a launch, and whether values are kept in scratch rows."""
         if kernel is None:
             return build()
@@ -52,7 +52,7 @@ class EqualKernels:
         return launch, kept
 
 
-class Described:
+class ComparableKernel:
     """A kernel over strided windows: `key` is equal for equal ones, `places` are where it reads and writes."""
 
     def __init__(self, key: Hashable, places: list[Where]) -> None:
@@ -63,7 +63,7 @@ class Described:
 def described(
     grouping: Grouping, place: Place, fused: frozenset[int], ends: Iterable[int], targets: Iterable[tuple[Where, Any]],
     more: Hashable,
-) -> Described | None:
+) -> ComparableKernel | None:
     """Return the description of a kernel; None for one that reads by other rules than strides.
 
     `ends` are the values that it stores and reduces, `targets` where it stores, each with all that matters beside;
@@ -73,13 +73,13 @@ def described(
     if not program.dtypes.isdisjoint(COMPONENT):
         return None
     try:
-        return _Walk(program, place, fused, grouping.values.inlining.unrolled, grouping.order).described(
+        return _KernelWalk(program, place, fused, grouping.values.inlining.unrolled, grouping.order).described(
             tuple(ends), targets, more)
     except _DiffersError:
         return None
 
 
-class _Walk:
+class _KernelWalk:
     """The way from what a kernel stores down to what it reads."""
 
     def __init__(
@@ -93,7 +93,9 @@ class _Walk:
         self._exact = False
         """Whether the places of windows are computed with in the kernel."""
 
-    def described(self, ends: tuple[int, ...], targets: Iterable[tuple[Where, Any]], more: Hashable) -> Described:
+    def described(
+        self, ends: tuple[int, ...], targets: Iterable[tuple[Where, Any]], more: Hashable
+    ) -> ComparableKernel:
         """Return the description; raises _DiffersError."""
         computed = self._computed(ends)
         self._exact = any(map(self._folds, computed))
@@ -101,7 +103,7 @@ class _Walk:
             self._add(value)
         last = tuple([self._read(value) for value in ends])
         stored = tuple([(self._at(where), rest) for where, rest in targets])
-        return Described((tuple(self._key), last, stored, more), list(self._where))
+        return ComparableKernel((tuple(self._key), last, stored, more), list(self._where))
 
     def _computed(self, ends: tuple[int, ...]) -> set[int]:
         """Return the values that the kernel computes."""

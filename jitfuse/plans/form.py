@@ -14,7 +14,7 @@ from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT, Axis, KernelForm
 from jitfuse.ir.kernels.form import Operand as FormOperand
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.launch import Launch, make_launch
-from jitfuse.plans.nodes import Operand
+from jitfuse.plans.nodes import OperandDraft
 from jitfuse.plans.numbering import Numbering, live_nodes, parted, used_operands
 
 TINY_ROWS: Final = range(2, MAX_STATIC_EXTENT + 1)
@@ -51,11 +51,11 @@ class Space:
         """Return the number of positions along each block."""
         return tuple(map(self.extent, blocks))
 
-    def classes(self, o: Operand, blocks: list[list[int]]) -> tuple[str, ...]:
+    def classes(self, o: OperandDraft, blocks: list[list[int]]) -> tuple[str, ...]:
         """Return the stride classes of an operand along some blocks."""
         return tuple(self._class(o, b) for b in blocks)
 
-    def _class(self, o: Operand, block: list[int]) -> str:
+    def _class(self, o: OperandDraft, block: list[int]) -> str:
         """Return one stride class; what is read a few elements apart along the lanes has a class of its own.
 
         Such strides come from last axes as short as static extents, from slices, and from diagonals of matrices as
@@ -67,7 +67,7 @@ class Space:
         apart = _elements_apart(o, block)
         return str(apart) if apart else known
 
-    def strides(self, o: Operand, blocks: list[list[int]]) -> tuple[int, ...]:
+    def strides(self, o: OperandDraft, blocks: list[list[int]]) -> tuple[int, ...]:
         """Return the byte strides of an operand along some blocks."""
         return tuple(o.access.strides[b[-1]] for b in blocks)
 
@@ -126,7 +126,7 @@ class Space:
         return len(self.grid) + len(self.inner) - 1
 
 
-def _elements_apart(o: Operand, block: list[int]) -> int:
+def _elements_apart(o: OperandDraft, block: list[int]) -> int:
     """Return how far apart the elements of an operand lie along a block where they are few apart, else 0."""
     apart, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
     return apart if not rest and 2 <= apart <= MAX_STATIC_EXTENT else 0

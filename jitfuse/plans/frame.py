@@ -1,6 +1,6 @@
 """The index space of a kernel under construction, and how values belong to it.
 
-Owns `Frame` and `Key`. Does not own what is computed there (`jitfuse.plans.body`).
+Owns `Frame` and `ValueKey`. Does not own what is computed there (`jitfuse.plans.body`).
 """
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _full_map(rank: int, reduced: tuple[int, ...]) -> tuple[Lin, ...]:
     return tuple(along(order.index(k)) for k in range(rank))
 
 
-class Key(NamedTuple):
+class ValueKey(NamedTuple):
     """A value under an index map and a mask; of a complex value the real (0) or imaginary (1) part, or both (None)."""
 
     value: int

@@ -15,14 +15,14 @@ from jitfuse.ir.kernels.sum_tree import CHUNK
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import OpStep
 from jitfuse.plans.contraction import MAX_SWEPT
-from jitfuse.plans.frame import Frame, Key
+from jitfuse.plans.frame import Frame, ValueKey
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.layout import Flat, Lin
 
 SPLIT_GRID: Final = 8
 """Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""
 NARROW: Final = 64
-"""Long columns are parted from what needs their reduction only where at least this many lie side by side."""
+"""Long columns are parted from what needs their reduction only where at least this many are adjacent."""
 MAX_OPERANDS: Final = 32
 
 
@@ -69,7 +69,7 @@ class Group(Record, eq=False):
     leaves: set[tuple[int, Any]] = fresh(default_factory=set)
     inlined: set[int] = fresh(default_factory=set)
     needs: set[int] = fresh(default_factory=set)
-    reach: dict[Key, Reach] = fresh(default_factory=dict)
+    reach: dict[ValueKey, Reach] = fresh(default_factory=dict)
     split: bool = False
     window: OpStep | None = None
     """The update that it stores in place: nothing else is in such a kernel."""
@@ -83,12 +83,12 @@ class Group(Record, eq=False):
         return frozenset(s.result_id for s in made)
 
 
-class Probe(Record):
+class TouchedValues(Record):
     """What computing one value in a frame would touch."""
 
     leaves: set[tuple[int, Any]] = fresh(default_factory=set)
     inlined: set[int] = fresh(default_factory=set)
-    reach: dict[Key, Reach] = fresh(default_factory=dict)
+    reach: dict[ValueKey, Reach] = fresh(default_factory=dict)
     depth: int = 0
     swept: bool = False
     size: int = 0
@@ -133,7 +133,7 @@ def is_few_and_long(frame: Frame) -> bool:
 
 
 def is_of_long_columns(frame: Frame) -> bool:
-    """Return whether long columns lie side by side: a kernel that sweeps them twice finds them in no cache."""
+    """Return whether long columns are adjacent: a kernel that sweeps them twice finds them in no cache."""
     last = len(frame.shape) - 1
     if not frame.reduced or last in frame.reduced or frame.shape[last] < NARROW:
         return False
@@ -178,7 +178,7 @@ def reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[
     return {(value, map_(where)) for value, where in leaves}
 
 
-def is_per_point(frame: Frame, probe: Probe) -> bool:
+def is_per_point(frame: Frame, probe: TouchedValues) -> bool:
     """Return whether a value of the whole shape is one per grid point: then it is so where inner extents are not 1."""
     return probe.depth > 0 and not probe.swept and all(frame.shape[k] == 1 for k in frame.reduced)
 

@@ -14,13 +14,13 @@ from typing import Any, Final
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.contraction import contraction_frame, sides
-from jitfuse.plans.frame import Frame, Key, MisalignedError, reduced_axes
+from jitfuse.plans.frame import Frame, MisalignedError, ValueKey, reduced_axes
 from jitfuse.plans.group import (
     MAX_OPERANDS,
     Group,
-    Probe,
     Refusal,
     RefusedMerge,
+    TouchedValues,
     is_few_and_long,
     is_of_long_columns,
     is_per_point,
@@ -137,12 +137,12 @@ class Grouping(Probing):
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
             group = Group(len(self.groups), frame, split=self._is_split(frame, step))
-            probe = self.probe(frame, frozenset({value}), Key(step.input_ids[0], frame.full_map()), group)
+            probe = self.probe(frame, frozenset({value}), ValueKey(step.input_ids[0], frame.full_map()), group)
             group.reductions.append(step)
         else:
             frame = Frame(self.program.meta[value].shape, ())
             group = Group(len(self.groups), frame)
-            probe = self.probe(frame, frozenset(), Key(value, frame.full_map()), group)
+            probe = self.probe(frame, frozenset(), ValueKey(value, frame.full_map()), group)
         self._absorb(group, value, probe, result_placing(step) if is_reduction else "whole")
         self._add(group)
 
@@ -175,7 +175,7 @@ class Grouping(Probing):
         for value in (*group.roots, *group.fused):
             self.home[value] = group.number
 
-    def _absorb(self, group: Group, value: int, probe: Probe, placing: str) -> None:
+    def _absorb(self, group: Group, value: int, probe: TouchedValues, placing: str) -> None:
         if value in self._must and value not in group.roots:
             group.roots.append(value)
         group.placings[value] = placing
@@ -237,18 +237,18 @@ class Grouping(Probing):
             reason = refused
         return reason
 
-    def _candidates(self, step: OpStep, is_reduction: bool, group: Group) -> Iterable[tuple[Frame, Key, str]]:
+    def _candidates(self, step: OpStep, is_reduction: bool, group: Group) -> Iterable[tuple[Frame, ValueKey, str]]:
         if is_reduction:
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
             if shape == group.frame.shape and may_reduce(group, frame):
-                yield frame, Key(step.input_ids[0], frame.full_map()), result_placing(step)
+                yield frame, ValueKey(step.input_ids[0], frame.full_map()), result_placing(step)
         else:
             for placing, index in group.frame.maps(self.program.meta[step.result_id].shape):
-                yield group.frame, Key(step.result_id, index), placing
+                yield group.frame, ValueKey(step.result_id, index), placing
 
     def _refuses(
-        self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: Probe, key: Key,
+        self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: TouchedValues, key: ValueKey,
         reduction: OpStep | None,
     ) -> Refusal | None:
         shared = (leaf for leaf in probe.leaves if leaf in leaves)
@@ -287,7 +287,7 @@ class Grouping(Probing):
         self.choices.add("split")
         return self.policy.split and not (self.policy.one_pass and self.values.is_swept_again(step.result_id))
 
-    def _makes_cycle(self, group: Group, probe: Probe) -> bool:
+    def _makes_cycle(self, group: Group, probe: TouchedValues) -> bool:
         needed = self._homes(v for v, _ in probe.leaves)
         # memory written by this very group cannot be read in it
         return group.number in needed or any(self._behind[g] >> group.number & 1 for g in needed)

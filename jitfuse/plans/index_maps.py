@@ -12,7 +12,7 @@ import numpy as np
 from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.frame import Key, reduced_axes
+from jitfuse.plans.frame import ValueKey, reduced_axes
 from jitfuse.plans.launch import Check
 from jitfuse.plans.layout import ZERO, Flat, IndexMap, Lin, flatten_linear, reshape_groups, row_major
 from jitfuse.plans.nodes import Node
@@ -29,25 +29,25 @@ class IndexMaps(NodeTable):
         super().__init__(n_grid)
         self.program = program
         self.exists: dict[tuple[int, int], Node] = {}
-        self._asked: dict[Key, list[Key]] = {}
+        self._asked: dict[ValueKey, list[ValueKey]] = {}
         self._gathers = not GATHERS.isdisjoint(program.op_names)
 
     def forget_indices(self) -> None:
         """Forget what belongs to the stage that ends: the values that gathers ask for."""
         self._asked.clear()
 
-    def operand_keys(self, step: OpStep, key: Key) -> list[Key]:
+    def operand_keys(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         """Return the operands of a step that reads elements, each under its map; nothing for creation."""
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.ELEMENTWISE:
             meta, (value, where, mask, _) = self.program.meta, key
             out = meta[value].shape
-            return [Key(i, self.operand_map(where, out, meta[i].shape), mask) for i in step.input_ids]
+            return [ValueKey(i, self.operand_map(where, out, meta[i].shape), mask) for i in step.input_ids]
         finder = getattr(self, f"_in_{step.op_name}", None)
         return finder(step, key) if finder is not None else []
 
-    def elements(self, step: OpStep, key: Key) -> list[Key]:
+    def elements(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         """Return the four elements that an unrolled reduction combines, in row-major order.
 
         There are always four, whatever the extent from 2 to 4, so that the kernels differ in how far apart lanes read
@@ -64,7 +64,7 @@ class IndexMaps(NodeTable):
             element = dict(zip(axes, positions[k] if k < len(positions) else positions[0], strict=True))
             index = tuple(Lin(element[a]) if a in element else p for a, p in enumerate(parts))
             mask = key.mask if k < 2 else self.both(key.mask, self._guarded(step.result_id, k, len(positions)))
-            keys.append(Key(step.input_ids[0], index, mask))
+            keys.append(ValueKey(step.input_ids[0], index, mask))
         return keys
 
     def _guarded(self, value: int, k: int, count: int) -> Node:
@@ -147,36 +147,36 @@ class IndexMaps(NodeTable):
         return self.node("add", "int64", (self.times(part, factor), self.number(shift)))
 
     # ------------------------------------------------------------------ views
-    def _in_broadcast_to(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_broadcast_to(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         shape = self.program.meta[step.input_ids[0]].shape
-        return [Key(step.input_ids[0], self.operand_map(key.where, step.attr("shape"), shape), key.mask)]
+        return [ValueKey(step.input_ids[0], self.operand_map(key.where, step.attr("shape"), shape), key.mask)]
 
-    def _in_transpose(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_transpose(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         inverse: list[Any] = [ZERO] * len(parts)
         for part, axis in zip(parts, step.attr("axes"), strict=True):
             inverse[axis] = part
-        return [Key(step.input_ids[0], tuple(inverse), key.mask)]
+        return [ValueKey(step.input_ids[0], tuple(inverse), key.mask)]
 
-    def _in_slice(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_slice(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         moved = tuple(
             self._affine(p, step_, start)
             for p, start, step_ in zip(parts, step.attr("starts"), step.attr("steps"), strict=True)
         )
-        return [Key(step.input_ids[0], moved, key.mask)]
+        return [ValueKey(step.input_ids[0], moved, key.mask)]
 
-    def _in_reshape(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_reshape(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         old, new = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
-        return [Key(step.input_ids[0], self.reshaped(key.where, new, old), key.mask)]
+        return [ValueKey(step.input_ids[0], self.reshaped(key.where, new, old), key.mask)]
 
-    def _in_diagonal(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_diagonal(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         *outer, last = self.unflatten(key.where, self.program.meta[key.value].shape)
         offset = step.attr("offset")
         row, column = self._affine(last, 1, max(-offset, 0)), self._affine(last, 1, max(offset, 0))
-        return [Key(step.input_ids[0], (*outer, row, column), key.mask)]
+        return [ValueKey(step.input_ids[0], (*outer, row, column), key.mask)]
 
-    def _in_windows(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_windows(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         steps, dilations = step.attr("steps"), step.attr("dilations")
         lead, rank = len(parts) - 2 * len(steps), len(steps)
@@ -185,7 +185,7 @@ class IndexMaps(NodeTable):
             for place, number, apart, spread in zip(
                 parts[lead : lead + rank], parts[lead + rank :], steps, dilations, strict=True)
         )
-        return [Key(step.input_ids[0], (*parts[:lead], *moved), key.mask)]
+        return [ValueKey(step.input_ids[0], (*parts[:lead], *moved), key.mask)]
 
     def _sum(self, a: Any, b: Any) -> Any:
         if isinstance(a, Lin) and isinstance(b, Lin):
@@ -193,7 +193,7 @@ class IndexMaps(NodeTable):
         return self.node("add", "int64", (self.index_node(a), self.index_node(b)))
 
     # ------------------------------------------------------------------ indices that are data
-    def index_keys(self, key: Key) -> list[Key]:
+    def index_keys(self, key: ValueKey) -> list[ValueKey]:
         """Return the values that a gather must have before it knows where it reads, each under its map.
 
         The same keys each time: a map that divides a flat position has new nodes whenever it is made.
@@ -205,7 +205,7 @@ class IndexMaps(NodeTable):
             found = self._asked[key] = self._find_index_keys(key)
         return found
 
-    def _find_index_keys(self, key: Key) -> list[Key]:
+    def _find_index_keys(self, key: ValueKey) -> list[ValueKey]:
         step = self.program.producers.get(key.value)
         if step is None or step.op_name not in GATHERS:
             return []
@@ -216,14 +216,14 @@ class IndexMaps(NodeTable):
             place, common = step.attr("place"), np.broadcast_shapes(*(self.program.meta[i].shape for i in indices))
             parts, shape = parts[place : place + len(common)], common
         return [
-            Key(i, self.operand_map(tuple(parts), shape, self.program.meta[i].shape), key.mask) for i in indices
+            ValueKey(i, self.operand_map(tuple(parts), shape, self.program.meta[i].shape), key.mask) for i in indices
         ]
 
-    def value(self, key: Key) -> Node:
+    def value(self, key: ValueKey) -> Node:
         """Return the node of a value under its map."""
         raise NotImplementedError
 
-    def _in_gather(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_gather(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         asked, axes, place = self.index_keys(key), step.attr("axes"), step.attr("place")
         nodes = [self.value(k) for k in asked]
         shape = self.program.meta[step.input_ids[0]].shape
@@ -231,9 +231,9 @@ class IndexMaps(NodeTable):
         del parts[place : len(parts) - (len(shape) - len(axes) - place)]
         for axis, node in zip(axes, nodes, strict=True):
             parts.insert(axis, self._bounded(step, node, axis, shape[axis], key.mask))
-        return [*asked, Key(step.input_ids[0], tuple(parts), key.mask)]
+        return [*asked, ValueKey(step.input_ids[0], tuple(parts), key.mask)]
 
-    def _in_take_along_axis(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_take_along_axis(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         (asked,), axis = self.index_keys(key), step.attr("axis")
         shape, out = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
         axis %= len(shape)
@@ -241,7 +241,7 @@ class IndexMaps(NodeTable):
         read = tuple(m if k == axis else n for k, (n, m) in enumerate(zip(shape, out, strict=True)))
         parts = list(self.operand_map(self.unflatten(key.where, out), out, read))
         parts[axis] = node
-        return [asked, Key(step.input_ids[0], tuple(parts), key.mask)]
+        return [asked, ValueKey(step.input_ids[0], tuple(parts), key.mask)]
 
     def _bounded(self, step: OpStep, node: Node, axis: int, extent: int, mask: Node | None) -> Node:
         """Return an index as one from 0 on that a kernel checks as it runs."""
@@ -249,7 +249,7 @@ class IndexMaps(NodeTable):
         return self.node("bounded", "int64", (node, self.number(extent), *([mask] if mask is not None else [])), check)
 
     # ------------------------------------------------------------------ joins and updates: masks
-    def _in_concat(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_concat(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         axis = step.attr("axis")
         parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         axis %= len(parts)
@@ -259,17 +259,17 @@ class IndexMaps(NodeTable):
             above = self.compare("greater_equal", position, start)
             inside = self.both(above, self.compare("less", position, start + extent))
             moved = (*parts[:axis], self._affine(parts[axis], 1, -start), *parts[axis + 1 :])
-            keys.append(Key(i, moved, self.both(key.mask, inside)))
+            keys.append(ValueKey(i, moved, self.both(key.mask, inside)))
             start += extent
         return keys
 
-    def _in_update_at(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_update_at(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         target, value, place = step.input_ids
         shape, block = self.program.meta[target].shape, self.program.meta[value].shape
         within = self.unflatten(key.where, shape)[len(shape) - len(block) :] if block else ()
-        return [Key(target, key.where, key.mask), Key(value, within, key.mask), Key(place, (), key.mask)]
+        return [ValueKey(target, key.where, key.mask), ValueKey(value, within, key.mask), ValueKey(place, (), key.mask)]
 
-    def _in_update_slice(self, step: OpStep, key: Key) -> list[Key]:
+    def _in_update_slice(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         target, value = step.input_ids
         parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         inside: Node | None = None
@@ -298,6 +298,6 @@ class IndexMaps(NodeTable):
         region = tuple(step.attr("counts"))
         source = self.operand_map(tuple(moved), region, self.program.meta[value].shape)
         if inside is None:
-            return [Key(value, source, key.mask)]
+            return [ValueKey(value, source, key.mask)]
         # the target is there at every index: only the region needs a mask
-        return [Key(value, source, self.both(key.mask, inside)), Key(target, key.where, key.mask)]
+        return [ValueKey(value, source, self.both(key.mask, inside)), ValueKey(target, key.where, key.mask)]

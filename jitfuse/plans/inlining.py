@@ -29,10 +29,10 @@ DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
-ROUNDS: Final = 3
-"""What goes from round to round of a loop is stored in every third at least: numbers, and what is read before and after
-a product, a sum of everything, or another step that hardly anything joins. Computed again, each round would take the
-whole chain behind it, up to `RECOMPUTE_COST`: as many kernels that differ as rounds."""
+ITERATIONS: Final = 3
+"""What goes from one iteration to the next of a loop is stored in every third at least: numbers, and what is read
+before and after a product, a sum of everything, or another step that hardly anything joins. Computed again, each
+iteration would take the whole chain behind it, up to `RECOMPUTE_COST`: as many kernels that differ as iterations."""
 FLEXIBLE: Final = 128
 """Dear values whose readers together would spend at most this on computing them may be left unstored."""
 JOIN_COST: Final = 3
@@ -49,14 +49,14 @@ _APART: Final = frozenset({ops.SCAN, *ops.ON_HOST})
 """Those of them that kernels come before and after."""
 
 
-class _Body(NamedTuple):
+class _InlinedBody(NamedTuple):
     """The steps that make a value under its own index map, as bits, and how many those are with all behind them."""
 
     steps: int = 0
     size: int = 0
 
 
-_NONE: Final = _Body()
+_NONE: Final = _InlinedBody()
 
 
 class Inlining:
@@ -76,11 +76,11 @@ class Inlining:
         self._memory = memory
         self._must = must
         self._choices = choices
-        self._bodies: dict[int, _Body] = {}
+        self._bodies: dict[int, _InlinedBody] = {}
         self._sizes: dict[int, int] = {}
         self._weights: dict[int, int] = {}
         self._heavy = 0
-        self._rounds: dict[int, int] = {}
+        self._iterations: dict[int, int] = {}
         """How many numbers that are read twice, each from the one before, lie between a number and what is stored."""
         self._crossed: dict[int, int] = {}
         """How many values that are read on several levels, each from the one before, lie between."""
@@ -125,21 +125,23 @@ class Inlining:
                 self._bodies.pop(i, None)
 
     def _visit_number(self, value: int, step: OpStep, cost: int) -> None:
-        """Store a number that goes from one round of a loop to the next, before too much is computed again for it."""
-        rounds = max([0 if i in self._must else self._rounds.get(i, -1) for i in step.input_ids], default=-1)
+        """Store a number that goes from one iteration of a loop to the next, before too much is computed again for
+        it."""
+        iterations = max([0 if i in self._must else self._iterations.get(i, -1) for i in step.input_ids], default=-1)
         if len(self.program.consumers.get(value, ())) > 1:
-            rounds += rounds >= 0
-            if cost >= RECOMPUTE_COST or rounds >= ROUNDS:
+            iterations += iterations >= 0
+            if cost >= RECOMPUTE_COST or iterations >= ITERATIONS:
                 self._must.add(value)
                 return
-        if rounds >= 0:
-            self._rounds[value] = rounds
+        if iterations >= 0:
+            self._iterations[value] = iterations
 
     def _visit_levels(self, step: OpStep) -> None:
-        """Store what goes from round to round and is read in each, before the rounds' kernels all differ."""
+        """Store what goes from one iteration to the next and is read in each, before the iterations' kernels all
+        differ."""
         op = ops.get(step.op_name)
         assert op is not None
-        level, rounds = max([self._levels.get(i, 0) for i in step.input_ids], default=0), 0
+        level, iterations = max([self._levels.get(i, 0) for i in step.input_ids], default=0), 0
         for i in step.input_ids:
             base = self._base(i)
             if self._is_stored(base):
@@ -147,15 +149,15 @@ class Inlining:
             found = self._crossed.get(base, 0)
             if self._levels.get(base, 0) < level and len(self.program.consumers[base]) > 1 and self.costs[base]:
                 found += 1
-                if found >= ROUNDS and self.program.meta[base].shape and self._may_be_stored(base):
+                if found >= ITERATIONS and self.program.meta[base].shape and self._may_be_stored(base):
                     self._must.add(base)
                     continue
-            rounds = max(rounds, found)
+            iterations = max(iterations, found)
         apart = op.kind in _APART or (op.kind == ops.REDUCTION and not self.program.meta[step.result_ids[0]].shape)
         for result in step.result_ids:
             self._levels[result] = level + apart
-            if rounds and not apart and self.program.meta[result].shape:
-                self._crossed[result] = rounds
+            if iterations and not apart and self.program.meta[result].shape:
+                self._crossed[result] = iterations
 
     # ------------------------------------------------------------------ costs
     def _cost(self, step: OpStep) -> int:
@@ -192,7 +194,7 @@ class Inlining:
                     self.store(base)
 
     # ------------------------------------------------------------------ sizes
-    def _bounded(self, number: int, step: OpStep) -> _Body:
+    def _bounded(self, number: int, step: OpStep) -> _InlinedBody:
         """Return the body of a step; as many of its largest operands are stored as it takes to bound it."""
         body = self._body(number, step)
         if body.size <= MAX_STEPS:
@@ -204,7 +206,7 @@ class Inlining:
                 body = self._body(number, step)
         return body
 
-    def _body(self, number: int, step: OpStep) -> _Body:
+    def _body(self, number: int, step: OpStep) -> _InlinedBody:
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind in _OPAQUE or (op.kind == ops.REDUCTION and step.result_ids[0] not in self.unrolled):
@@ -218,21 +220,21 @@ class Inlining:
         bit = 1 << number
         self._weights[number] = weight
         self._heavy |= bit if weight > 1 else 0
-        own = _Body(bit, weight)
+        own = _InlinedBody(bit, weight)
         return self._union([own, *map(self._read, here)]) if here else own
 
-    def _read(self, value: int) -> _Body:
+    def _read(self, value: int) -> _InlinedBody:
         """Return the body of an operand; mere loads, of views of what was stored since too, are none."""
         found = self._bodies.get(value)
         return _NONE if found is None or not found.size or not self._is_computed(value) else found
 
-    def _union(self, bodies: Iterable[_Body]) -> _Body:
+    def _union(self, bodies: Iterable[_InlinedBody]) -> _InlinedBody:
         steps = size = 0
         for body in bodies:
             fresh = body.steps & ~steps
             size += body.size if fresh == body.steps else self._weight(fresh)
             steps |= body.steps
-        return _Body(steps, size)
+        return _InlinedBody(steps, size)
 
     def _weight(self, steps: int) -> int:
         heavy = steps & self._heavy

@@ -117,7 +117,7 @@ def flatten_linear(shape: tuple[int, ...], index: tuple[Any, ...]) -> Lin | None
     return total
 
 
-class Group(NamedTuple):
+class AxisGroup(NamedTuple):
     """A block of axes of two shapes with equal element counts: what a reshape does there."""
 
     old: tuple[int, ...]
@@ -125,7 +125,7 @@ class Group(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> Sequence[Group] | None:
+def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> Sequence[AxisGroup] | None:
     """Split a reshape into the smallest blocks of axes with equal products; None for zero-size arrays.
 
     Blocks are taken from the end where the shapes agree longer, so that extents of 1 meet those that they meet in
@@ -137,15 +137,15 @@ def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> Sequence[Group
         return _blocks(old, new)
     a, b = len(old) - 1, len(new) - 1
     mirrored = _blocks(old[::-1], new[::-1])
-    return [Group(tuple(a - k for k in g.old[::-1]), tuple(b - k for k in g.new[::-1])) for g in mirrored[::-1]]
+    return [AxisGroup(tuple(a - k for k in g.old[::-1]), tuple(b - k for k in g.new[::-1])) for g in mirrored[::-1]]
 
 
 def _agreement(old: tuple[int, ...], new: tuple[int, ...]) -> int:
     return next((k for k, (n, m) in enumerate(zip(old, new)) if n != m), min(len(old), len(new)))
 
 
-def _blocks(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
-    groups: list[Group] = []
+def _blocks(old: tuple[int, ...], new: tuple[int, ...]) -> list[AxisGroup]:
+    groups: list[AxisGroup] = []
     i = j = 0
     while i < len(old) or j < len(new):
         a, b = [i] if i < len(old) else [], [j] if j < len(new) else []
@@ -160,7 +160,7 @@ def _blocks(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
                 b.append(j)
                 product_b *= new[j]
                 j += 1
-        groups.append(Group(tuple(a), tuple(b)))
+        groups.append(AxisGroup(tuple(a), tuple(b)))
     return groups
 
 

@@ -53,7 +53,7 @@ class Node:
         return f"<{self.op} {self.dtype} {self.imm}>"
 
 
-class Operand:
+class OperandDraft:
     """A memory operand under construction: which buffer, how it is walked, its direction."""
 
     __slots__ = ("access", "buffer", "dtype", "index", "out")

@@ -11,7 +11,7 @@ from typing import Any
 from jitfuse.ir.formats.floats import exact_text
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 from jitfuse.plans.launch import Check
-from jitfuse.plans.nodes import INNER, Node, Operand
+from jitfuse.plans.nodes import INNER, Node, OperandDraft
 from jitfuse.plans.stages import StageDraft
 
 
@@ -22,7 +22,7 @@ class Numbering:
     """
 
     def __init__(
-        self, operands: Sequence[Operand], axis_of: Mapping[int, int], live: set[int],
+        self, operands: Sequence[OperandDraft], axis_of: Mapping[int, int], live: set[int],
         given_params: Sequence[tuple[str, Any]],
     ) -> None:
         self.params: list[tuple[str, Any]] = []
@@ -112,9 +112,9 @@ def needed(ends: Sequence[Node]) -> set[int]:
     return live
 
 
-def used_operands(stages: Sequence[StageDraft], live: set[int]) -> list[Operand]:
+def used_operands(stages: Sequence[StageDraft], live: set[int]) -> list[OperandDraft]:
     """Return the operands that live nodes load and store, in the order of their first use."""
-    found: dict[int, Operand] = {}
+    found: dict[int, OperandDraft] = {}
     for stage in stages:
         for node in stage.nodes:
             if id(node) in live and node.op in ("load", "store"):
@@ -128,7 +128,7 @@ def loops(stage: StageDraft, live: set[int]) -> bool:
 
 
 def parted(stage: StageDraft, live: set[int]) -> list[StageDraft]:
-    """Take stores of one value per grid point out of a stage that loops: a loop of no rounds must not skip them."""
+    """Take stores of one value per grid point out of a stage that loops: a loop of no iterations must not skip them."""
     once = any(n.op == "store" and n.level < INNER for n in stage.nodes)
     if stage.contraction is not None or not loops(stage, live) or not once:
         return [stage]

@@ -31,7 +31,7 @@ from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.structure import structure
 from jitfuse.plans.updates import updated_in_place
-from jitfuse.plans.values import Values, View
+from jitfuse.plans.values import BufferView, Values
 from jitfuse.tracing.schedule.scheduler import BY_BYTES
 
 LONG: Final = 500
@@ -80,7 +80,7 @@ class RuntimePlan(NamedTuple):
     steps: tuple[RuntimeStep, ...]
     commits: tuple[Launch, ...]
     outputs: tuple[int, ...]
-    views: Mapping[int, View]
+    views: Mapping[int, BufferView]
     offsets: Mapping[Any, int]
     sizes: Mapping[Any, int]
     arena_bytes: int
@@ -307,8 +307,8 @@ def _library_ns(step: HostCall) -> int:
     a, b = step.inputs
     left, right = a.layout.shape, b.layout.shape
     # NumPy has the library form but half of a matrix that is its own transpose
-    twin = a.buffer == b.buffer and a.offset == b.offset and len(left) == len(right) == 2
-    symmetric = twin and left == right[::-1] and a.layout.strides == b.layout.strides[::-1]
+    same_window = a.buffer == b.buffer and a.offset == b.offset and len(left) == len(right) == 2
+    symmetric = same_window and left == right[::-1] and a.layout.strides == b.layout.strides[::-1]
     rows, lanes = left[-2] if len(left) > 1 else 1, right[-1] if len(right) > 1 else 1
     batch = shape[: len(shape) - (len(left) > 1) - (len(right) > 1)]
     return library_ns(step.outputs[0].dtype, math.prod(batch), rows, lanes, left[-1], symmetric=symmetric)

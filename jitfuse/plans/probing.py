@@ -10,8 +10,8 @@ from typing import Any
 
 from jitfuse.ir.program import FusedProgram
 from jitfuse.plans.body import BodyBuilder, Place
-from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout
-from jitfuse.plans.group import Group, Probe, Reach, is_scan, moves, sweeps
+from jitfuse.plans.frame import Frame, MisalignedError, ValueKey, contiguous_layout
+from jitfuse.plans.group import Group, Reach, TouchedValues, is_scan, moves, sweeps
 from jitfuse.plans.inlining import DEAR
 from jitfuse.plans.layout import Layout, Lin
 from jitfuse.plans.values import Values
@@ -40,7 +40,7 @@ class Probing:
 
         return place
 
-    def probe(self, frame: Frame, fused: frozenset[int], key: Key, group: Group) -> Probe:
+    def probe(self, frame: Frame, fused: frozenset[int], key: ValueKey, group: Group) -> TouchedValues:
         """Return what computing a value in a group's kernel would touch, the group reframed.
 
         `fused` are the reductions, scans and contractions that it computes. Raises MisalignedError where one of them,
@@ -57,7 +57,7 @@ class Probing:
         builder.open_stage()
         roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
         known = group.reach if frame == group.frame else {}
-        probe, inner, stack = Probe(), range(len(frame.grid_axes), len(frame.shape)), [key]
+        probe, inner, stack = TouchedValues(), range(len(frame.grid_axes), len(frame.shape)), [key]
         met, computed = {key}, {}
         while stack:
             top = stack.pop()
@@ -95,9 +95,9 @@ class Probing:
         probe.depth, probe.swept = probe.reach[key]
         return probe
 
-    def read_by(self, value: int) -> Probe:
+    def read_by(self, value: int) -> TouchedValues:
         """Return what a kernel that nothing else joins reads and computes for a value, wherever it reads that."""
-        probe, met, stack = Probe(), {value}, [value]
+        probe, met, stack = TouchedValues(), {value}, [value]
         while stack:
             top = stack.pop()
             if top in self.values.memory or top in self.home:
@@ -109,7 +109,7 @@ class Probing:
             stack += fresh
         return probe
 
-    def _meet(self, key: Key, own: tuple[Lin, ...], probe: Probe) -> None:
+    def _meet(self, key: ValueKey, own: tuple[Lin, ...], probe: TouchedValues) -> None:
         """Note a stored value that is asked for at its own place; refuse a dear one asked for elsewhere."""
         if key.where == own and key.mask is None:
             probe.related = True

@@ -37,7 +37,7 @@ FEW: Final = 8
 """Long rows fewer than this are a class of their own."""
 LANES: Final = 16
 BLOCK_LANES: Final = 64
-"""Lanes of a vector, and of the columns that a kernel sweeps side by side."""
+"""Lanes of a vector, and of the columns that a kernel sweeps at once."""
 STRIDED_COST: Final = 16
 """Operations that a load or store of one element costs more where the lanes' elements are not adjacent."""
 REFERENCE_BITS: Final = 20
@@ -64,7 +64,7 @@ def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
     """
     if form.then is not None:
         return _chain_ns(form, sizes)
-    space = _Space(form, sizes)
+    space = _LaunchSpace(form, sizes)
     if form.contracted:
         return LAUNCH_NS + round(_contraction_ns(space, block_counts(form, sizes)) * space.share)
     memory = bytes_moved(form, sizes) / space.rate + _further_sweeps(space)
@@ -74,7 +74,7 @@ def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
     return LAUNCH_NS + round((max(memory, operations) + kept) * space.share)
 
 
-def _contraction_ns(space: _Space, counts: tuple[int, int]) -> float:
+def _contraction_ns(space: _LaunchSpace, counts: tuple[int, int]) -> float:
     """Return the nanoseconds of a contraction and of what follows on its sums in cache."""
     form, sizes = space.form, space.sizes
     operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
@@ -91,14 +91,14 @@ def _chain_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     for part, extents, linked in ((form.then, seconds, form.link[1]), (form.replace(then=None), firsts, form.link[0])):
         nowhere = part.operands[linked]._replace(strides=("0",) * len(part.axes))
         operands = (*part.operands[:linked], nowhere, *part.operands[linked + 1 :])
-        space = _Space(part.replace(operands=operands), extents)
+        space = _LaunchSpace(part.replace(operands=operands), extents)
         total += _contraction_ns(space, counts)
         units = space.batch * counts[0]
         share = -(-units // THREADS) / max(units, 1)
     return LAUNCH_NS + round(total * share)
 
 
-class _Space:
+class _LaunchSpace:
     """The index space of one launch, as far as time depends on it."""
 
     def __init__(self, form: KernelForm, sizes: Sequence[int]) -> None:
@@ -127,7 +127,7 @@ def _swept_operands(form: KernelForm, stage: Stage) -> set[int]:
     return {o for o in touched if any(c != "0" for c in form.operands[o].strides[rank:])}
 
 
-def _further_sweeps(space: _Space) -> float:
+def _further_sweeps(space: _LaunchSpace) -> float:
     """Return the nanoseconds of sweeping over what an earlier stage has swept already."""
     seen: set[int] = set()
     again = 0

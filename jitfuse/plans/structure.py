@@ -1,6 +1,6 @@
 """What programs have in common that differ in sizes alone: one of them stands for all where plans compete.
 
-The parts of a split program are such programs: a loop over rows of a triangle makes one for each round. Owns the
+The parts of a split program are such programs: a loop over rows of a triangle makes one for each iteration. Owns the
 comparison. Does not own what follows from it (`jitfuse.plans.plan`).
 """
 from __future__ import annotations

@@ -26,7 +26,7 @@ _ALIASED: Final = ("reshape", "transpose")
 _HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal", "windows")
 
 
-class View(NamedTuple):
+class BufferView(NamedTuple):
     """A strided window into the buffer of another value."""
 
     base: int
@@ -70,7 +70,7 @@ class Values:
             if step.op_name == "constant":
                 value = step.result_id
                 self.memory[value] = (("const", value), contiguous_layout(program.meta[value]))
-        self.views: dict[int, View] = {}
+        self.views: dict[int, BufferView] = {}
         self.must: set[int] = set()
         self.commits: list[Commit] = []
         self.reserved: list[int] = []
@@ -131,7 +131,7 @@ class Values:
     # ------------------------------------------------------------------ what must be stored
     def _share_memory(self, in_place: bool, donated: Mapping[int, int]) -> None:
         """Find the updates that are stored in place: views of the whole array that they change."""
-        self.windows: dict[int, View] = {}
+        self.windows: dict[int, BufferView] = {}
         self._versions: dict[int, int] = {}
         if not in_place:
             return
@@ -141,7 +141,7 @@ class Values:
                 continue
             whole = contiguous_layout(self.program.meta[value])
             self.windows[value] = _window(self.program, self.program.producers[value], head, whole)
-            self.views[value] = View(head, 0, whole)
+            self.views[value] = BufferView(head, 0, whole)
 
     def _windows(self, donated: Mapping[int, int]) -> Windows:
         """Return what is stored in place; of the donated feeds those are written whose output then lies there."""
@@ -273,7 +273,7 @@ class Values:
                 self.must.add(step.result_id)
 
     # ------------------------------------------------------------------ views
-    def _view(self, value: int, allowed: tuple[str, ...]) -> View | None:
+    def _view(self, value: int, allowed: tuple[str, ...]) -> BufferView | None:
         chain: list[OpStep] = []
         base = value
         while base not in self.memory and base not in self.must:
@@ -289,18 +289,18 @@ class Values:
             if moved is None:
                 return None
             layout, offset = moved[0], offset + moved[1]
-        return View(base, offset, layout)
+        return BufferView(base, offset, layout)
 
 
-def _window(program: FusedProgram, step: OpStep, head: int, whole: Layout) -> View:
+def _window(program: FusedProgram, step: OpStep, head: int, whole: Layout) -> BufferView:
     """Return what an update stores into the memory of an array; one at a place of data one block, a loop anything."""
     if step.op_name == "update_at":
-        return View(head, 0, contiguous_layout(program.meta[step.input_ids[1]]))
+        return BufferView(head, 0, contiguous_layout(program.meta[step.input_ids[1]]))
     if step.op_name != "update_slice":
-        return View(head, 0, whole)
+        return BufferView(head, 0, whole)
     moved = _through(step, tuple(step.attr("counts")), whole, itemsize(program.meta[head].dtype), "slice")
     assert moved is not None
-    return View(head, moved[1], moved[0])
+    return BufferView(head, moved[1], moved[0])
 
 
 def _through(

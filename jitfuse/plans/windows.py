@@ -24,14 +24,14 @@ _NEVER: Final = 1 << 60
 _MOST: Final = 12
 """Accesses that are told apart; a value that reads more places counts as one that reads everything."""
 
-class Access(NamedTuple):
+class RegionRead(NamedTuple):
     """What a value reads of an array: nothing outside of a region; `same`: its k-th element the region's k-th alone."""
 
     region: Region
     same: bool
 
 
-Reads = dict[int, tuple[Access, ...]]
+Reads = dict[int, tuple[RegionRead, ...]]
 """What a value that is not stored reads, by the array (the first of the chain) that it reads of."""
 
 _NOTHING: Final[Reads] = {}
@@ -62,7 +62,7 @@ class Windows:
         self._newest: dict[int, int] = dict(self.heads)
         for feed in owned:
             self._readers[feed] = []
-            self._reads[feed] = {feed: (Access(whole(program.meta[feed].shape), True),)}
+            self._reads[feed] = {feed: (RegionRead(whole(program.meta[feed].shape), True),)}
         for number, step in enumerate(program.steps):
             if step.op_name in LEAD:
                 self._note(step, self._read_by(step))
@@ -88,7 +88,7 @@ class Windows:
         self.heads[result] = head
         self._newest[head] = result
         self._readers[head] = self._open(number, head) if head in self._readers else []
-        self._reads[result] = {head: (Access(whole(self.program.meta[result].shape), True),)}
+        self._reads[result] = {head: (RegionRead(whole(self.program.meta[result].shape), True),)}
 
     def _go_on(self, number: int, step: OpStep, result: int) -> None:
         """Have a loop write into the memory of what it begins with, where nobody reads that as it was then.
@@ -105,7 +105,7 @@ class Windows:
         self.heads[result] = head
         self._newest[head] = result
         self._readers[head] = []
-        self._reads[result] = {head: (Access(whole(self.program.meta[result].shape), True),)}
+        self._reads[result] = {head: (RegionRead(whole(self.program.meta[result].shape), True),)}
 
     def _stored_for(self, number: int, step: OpStep, base: int, head: int) -> set[int] | None:
         """Return what must be stored for a loop to write over what it begins with; None where it cannot."""
@@ -175,21 +175,21 @@ class Windows:
         anchored = op.kind in (ops.REDUCTION, ops.SCAN) and not is_tiny(self.program, step)
         if anchored or op.kind in ops.ON_HOST or step.result_id in self._must:
             return {}
-        found: dict[int, set[Access]] = {}
+        found: dict[int, set[RegionRead]] = {}
         for place, i in enumerate(step.input_ids):
             for head, accesses in self._reads.get(i, _NOTHING).items():
                 found.setdefault(head, set()).update([self._moved(step, place, a) for a in accesses])
         return {h: self._few(h, accesses) for h, accesses in found.items()}
 
-    def _few(self, head: int, accesses: set[Access]) -> tuple[Access, ...]:
+    def _few(self, head: int, accesses: set[RegionRead]) -> tuple[RegionRead, ...]:
         if len(accesses) < 2:
             return tuple(accesses)
         return tuple(sorted(accesses)) if len(accesses) <= _MOST else (self._everything(head),)
 
-    def _everything(self, head: int) -> Access:
-        return Access(whole(self.program.meta[head].shape), False)
+    def _everything(self, head: int) -> RegionRead:
+        return RegionRead(whole(self.program.meta[head].shape), False)
 
-    def _moved(self, step: OpStep, place: int, access: Access) -> Access:
+    def _moved(self, step: OpStep, place: int, access: RegionRead) -> RegionRead:
         """Return what a step reads through one of its operands."""
         if not access.same:
             return access
@@ -198,10 +198,10 @@ class Windows:
         assert op is not None
         if step.op_name == "slice":
             if source.shape == access.region[2]:
-                return Access(within(access.region, region_of(step)), True)
+                return RegionRead(within(access.region, region_of(step)), True)
         elif op.kind == ops.ELEMENTWISE or step.op_name == "reshape" or (step.op_name == "update_slice" and not place):
-            return access if source.size == size else Access(access.region, False)
-        return Access(access.region, False)
+            return access if source.size == size else RegionRead(access.region, False)
+        return RegionRead(access.region, False)
 
 
 def _last_uses(program: FusedProgram) -> dict[int, int]:

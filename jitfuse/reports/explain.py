@@ -63,7 +63,7 @@ def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A part of the report: its title and its lines."""
 
     title: str
@@ -75,18 +75,18 @@ def heading(function: Any, spec: Any, training: bool) -> str:
     return f"{function.name}, {'training' if training else 'evaluation'}, traced in {spec.trace.trace_ms:.2f} ms"
 
 
-def report(spec: Any, plan: RuntimePlan) -> list[Section]:
+def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
     """Return the report of one mode of one signature, whose plan on its device is given."""
     trace = spec.trace
     sections = [
-        Section("program (as written)", _steps(trace.program)),
-        Section("feeds", _feeds(trace)),
-        Section("guards", [str(g) for g in trace.guards] + _values(trace)),
-        Section("bound by each call", [str(effect.place) for effect in trace.result.effects]),
-        Section(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
-        Section("refused merges", _refusals(plan)),
-        Section("memory", _memory(plan)),
-        Section("kernels", [line for k in _distinct(plan) for line in form_text(k.form).split("\n")]),
+        ReportSection("program (as written)", _steps(trace.program)),
+        ReportSection("feeds", _feeds(trace)),
+        ReportSection("guards", [str(g) for g in trace.guards] + _values(trace)),
+        ReportSection("bound by each call", [str(effect.place) for effect in trace.result.effects]),
+        ReportSection(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
+        ReportSection("refused merges", _refusals(plan)),
+        ReportSection("memory", _memory(plan)),
+        ReportSection("kernels", [line for k in _distinct(plan) for line in form_text(k.form).split("\n")]),
     ]
     return [section for section in sections if section.lines]
 

@@ -11,7 +11,7 @@ from typing import Any
 from jitfuse.errors import UnsupportedError
 from jitfuse.exporting import export
 from jitfuse.exporting.names import RESERVED, identifier
-from jitfuse.exporting.results import Argument, Constant, Delivered, Leaf, Window
+from jitfuse.exporting.results import Argument, Constant, Delivered, FeedWindow, Leaf
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf, tree_of
 from jitfuse.tracing.trace import Trace
@@ -32,7 +32,7 @@ def export_call(function: Any, trace: Trace, training: bool) -> str:
         if isinstance(found, SameLeaf):
             return Argument(found.feed)
         if isinstance(found, ViewLeaf):
-            return Window(found.feed, found.shape, found.strides, found.offset, trace.feeds[found.feed].strides)
+            return FeedWindow(found.feed, found.shape, found.strides, found.offset, trace.feeds[found.feed].strides)
         assert isinstance(found, ConstantLeaf)
         return Constant(found.value)
 

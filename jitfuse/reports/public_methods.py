@@ -30,7 +30,7 @@ T = TypeVar("T")
 def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Return what is told of a call, under the key that brings the state of the global RNG where it draws from it."""
     with working():
-        given = parts.definition.split_mode(args, kwargs)
+        given = parts.definition.pop_mode(args, kwargs)
         call = normalise(parts, *given)
         try:
             return of(call)
@@ -98,15 +98,15 @@ def _explain_breaks(call: Call) -> str | None:
     """
     table, breaks, plain = call.table, call.table.breaks, ""
     name = table.definition.name
-    if breaks.limits.plain is not None and table.find(call) is None:
-        plain = f"{name} runs as plain Python: {breaks.limits.plain}"
+    if breaks.limits.reason is not None and table.find(call) is None:
+        plain = f"{name} runs as plain Python: {breaks.limits.reason}"
     if breaks.tree is None or not Path(call).is_known(breaks.tree):
         return plain or None
     from jitfuse.graph_breaks.report import tree_report
 
     title = f"{name}, {'training' if call.training else 'evaluation'}, split where Python looks at data"
     title += f"\n{plain}" if plain else ""
-    return f"{title}\n\n{tree_report(breaks.tree, {s: k for k, s in enumerate(breaks.segments.values())})}"
+    return f"{title}\n\n{tree_report(breaks.tree, {s: k for k, s in enumerate(breaks.subgraphs.values())})}"
 
 
 def warm(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ def kernels(parts: Parts) -> tuple[Any, ...]:
     from jitfuse.reports.explain import kernels_of
 
     return tuple(kernel for table in parts.tables for kernel in kernels_of(
-        [*table.specs, *(segment.spec for segment in table.breaks.segments.values())]))
+        [*table.specs, *(subgraph.spec for subgraph in table.breaks.subgraphs.values())]))
 
 
 def explain_miss(parts: Parts) -> str:

@@ -78,9 +78,10 @@ def test_writers_killed_at_random_moments(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     dice = random.Random(2)
     command = [sys.executable, "-c", WRITER]
-    rounds = checked = 0
-    while rounds < 20 * SCALE or (checked <= 20 and rounds < 400):  # on a busy machine writers write little in time
-        rounds += 1
+    iterations = checked = 0
+    # on a busy machine writers write little in time
+    while iterations < 20 * SCALE or (checked <= 20 and iterations < 400):
+        iterations += 1
         process = subprocess.Popen(command, env=environ(folder), stdout=subprocess.PIPE)
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         time.sleep(dice.random() * 0.03)

@@ -162,8 +162,8 @@ print(calls)
     assert int(done.stdout) <= 5
 
 
-@pytest.mark.parametrize("rounds, waits", [(20, False), (40_000, True)])
-def test_a_long_loop_waits_for_the_runtime_in_its_first_call(tmp_path: Any, rounds: int, waits: bool) -> None:
+@pytest.mark.parametrize("iterations, waits", [(20, False), (40_000, True)])
+def test_a_long_loop_waits_for_the_runtime_in_its_first_call(tmp_path: Any, iterations: int, waits: bool) -> None:
     """A new process with an empty cache: what Python would launch for longer than the runtime takes waits for it."""
     script = tmp_path / "loop.py"
     script.write_text("""
@@ -182,5 +182,5 @@ np.testing.assert_allclose(sums[1], np.sin(x[0, 0]) + x[0, 0] + x[1].sum(), rtol
 """)
     env = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, script, str(rounds)], env=env, capture_output=True, text=True, timeout=120, check=True)
+        [sys.executable, script, str(iterations)], env=env, capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.split() == [str(waits)]

@@ -53,7 +53,7 @@ def test_what_was_tampered_with_is_found() -> None:
     assert check(entry._replace(code=b"")) is Verdict.DIFFERENT
     assert check(entry._replace(key="0" * 64)) is Verdict.MISNAMED
     assert check(entry._replace(canonical=entry.canonical.replace(b"multiply", b"subtract"))) is Verdict.MISNAMED
-    assert check(entry._replace(metadata={})) is Verdict.UNTOLD
+    assert check(entry._replace(metadata={})) is Verdict.UNKNOWN_KEY
     parts = recorded_parts(entry.metadata)
     assert parts is not None
     for change in ({"level": 2}, {"machine": ("another",)}, {"sources": "0" * 64}, {"jitfuse": "9.9"}):

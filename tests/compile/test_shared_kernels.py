@@ -75,15 +75,15 @@ def test_programs_share_kernels_in_a_process() -> None:
     assert all(k.source.count("define i64 @k") >= 1 for k in b.kernels)
 
 
-def test_parts_of_a_split_program_share_kernels() -> None:
-    def rounds(x: Any) -> Any:
+def test_subgraphs_of_a_program_share_kernels() -> None:
+    def iterations(x: Any) -> Any:
         for k in range(3):
             x = np.sin(x) * x + x.mean(axis=1, keepdims=True)
             if x.sum() > 1e9 + k:
                 break
         return x
 
-    fused = called(rounds)
+    fused = called(iterations)
     assert fused.stats()["splits"] == 3
     assert fused.stats()["compiles"] < 4
 

@@ -20,13 +20,13 @@ RNG = np.random.default_rng(5)
 @contextmanager
 def limits(ops: int, iterations: int, fused: int = 64) -> Iterator[None]:
     """Roll from so many ops and iterations on, with so many ops in one iteration; what is written out may be long."""
-    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS
-    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, loop_step.FUSED_OPS = ops, iterations, fused
+    before = long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS
+    long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS = ops, iterations, fused
     budget.MAX_STEPS = 1 << 60  # type: ignore[misc]
     try:
         yield
     finally:
-        long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS = before  # type: ignore[misc]
+        long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS = before  # type: ignore[misc]
 
 
 def results(fn: Callable[..., Any], args: tuple[Any, ...], calls: int = 2) -> list[np.ndarray]:
@@ -51,7 +51,7 @@ def loops(program: Any) -> int:
     return found
 
 
-def check(fn: Callable[..., Any], *args: Any, rolled: int | None = 1, close: float = 0.0) -> Any:
+def check(fn: Callable[..., Any], *args: Any, rerolled: int | None = 1, close: float = 0.0) -> Any:
     """Compare a rolled function with the same one written out, bit by bit, and with NumPy; return its program."""
     with limits(1 << 60, 4):
         want = results(jf.fuse(fn), args)
@@ -60,8 +60,8 @@ def check(fn: Callable[..., Any], *args: Any, rolled: int | None = 1, close: flo
         with limits(24, 4, at_once):
             fused = jf.fuse(fn)
             program = fused.program(*args)
-            if rolled is not None:
-                assert loops(program) == rolled, str(program)
+            if rerolled is not None:
+                assert loops(program) == rerolled, str(program)
             verify(program)
             assert parse(str(program)) == program
             got = results(fused, args)

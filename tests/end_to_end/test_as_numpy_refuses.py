@@ -145,7 +145,7 @@ def test_the_axis_that_is_named_does_not_depend_on_where_elements_lie() -> None:
 
 @pytest.mark.parametrize("size", [5, 40, 5000])
 def test_arrays_joined_into_one_of_their_own_parts(size: int) -> None:
-    def rolled(x: Any) -> Any:
+    def rerolled(x: Any) -> Any:
         return np.concatenate([x[2:], x[:2]], out=x)
 
     def turned(x: Any) -> Any:
@@ -160,7 +160,7 @@ def test_arrays_joined_into_one_of_their_own_parts(size: int) -> None:
         np.concatenate([m[:, 1:], m[:, :1]], axis=1, out=m)
         return np.stack([m[0], m[0], m[-1]], out=m[:3]) if len(m) > 2 else m
 
-    for function in (rolled, turned, computed, rows):
+    for function in (rerolled, turned, computed, rows):
         same(function, np.arange(float(size)))
     same(lambda x: np.concatenate([x, x], out=x), np.arange(float(size)))
     same(lambda x: np.concatenate([x[:1], x[1:] * 1j], out=x), np.arange(float(size)))

@@ -106,7 +106,7 @@ def test_states_that_ask_for_no_more_than_warnings_stay_native() -> None:
 
 
 @pytest.mark.parametrize("how", [{"record": True}, {"action": "error"}])
-def test_warnings_that_the_function_looks_at_are_plain_pythons(how: dict[str, Any]) -> None:
+def test_warnings_that_the_function_reads_are_plain_pythons(how: dict[str, Any]) -> None:
     def looked(x: Any) -> Any:
         try:
             with warnings.catch_warnings(**how) as met:

@@ -66,8 +66,8 @@ def test_python_numbers_give_way_to_narrower_dtypes() -> None:
     same_numbers(function, X)
 
 
-def test_loops_helpers_and_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.tracing.numpy_like.generators._DRAWS", 1000)
+def test_loops_helpers_and_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jitfuse.tracing.numpy_like.generators._MANY_RNG_CALLS", 1000)
 
     class Walk:
         def __init__(self, seed: int) -> None:
@@ -157,7 +157,7 @@ def of_lists(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [returned, unseeded, unknown, caught, of_lists])
-def test_what_is_not_replayed_runs_as_plain_python(function: Callable[..., Any]) -> None:
+def test_what_is_not_replayed_falls_back(function: Callable[..., Any]) -> None:
     fused = jf.fuse(function)
     with warnings.catch_warnings(action="ignore"):
         for _ in range(3):

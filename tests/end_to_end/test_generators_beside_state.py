@@ -13,7 +13,7 @@ import jitfuse as jf
 BITS = [np.random.PCG64, np.random.MT19937, np.random.Philox, np.random.SFC64, np.random.PCG64DXSM]
 
 @pytest.fixture(autouse=True)
-def everybodys_state() -> Iterator[None]:
+def global_rng_state() -> Iterator[None]:
     before = np.random.get_state()
     yield
     np.random.set_state(before)
@@ -26,13 +26,13 @@ def step(model: Any, rng: Any, x: Any) -> Any:
     return model.w[0], model.n
 
 
-def everybodys_step(model: Any, rng: Any, x: Any) -> Any:
+def global_rng_step(model: Any, rng: Any, x: Any) -> Any:
     model.w = model.w + np.random.rand(6) * rng.random()
     model.n += 2
     return model.w + np.random.randint(0, 3, 6)
 
 
-def rolled(model: Any, rng: Any, x: Any) -> Any:
+def rerolled(model: Any, rng: Any, x: Any) -> Any:
     for _ in range(40):
         model.w = model.w * 0.5 + rng.normal(size=6) * x
     model.n += 40
@@ -57,7 +57,7 @@ def on_draws(model: Any, rng: Any, x: Any) -> Any:
     return model.w * np.random.rand(), y
 
 
-@pytest.mark.parametrize("function", [step, everybodys_step, rolled, on_data, on_draws])
+@pytest.mark.parametrize("function", [step, global_rng_step, rerolled, on_data, on_draws])
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
 def test_attributes_that_calls_bind(function: Callable[..., Any], make: Any) -> None:
     same(function, with_model(lambda: make(3)), calls=12, sign=True)
@@ -125,7 +125,7 @@ def raising(rng: Any, x: Any) -> Any:
     return first, rng.normal(0.0, x[0], 3)
 
 
-def raising_everybodys(rng: Any, x: Any) -> Any:
+def raising_global_rng(rng: Any, x: Any) -> Any:
     rng.random(2)
     return np.random.rand(3), np.random.normal(0.0, x[0], 3)
 
@@ -154,7 +154,7 @@ def caught(rng: Any, x: Any) -> Any:
         return rng.random(3)
 
 
-@pytest.mark.parametrize("function", [raising, raising_everybodys, out_of_bounds, of_the_users, caught])
+@pytest.mark.parametrize("function", [raising, raising_global_rng, out_of_bounds, of_the_users, caught])
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
 def test_calls_that_raise_move_generators_on_as_far_as_numpy_does(function: Callable[..., Any], make: Any) -> None:
     same(function, alone(lambda: make(1)), plain=None, calls=9, sign=True)

@@ -19,7 +19,7 @@ import jitfuse as jf
 HELD = np.random.default_rng(7)
 
 @pytest.fixture(autouse=True)
-def everybodys_state() -> Iterator[None]:
+def global_rng_state() -> Iterator[None]:
     before = np.random.get_state()
     yield
     np.random.set_state(before)
@@ -83,9 +83,9 @@ def test_generators_that_share_bits() -> None:
     same(in_turns, pair((generator, generator), np.random.PCG64), plain=None)
     same(in_turns, pair((legacy, legacy), np.random.MT19937), plain=None)
     same(in_turns, pair((legacy, generator), np.random.MT19937), plain=None)
-    everybodys: Any = np.random.mtrand._rand
-    same(in_turns, lambda: [everybodys, everybodys])
-    same(in_turns, lambda: [everybodys, legacy(np.random.get_bit_generator())], plain=None)
+    global_generator: Any = np.random.mtrand._rand
+    same(in_turns, lambda: [global_generator, global_generator])
+    same(in_turns, lambda: [global_generator, legacy(np.random.get_bit_generator())], plain=None)
     same(lambda g, b, x: (g.random(2), b.random_raw(), g.random(2)),
          lambda: (lambda g: [g, g.bit_generator])(np.random.default_rng(3)), plain=None)
     same(lambda g, draw, x: (g.random(2), draw(size=2), g.random(2)),

@@ -117,7 +117,7 @@ def stateful(x: Any) -> Any:
     returned, of_lists, of_an_array, stateful, lambda x: x + 0 * np.random.RandomState().rand(6),
     lambda x: np.random.RandomState(1).bytes(2)[0] * x,
 ])
-def test_what_is_not_replayed_runs_as_plain_python(function: Callable[..., Any]) -> None:
+def test_what_is_not_replayed_falls_back(function: Callable[..., Any]) -> None:
     fused = jf.fuse(function)
     with warnings.catch_warnings(action="ignore"):
         for _ in range(3):

@@ -16,7 +16,7 @@ X = np.random.default_rng(0).random(6)
 
 
 @pytest.fixture(autouse=True)
-def everybodys_state() -> Iterator[None]:
+def global_rng_state() -> Iterator[None]:
     before = np.random.get_state()
     yield
     np.random.set_state(before)
@@ -36,7 +36,7 @@ def equal(got: Any, want: Any) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def same_of_everybodys(function: Callable[..., Any], *arguments: Any, fallbacks: int = 0) -> Any:
+def same_of_global_rng(function: Callable[..., Any], *arguments: Any, fallbacks: int = 0) -> Any:
     """Fused draws NumPy's numbers and leaves NumPy's state, call by call, with draws of others in between."""
     fused = jf.fuse(function)
     np.random.seed(5)
@@ -63,11 +63,11 @@ def seeded(x: Any, seed: int) -> Any:
 
 
 def test_the_functions_of_np_random() -> None:
-    same_of_everybodys(legacy, X)
+    same_of_global_rng(legacy, X)
 
 
 def test_a_seed_is_a_run_time_value_and_stays_set() -> None:
-    fused = same_of_everybodys(seeded, X, 3)
+    fused = same_of_global_rng(seeded, X, 3)
     for seed in (4, 5):
         want, after = seeded(X, seed), state()
         equal(fused(X, seed), want)
@@ -75,7 +75,7 @@ def test_a_seed_is_a_run_time_value_and_stays_set() -> None:
     assert fused.stats()["traces"] == 1
 
 
-def test_draws_on_some_ways_alone() -> None:
+def test_draws_on_some_paths_alone() -> None:
     """What is drawn depends on data; a call that draws nothing moves nothing on."""
     def function(x: Any) -> Any:
         if x.sum() > 2:

@@ -74,7 +74,7 @@ def test_programs_of_loops(source: str, n: int, dtype: str, seed: int) -> None:
     check(source, n, dtype, seed)
 
 
-def test_programs_of_loops_that_are_rolled() -> None:
+def test_programs_of_loops_that_are_rerolled() -> None:
     """The same loops with so many rounds that they are found again in the trace."""
     for k, step in enumerate(("a[i] = q(a[i - 1] * 0.5 + b[i])", "m[i] = q(m[i - 1] - b * 0.5)",
                               "acc[i] = q(m[i, :i].sum()); s = q(s + acc[i])", "b[1:] = q(b[:-1] + a[i])")):

@@ -190,7 +190,7 @@ def test_writes_reach_what_shares_memory_and_nothing_else(maker: str) -> None:
                 assert _strides(g) == _strides(w), (maker, look, shape, layout)
 
 
-def test_loops_and_looks_keep_the_order() -> None:
+def test_loops_and_reads_keep_the_order() -> None:
     def function(x: Any) -> Any:
         y = x.T * 2
         while y.sum() > 1:
@@ -299,7 +299,7 @@ def _axes_beside_a_look(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [_written_before_a_look, _axes_beside_a_look])
-def test_what_is_handed_on_at_looks_is_in_c_order(function: Callable[[Any], Any]) -> None:
+def test_what_is_handed_on_at_graph_breaks_is_in_c_order(function: Callable[[Any], Any]) -> None:
     fused = jf.fuse(function)
     for order, shape in itertools.product("FC", ((3, 4), (5, 5), (1, 3), (0, 2))):
         x = np.array(np.random.default_rng(2).standard_normal(shape), order=order)  # type: ignore[call-overload]

@@ -158,7 +158,7 @@ def returning(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
 def test_results(fn: Callable[..., Any]) -> None:
-    check(returning(fn), A, B, C, V, W, rolled=None)
+    check(returning(fn), A, B, C, V, W, rerolled=None)
 
 
 def by_place(program: jf.FusedProgram) -> Any:
@@ -191,7 +191,7 @@ def test_strides_that_are_negative_or_none() -> None:
                 a[i, j] = b[i, j] * 2.0 - a[i, 0]
         return a
 
-    check(fn, A[::-1, ::-1], np.broadcast_to(V, A.shape), rolled=None)
+    check(fn, A[::-1, ::-1], np.broadcast_to(V, A.shape), rerolled=None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16", "complex128", "bool"])
@@ -203,20 +203,20 @@ def test_dtypes(dtype: str) -> None:
                 b[i, j] = a[i - 1, j]
         return b
 
-    check(fn, (A * 9).astype(dtype), (B * 9).astype(dtype), rolled=None)
+    check(fn, (A * 9).astype(dtype), (B * 9).astype(dtype), rerolled=None)
 
 
 def test_numbers_that_are_none_and_zeros_below_zero() -> None:
     a, b = np.copy(A), np.copy(B)
     a[2, 3], a[4], b[1, 2], b[:, 5] = np.nan, -0.0, np.inf, -0.0
-    check(returning(by_elements), a, b, C, V, W, rolled=None)
-    check(returning(one_row_that_stays), a, b, C, V, W, rolled=None)
+    check(returning(by_elements), a, b, C, V, W, rerolled=None)
+    check(returning(one_row_that_stays), a, b, C, V, W, rerolled=None)
 
 
-def test_loops_of_alike_rounds_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_of_alike_iterations_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     anew: list[int] = []
-    roll_run = repeated_runs.roll_run
-    monkeypatch.setattr(repeated_runs, "roll_run", lambda *args: anew.append(1) or roll_run(*args))
+    roll_run = repeated_runs.reroll_run
+    monkeypatch.setattr(repeated_runs, "reroll_run", lambda *args: anew.append(1) or roll_run(*args))
     with limits(24, 4):
         jf.fuse(by_elements).program(A, B, C, V, W)
         assert len(anew) <= 4  # of nine rounds, and of the loop around them

@@ -34,7 +34,7 @@ def test_matrix_products_in_loops() -> None:
             x = (b - (a - np.diag(np.diag(a))) @ x) / np.diag(a)
         return x
 
-    check(fn, RNG.random((5, 5)) + np.eye(5) * 5, Y, close=1e-9, rolled=None)
+    check(fn, RNG.random((5, 5)) + np.eye(5) * 5, Y, close=1e-9, rerolled=None)
 
 
 def test_loops_of_this_library_in_loops() -> None:
@@ -43,7 +43,7 @@ def test_loops_of_this_library_in_loops() -> None:
             x = jf.fori_loop(0, n, lambda k, c, i=i: c * 0.5 + k + i, x) + 1
         return x
 
-    check(fn, Y, 3, rolled=0)  # the number i is part of a body
+    check(fn, Y, 3, rerolled=0)  # the number i is part of a body
 
 
 def test_random_numbers_and_the_mode() -> None:
@@ -118,7 +118,7 @@ def test_an_op_of_many_operands() -> None:
             x = np.concatenate([y[:1], x[2:3], y[3:4], x[:1], x[1:2] * 0.5, y[:1]])
         return x
 
-    check(fn, np.arange(6.0), Y, rolled=None)
+    check(fn, np.arange(6.0), Y, rerolled=None)
     check(equal, np.arange(6.0), Y)
 
 
@@ -149,4 +149,4 @@ def test_random_loops(statements: list[tuple[str, int, int]], n: int) -> None:
     rng = np.random.default_rng(n)
     args = (rng.random(5), rng.random(5), float(rng.random()), rng.random(n + 3), rng.random((n + 3, 5)),
             rng.random((3, n + 3)), rng.random(3))
-    check(scope["fn"], *args, rolled=None, close=1e-9)
+    check(scope["fn"], *args, rerolled=None, close=1e-9)

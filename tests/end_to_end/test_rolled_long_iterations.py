@@ -32,16 +32,16 @@ def compared(fn: Callable[..., Any], *args: Any) -> Any:
     return program
 
 
-@pytest.mark.parametrize(("iterations", "ops", "rolled"), [
+@pytest.mark.parametrize(("iterations", "ops", "rerolled"), [
     (5, 80, 1), (3, 100, 0), (5, 60, 0), (7, 64, 1), (20, 20, 1),
 ])
-def test_few_iterations_are_a_loop_where_they_are_long(iterations: int, ops: int, rolled: int) -> None:
+def test_few_iterations_are_a_loop_where_they_are_long(iterations: int, ops: int, rerolled: int) -> None:
     def fn(x: Any) -> Any:
         for _ in range(iterations):
             x = steps(x, ops - 1) + x * 0.25
         return x
 
-    assert bool(loops(compared(fn, A[0]))) == rolled
+    assert bool(loops(compared(fn, A[0]))) == rerolled
 
 
 def test_batches_with_losses_in_a_list() -> None:

@@ -160,7 +160,7 @@ def test_powers_that_differ_stay_written_out() -> None:
             x = x * 0.25 + x**i * 0.25
         return x
 
-    check(fn, Y, rolled=0)
+    check(fn, Y, rerolled=0)
 
 
 def test_a_first_iteration_of_another_type() -> None:
@@ -182,7 +182,7 @@ def test_iterations_that_differ() -> None:
                 x = np.sin(x)
         return x
 
-    check(fn, Y, rolled=2)
+    check(fn, Y, rerolled=2)
 
 
 def test_iterations_that_take_turns() -> None:
@@ -204,7 +204,7 @@ def test_values_that_are_used_later() -> None:
                 kept.append(y * 2)
         return x, y, *kept
 
-    check(fn, Y, rolled=None)
+    check(fn, Y, rerolled=None)
 
 
 @pytest.mark.parametrize("join", [np.array, np.stack, np.vstack, np.concatenate, lambda x: np.stack(x, axis=-1)])
@@ -241,7 +241,7 @@ def test_a_list_in_another_order() -> None:
             kept.append(x)
         return np.stack(kept[::-1])
 
-    check(fn, Y, rolled=0)
+    check(fn, Y, rerolled=0)
 
 
 def test_loops_in_loops() -> None:
@@ -253,7 +253,7 @@ def test_loops_in_loops() -> None:
             x = x + y
         return x
 
-    check(fn, Y, rolled=2)
+    check(fn, Y, rerolled=2)
 
 
 def test_runs_that_begin_where_another_ends() -> None:
@@ -272,7 +272,7 @@ def test_runs_that_begin_where_another_ends() -> None:
             side += 1
         return a
 
-    check(fn, X, rolled=None)
+    check(fn, X, rerolled=None)
 
 
 def test_two_loops_over_places_of_data() -> None:
@@ -287,7 +287,7 @@ def test_two_loops_over_places_of_data() -> None:
             back[t] = back[t + 1] * 0.25 - a[:, at[t + 1]]
         return there, back
 
-    check(fn, RNG.random((4, 5)), places, rolled=2)
+    check(fn, RNG.random((4, 5)), places, rerolled=2)
 
 
 def test_places_of_data_that_are_read_and_written() -> None:

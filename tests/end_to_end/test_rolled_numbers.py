@@ -77,7 +77,7 @@ def test_numbers_of_python(number: Any) -> None:
         return losses, x, last
 
     for n in (0, 1, 5, 33):
-        (want, *rest), rolled = fn(X, n), 0
+        (want, *rest), rerolled = fn(X, n), 0
         with limits(24, 4):
             fused = jf.fuse(fn)
             for _ in range(2):
@@ -87,5 +87,5 @@ def test_numbers_of_python(number: Any) -> None:
                 for a, b in zip(others, rest, strict=True):
                     np.testing.assert_allclose(a, b, rtol=1e-12)
             assert fused.stats()["fallbacks"] == 0
-            rolled = sum(loops(s.trace.program) for s in fused.parts.specs)
-        assert rolled == (n > 8)
+            rerolled = sum(loops(s.trace.program) for s in fused.parts.specs)
+        assert rerolled == (n > 8)

@@ -116,7 +116,7 @@ def empty_region(x: Any, out: Any) -> Any:
     exchanged, kept_value, first_value, rows, strided, empty_region,
 ])
 def test_places_that_stay(function: Any) -> None:
-    check(function, X, W, rolled=None)
+    check(function, X, W, rerolled=None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint16", "complex128", "bool"])
@@ -174,7 +174,7 @@ def factors(p: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("function", [product, forces])
 def test_loops_within_loops(function: Any) -> None:
-    check(function, A if function is product else P, X, rolled=None)
+    check(function, A if function is product else P, X, rerolled=None)
 
 
 @pytest.mark.parametrize("function", [tallied, factors])

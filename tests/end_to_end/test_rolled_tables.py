@@ -24,7 +24,7 @@ def test_a_table_by_rows_or_by_columns(dtype: str) -> None:
         return a
 
     a = (G * 9).astype(dtype)
-    check(fn, a, np.copy(a), rolled=4, close=1e-3 if dtype in ("float32", "complex64") else 0)
+    check(fn, a, np.copy(a), rerolled=4, close=1e-3 if dtype in ("float32", "complex64") else 0)
 
 
 def test_a_table_of_distances() -> None:
@@ -37,7 +37,7 @@ def test_a_table_of_distances() -> None:
                 d[i, j] = np.minimum(np.minimum(d[i - 1, j], d[i, j - 1]) + 1, d[i - 1, j - 1] + other)
         return d[-1, -1], d
 
-    check(fn, RNG.integers(0, 3, N), RNG.integers(0, 3, N + 4), rolled=2)
+    check(fn, RNG.integers(0, 3, N), RNG.integers(0, 3, N + 4), rerolled=2)
 
 
 def test_a_row_and_then_its_elements() -> None:
@@ -50,7 +50,7 @@ def test_a_row_and_then_its_elements() -> None:
                     a[i, j] /= 9.0
         return a.sum()
 
-    check(fn, G, rolled=3, close=1e-10)
+    check(fn, G, rerolled=3, close=1e-10)
 
 
 def test_sweeps_over_a_table() -> None:
@@ -61,8 +61,8 @@ def test_sweeps_over_a_table() -> None:
                     a[i, j] = (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]) * 0.25
         return a
 
-    check(fn, G, rolled=3)
-    check(lambda a: fn(a[::-1, ::2]), RNG.random((N - 3, 2 * N)), rolled=3)
+    check(fn, G, rerolled=3)
+    check(lambda a: fn(a[::-1, ::2]), RNG.random((N - 3, 2 * N)), rerolled=3)
 
 
 def test_sums_over_three_indices() -> None:
@@ -76,7 +76,7 @@ def test_sums_over_three_indices() -> None:
                 c[i, j] = total
         return c
 
-    check(fn, RNG.random((6, 14)), RNG.random((14, 7)), rolled=3, close=1e-12)
+    check(fn, RNG.random((6, 14)), RNG.random((14, 7)), rerolled=3, close=1e-12)
 
 
 def test_tables_of_three_indices() -> None:
@@ -87,7 +87,7 @@ def test_tables_of_three_indices() -> None:
                     a[t, i, j] = (a[t - 1, i + 1, j] + a[t, i - 1, j]) * 0.5 + b[j, i]
         return a
 
-    check(fn, RNG.random((7, 8, 11)), RNG.random((11, 8)), rolled=3)
+    check(fn, RNG.random((7, 8, 11)), RNG.random((11, 8)), rerolled=3)
 
 
 def test_an_iteration_reads_in_part_what_it_has_written() -> None:
@@ -102,7 +102,7 @@ def test_an_iteration_reads_in_part_what_it_has_written() -> None:
             x[i + 2 : i + 4] += x[i : i + 2]
         return a[1:3]
 
-    check(fn, G, X, rolled=2)
+    check(fn, G, X, rerolled=2)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 16, 17, 33, 70])
@@ -143,4 +143,4 @@ def test_elements_that_are_read_once_and_often() -> None:
             a[i] = a[i - 1] * b[i] - b[i]
         return a
 
-    check(fn, np.copy(X), np.cos(X), np.sin(X), rolled=2)
+    check(fn, np.copy(X), np.cos(X), np.sin(X), rerolled=2)

@@ -67,7 +67,7 @@ def test_nan_literals_keep_their_signs() -> None:
     same(function, np.arange(1.0, 5.0))
 
 
-def test_nan_arguments_that_python_looks_at_are_told_apart() -> None:
+def test_nan_arguments_that_python_reads_are_told_apart() -> None:
     fused = jf.fuse(lambda x, n: x * math.copysign(2.0, n))
     x = np.arange(3.0)
     for n in (math.nan, -math.nan, math.nan):

@@ -74,14 +74,14 @@ def test_random_numbers_and_modes_in_a_loop(load: Any, same: Any) -> None:
 @pytest.fixture
 def early() -> Iterator[None]:
     """Roll short loops."""
-    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS
-    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS = 24, 4
+    before = long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS
+    long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS = 24, 4
     yield
-    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS = before
+    long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS = before
 
 
 @pytest.mark.usefixtures("early")
-def test_rolled_loops(load: Any, same: Any) -> None:
+def test_rerolled_loops(load: Any, same: Any) -> None:
     def fn(x: Any, u: Any) -> Any:
         y = np.zeros(20)
         for i in range(1, 20):

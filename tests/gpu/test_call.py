@@ -318,7 +318,7 @@ def test_dtypes_without_a_wgsl_version_run_elsewhere() -> None:
         same(jf.fuse(lambda x: x[::-1] + 1, device="gpu")(on_gpu(x)), x[::-1] + 1)
 
 
-def test_looks_at_data_on_the_device() -> None:
+def test_reads_of_data_on_the_device() -> None:
     f = jf.fuse(lambda x: x + 1 if x.sum() > 0 else x - 1)
     with pytest.warns(jf.FallbackWarning, match=r"np\.where"):
         made = f(jf.asarray(np.ones(4, "float32"), device="gpu"))

@@ -38,11 +38,11 @@ def natively() -> Iterator[None]:
 @pytest.fixture
 def check() -> Callable[..., jf.FusedFunction]:
     """Run a function fused and plain on several calls, all of them three times; return the fused function."""
-    def run(function: Callable[..., Any], *calls: Any, rounds: int = 3, writes: bool = True) -> jf.FusedFunction:
+    def run(function: Callable[..., Any], *calls: Any, iterations: int = 3, writes: bool = True) -> jf.FusedFunction:
         fused = jf.fuse(function)
         with warnings.catch_warnings():
             warnings.simplefilter("error", jf.FallbackWarning)
-            for _ in range(rounds):
+            for _ in range(iterations):
                 for call in calls:
                     args = call if isinstance(call, tuple) else (call,)
                     expected, error, after = outcome(function, args, {})

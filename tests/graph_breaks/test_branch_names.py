@@ -14,7 +14,7 @@ import jitfuse as jf
 THRESHOLD = 0.2
 
 
-def loop_in_an_arm(x: Any) -> Any:
+def loop_in_a_branch(x: Any) -> Any:
     y = np.zeros((len(x), 3))
     for i in range(len(x)):
         if x[i] > THRESHOLD:
@@ -24,7 +24,7 @@ def loop_in_an_arm(x: Any) -> Any:
     return y
 
 
-def loops_in_an_arm(x: Any) -> Any:
+def loops_in_a_branch(x: Any) -> Any:
     y = np.zeros(4)
     for i in range(len(x)):
         if x[i] > THRESHOLD:
@@ -38,7 +38,7 @@ def loops_in_an_arm(x: Any) -> Any:
     return y
 
 
-def branch_in_an_arm(x: Any) -> Any:
+def branch_in_a_branch(x: Any) -> Any:
     y = np.zeros(len(x))
     for i in range(1, len(x)):
         if x[i] > THRESHOLD:
@@ -51,7 +51,7 @@ def branch_in_an_arm(x: Any) -> Any:
     return y
 
 
-def read_after_a_loop_without_rounds(x: Any) -> Any:
+def read_after_a_loop_without_iterations(x: Any) -> Any:
     y, t = np.zeros(len(x)), -1.0
     for i in range(len(x)):
         if x[i] > THRESHOLD:
@@ -61,7 +61,7 @@ def read_after_a_loop_without_rounds(x: Any) -> Any:
     return y
 
 
-def unbound_after_a_loop_without_rounds(x: Any) -> Any:
+def unbound_after_a_loop_without_iterations(x: Any) -> Any:
     y = np.zeros(len(x))
     for i in range(len(x)):
         if x[i] > THRESHOLD:
@@ -81,7 +81,7 @@ def variable_read_after_its_loop(x: Any) -> Any:
     return y
 
 
-def kept_from_an_arm_before(x: Any) -> Any:
+def kept_from_a_branch_before(x: Any) -> Any:
     y, u = np.zeros(len(x)), 0.0
     for i in range(len(x)):
         if x[i] > THRESHOLD:
@@ -115,7 +115,7 @@ def set_before_a_loop_and_changed_in_it(x: Any) -> Any:
     return y
 
 
-def only_in_one_arm_of_the_inner(x: Any) -> Any:
+def only_in_one_branch_of_the_inner(x: Any) -> Any:
     y = np.zeros(len(x))
     for i in range(len(x)):
         if x[i] > THRESHOLD:
@@ -127,9 +127,9 @@ def only_in_one_arm_of_the_inner(x: Any) -> Any:
 
 
 FUNCTIONS: list[Callable[..., Any]] = [
-    loop_in_an_arm, loops_in_an_arm, branch_in_an_arm, read_after_a_loop_without_rounds,
-    unbound_after_a_loop_without_rounds, variable_read_after_its_loop, kept_from_an_arm_before, read_in_the_range,
-    set_before_a_loop_and_changed_in_it, only_in_one_arm_of_the_inner,
+    loop_in_a_branch, loops_in_a_branch, branch_in_a_branch, read_after_a_loop_without_iterations,
+    unbound_after_a_loop_without_iterations, variable_read_after_its_loop, kept_from_a_branch_before, read_in_the_range,
+    set_before_a_loop_and_changed_in_it, only_in_one_branch_of_the_inner,
 ]
 
 
@@ -142,7 +142,7 @@ def same(ours: Any, plain: Any) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("n", [24, 25])
-def test_names_of_arms(function: Callable[..., Any], n: int) -> None:
+def test_names_of_branches(function: Callable[..., Any], n: int) -> None:
     fused = jf.fuse(function)
     for seed in range(6):
         x = np.random.default_rng(seed).normal(size=n)
@@ -150,8 +150,8 @@ def test_names_of_arms(function: Callable[..., Any], n: int) -> None:
         same(outcome(fused, x.copy()), outcome(function, x.copy()))
 
 
-@pytest.mark.parametrize("function", [loop_in_an_arm, loops_in_an_arm, branch_in_an_arm])
-def test_the_first_rounds_are_no_looks(function: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("function", [loop_in_a_branch, loops_in_a_branch, branch_in_a_branch])
+def test_the_first_iterations_are_no_reads(function: Callable[..., Any]) -> None:
     """Whether the first rounds take an arm makes no other way through the function."""
     fused = jf.fuse(function)
     with warnings.catch_warnings(action="error"):

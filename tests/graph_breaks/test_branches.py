@@ -356,7 +356,7 @@ def assert_same(a: Any, b: Any) -> None:
 
 
 @pytest.mark.parametrize("function", TRACED)
-def test_branches_go_both_ways(function: Callable[..., Any]) -> None:
+def test_branches_are_if_converted(function: Callable[..., Any]) -> None:
     fused = jf.fuse(function)
     with warnings.catch_warnings(action="error"):
         for seed in (0, 1, 2, 4, 5, 0):
@@ -377,7 +377,7 @@ def test_dtypes(function: Callable[..., Any], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("function", REFUSED)
-def test_what_cannot_go_both_ways_is_decided_by_python(function: Callable[..., Any]) -> None:
+def test_what_cannot_be_if_converted_is_decided_by_python(function: Callable[..., Any]) -> None:
     fused = jf.fuse(function)
     with warnings.catch_warnings(action="ignore"):
         for seed in (0, 1, 2, 4, 5):
@@ -433,6 +433,6 @@ def test_code_without_its_source_is_looked_at() -> None:
         assert fused(data(seed)) == names["function"](data(seed))
 
 
-def test_strict_functions_say_where_they_look() -> None:
+def test_strict_functions_say_where_they_break() -> None:
     with pytest.raises(jf.TracedValueError):
         jf.fuse(strict=True)(counted)(data(0))

@@ -131,6 +131,6 @@ def test_what_is_no_int(value: float) -> None:
         fused(np.array([value]))
 
 
-def test_strict_functions_may_not_look() -> None:
+def test_strict_functions_may_not_break() -> None:
     with pytest.raises(jf.TracedValueError):
         jf.fuse(strict=True)(lambda x: float(x.sum()))(np.ones(3))

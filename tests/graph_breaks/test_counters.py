@@ -76,9 +76,9 @@ def now_and_then(x, tol):
 
 def two_counters(x, tol):
     hits = 0
-    rounds = 0
-    while rounds < 90:
-        rounds += 1
+    iterations = 0
+    while iterations < 90:
+        iterations += 1
         if x[0] > tol:
             hits += 2
             x = x * 0.5
@@ -86,7 +86,7 @@ def two_counters(x, tol):
             x = x * 1.75 + 0.01
         if hits > 40:
             break
-    return x, rounds, hits
+    return x, iterations, hits
 
 
 def nested(x, tol):
@@ -124,7 +124,7 @@ def again(x, tol):
     return x, it
 
 
-def two_looks_in_a_line(x, tol):
+def two_reads_in_a_line(x, tol):
     last = 0.0
     for k in range(100):  # noqa: B007 -- it is returned
         total = np.abs(x).max()
@@ -136,18 +136,18 @@ def two_looks_in_a_line(x, tol):
 
 
 CLOSED = (limited, downwards, solver, with_else, backwards, now_and_then, two_counters, nested, against_arrays, again,
-          two_looks_in_a_line)
+          two_reads_in_a_line)
 
 
 @pytest.mark.parametrize("function", CLOSED)
-def test_loops_are_closed(function: Any) -> None:
+def test_loops_are_detected(function: Any) -> None:
     fused = jf.fuse(function)
     assert checked(fused, function, 300, 1e12, late=150) < 12
     assert fused.stats()["traces"] < 60 and fused.stats()["fallbacks"] == 0
 
 
-@pytest.mark.parametrize("rounds", [500, 5000])
-def test_thousands_of_rounds_are_traced_once(rounds: int) -> None:
+@pytest.mark.parametrize("iterations", [500, 5000])
+def test_thousands_of_iterations_are_traced_once(iterations: int) -> None:
     def f(x):
         it = 0
         for _ in range(100_000):
@@ -158,7 +158,7 @@ def test_thousands_of_rounds_are_traced_once(rounds: int) -> None:
         return x, it
 
     fused = jf.fuse(f)
-    for n in (rounds, rounds // 3, rounds * 2):
+    for n in (iterations, iterations // 3, iterations * 2):
         same(fused(np.array([n, 0.5])), f(np.array([n, 0.5])))
     assert fused.stats()["splits"] < 20
 
@@ -179,7 +179,7 @@ def test_ranges_end() -> None:
     assert fused.stats()["splits"] < 30
 
 
-def test_loops_that_cannot_be_closed_have_ints() -> None:
+def test_loops_that_cannot_be_detected_have_ints() -> None:
     def growing(x):
         kept = []
         for _ in range(6):

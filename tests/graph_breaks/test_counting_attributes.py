@@ -17,7 +17,7 @@ class Solver:
 
     def __init__(self, tol, limit=1000):
         self.tol, self.limit = tol, limit
-        self.rounds = self.evaluations = 0
+        self.iterations = self.evaluations = 0
         self.left = 500
         self.log = {"halved": 0}
 
@@ -26,9 +26,9 @@ class Solver:
         return x * 0.5 + 0.0
 
     def run(self, x):
-        while np.abs(x).max() > self.tol and self.rounds < self.limit:
+        while np.abs(x).max() > self.tol and self.iterations < self.limit:
             x = self.evaluate(x)
-            self.rounds += 1
+            self.iterations += 1
             self.left -= 2
         return x
 
@@ -57,29 +57,29 @@ class Stepper:
 def solved(x):
     s = Solver(1e-6)
     y = s.run(x)
-    return y, s.rounds, s.evaluations, s.left
+    return y, s.iterations, s.evaluations, s.left
 
 
 def limited(x):
     s = Solver(1e-9, limit=7)
-    return s.run(x), s.rounds
+    return s.run(x), s.iterations
 
 
 def counted_on(x):
     s = Solver(1e-3)
     y = s.run(x)
-    s.rounds += 1  # after the loop
-    return s.run(y * 3 + 1), np.full(3, s.rounds), 2 ** s.rounds, y[s.rounds % 3], s.rounds == 12
+    s.iterations += 1  # after the loop
+    return s.run(y * 3 + 1), np.full(3, s.iterations), 2 ** s.iterations, y[s.iterations % 3], s.iterations == 12
 
 
 def used_as_index(x):
     s = Solver(1e-3)
     path = np.zeros(64)
     while np.abs(x).max() > s.tol:
-        path[s.rounds] = x[0]
+        path[s.iterations] = x[0]
         x = x * 0.5
-        s.rounds += 1
-    return path, [0] * s.rounds, f"{s.rounds}"
+        s.iterations += 1
+    return path, [0] * s.iterations, f"{s.iterations}"
 
 
 def of_the_class(x):
@@ -97,11 +97,11 @@ def stepped(y):
 
 def floats(x):
     s = Solver(1e-3)
-    s.rounds = 0.5
+    s.iterations = 0.5
     while np.abs(x).max() > s.tol:
         x = x * 0.5
-        s.rounds += 1
-    return x, s.rounds
+        s.iterations += 1
+    return x, s.iterations
 
 
 @pytest.mark.parametrize("f", [solved, limited, counted_on, used_as_index, of_the_class, stepped, floats])
@@ -114,7 +114,7 @@ def test_results_are_pythons(f):
 
 
 @pytest.mark.parametrize("f", [solved, stepped])
-def test_loops_are_closed(f):
+def test_loops_are_detected(f):
     fused = jf.fuse(f)
     for seed in range(4):
         fused(np.random.default_rng(seed).random(3) * 3)
@@ -135,4 +135,4 @@ def test_objects_of_the_caller_count_on():
         for seed in range(4):
             x = np.random.default_rng(seed).random(3) * 9
             same(fused(x), other.run(x))
-            assert (kept.rounds, kept.evaluations, kept.left) == (other.rounds, other.evaluations, other.left)
+            assert (kept.iterations, kept.evaluations, kept.left) == (other.iterations, other.evaluations, other.left)

@@ -96,7 +96,7 @@ def test_a_kernel_that_raises_raises_in_each_call() -> None:
         np.testing.assert_array_equal(function(DOWN, np.array([1, 9])), UP)
 
 
-def test_dropout_draws_the_same_numbers_before_and_after_a_look() -> None:
+def test_dropout_draws_the_same_numbers_before_and_after_a_graph_break() -> None:
     @jf.fuse(training=True)
     def split(x: Any) -> Any:
         a = jf.nn.dropout(x, 0.5)
@@ -120,7 +120,7 @@ def test_dropout_draws_the_same_numbers_before_and_after_a_look() -> None:
     np.testing.assert_array_equal(split(np.ones(9), training=False)[0], np.ones(9))
 
 
-def test_more_than_eight_values_run_as_plain_python() -> None:
+def test_more_than_eight_values_fall_back() -> None:
     def function(x: Any) -> Any:
         return x * len(range(int(x.sum())))
 
@@ -156,7 +156,7 @@ def test_strict_raises_at_once() -> None:
         jf.fuse(lambda x: x if x.sum() > 0 else -x, strict=True)(UP)
 
 
-def test_looks_in_bodies_raise() -> None:
+def test_reads_in_bodies_raise() -> None:
     @jf.fuse(strict=True)
     def function(x: Any) -> Any:
         return jf.fori_loop(0, 3, lambda k, y: y + 1 if y.sum() > 0 else y, x)
@@ -178,7 +178,7 @@ def test_warm_and_program_say_that_there_are_no_values() -> None:
     assert len(fused.kernels) >= 2
 
 
-def test_functions_that_keep_state_run_as_plain_python() -> None:
+def test_functions_that_keep_state_fall_back() -> None:
     log: list[float] = []
 
     def function(x: Any) -> Any:
@@ -274,7 +274,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert int(ran[0]) > 0 and int(ran[1]) == 0
 
 
-def test_loops_that_are_not_closed_become_plain_python() -> None:
+def test_loops_that_are_not_detected_fall_back() -> None:
     def function(x: Any) -> Any:
         steps = []
         while x[0] > 1:
@@ -297,7 +297,7 @@ def test_loops_that_are_not_closed_become_plain_python() -> None:
 
 
 def test_trees_start_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("MAX_STATES", "MAX_SEGMENTS"):
+    for limit in ("MAX_STATES", "MAX_SUBGRAPHS"):
         monkeypatch.setattr(f"jitfuse.graph_breaks.budget.{limit}", 3)
 
     def function(x: Any) -> Any:
@@ -310,7 +310,7 @@ def test_trees_start_over(monkeypatch: pytest.MonkeyPatch) -> None:
                 np.testing.assert_array_equal(a, b)
 
 
-def test_functions_with_too_many_looks_run_as_plain_python() -> None:
+def test_functions_with_too_many_graph_breaks_fall_back() -> None:
     def function(a: Any) -> Any:
         for k in range(600):
             a = np.sin(a * 0.5 + k)
@@ -325,7 +325,7 @@ def test_functions_with_too_many_looks_run_as_plain_python() -> None:
     assert fused.stats()["traces"] < 4 and fused.stats()["fallbacks"] == 3  # the loop as one of the program is tried
 
 
-def test_functions_that_go_another_way_in_each_call_are_not_traced_for_ever() -> None:
+def test_functions_that_go_another_path_in_each_call_are_not_traced_for_ever() -> None:
     def function(x: Any) -> Any:
         y, ways = np.zeros(3), []
         for k in range(len(x)):
@@ -344,7 +344,7 @@ def test_functions_that_go_another_way_in_each_call_are_not_traced_for_ever() ->
     assert fused.stats()["fallbacks"] in (before, before + 1)
 
 
-def test_functions_that_add_many_looks_in_each_call_are_given_up_sooner() -> None:
+def test_functions_that_add_many_graph_breaks_in_each_call_are_given_up_sooner() -> None:
     def function(x: Any) -> Any:
         total, ways = x.sum(), []
         for k in range(len(x)):

@@ -132,7 +132,7 @@ def test_long_traces_for_floats_that_are_new_in_each_call_come_to_an_end() -> No
     assert fused(0.0, 1.0, 9) == integral(0.0, 1.0, 9) and fused.stats()["traces"] == traces
 
 
-def test_long_runs_for_other_ways_in_each_call_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_runs_for_other_paths_in_each_call_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that has run long before it looks at data runs as long for each way on; known ways stay."""
     def picked(x: Any) -> Any:
         y = x
@@ -163,7 +163,7 @@ def test_long_runs_for_other_ways_in_each_call_come_to_an_end(monkeypatch: pytes
     assert fused.stats()["traces"] == counts["traces"]
 
 
-def test_other_sizes_are_no_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_sizes_are_no_other_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: Any) -> Any:
         for k in range(40):
             x = np.sin(x) + k
@@ -192,7 +192,7 @@ def test_steps_of_complex_numbers_count_as_several(monkeypatch: pytest.MonkeyPat
     assert fused.stats()["fallbacks"] == 0
 
 
-def test_a_run_that_goes_on_for_long_after_a_look_is_ended(monkeypatch: Any) -> None:
+def test_a_run_that_goes_on_for_long_after_a_graph_break_is_ended(monkeypatch: Any) -> None:
     """Also before it looks again: what it records is counted all the time."""
     monkeypatch.setattr("jitfuse.tracing.record.recorder._NOTED", 64)
     monkeypatch.setattr("jitfuse.graph_breaks.budget.MAX_EFFORT", 20_000)

@@ -71,7 +71,7 @@ class Solver:
 
 class State(NamedTuple):
     x: Any
-    rounds: Any
+    iterations: Any
 
 
 def returns_it(x, tol):
@@ -121,7 +121,7 @@ def calls_in_a_loop(x, tol):
 
 def named(x, tol):
     def step(s):
-        return State(s.x * 0.5, s.rounds + 1)
+        return State(s.x * 0.5, s.iterations + 1)
 
     def run(s):
         while s.x[0] > tol:
@@ -144,7 +144,7 @@ CLOSED = (returns_it, in_one_another, one_after_the_other, method_and_closure, o
 
 
 @pytest.mark.parametrize("function", [*CLOSED, calls_in_a_loop])
-def test_loops_in_helpers_are_closed(function: Any) -> None:
+def test_loops_in_helpers_are_detected(function: Any) -> None:
     fused = jf.fuse(function)
     late = checked(fused, function, 200, 1e6, late=120)
     assert fused.stats()["fallbacks"] == 0
@@ -152,7 +152,7 @@ def test_loops_in_helpers_are_closed(function: Any) -> None:
         assert fused.stats()["traces"] < 60 and late < 15
 
 
-def test_thousands_of_rounds_in_a_helper() -> None:
+def test_thousands_of_iterations_in_a_helper() -> None:
     def down(x):
         it = 0
         for _ in range(100_000):
@@ -242,13 +242,13 @@ def objects(x, tol):
 
 
 def generated(x, tol):
-    def rounds(y):
+    def iterations(y):
         while np.abs(y).max() > tol:
             y = y * 0.5
             yield y
 
-    *_, last = [x, *rounds(x)]
-    return last, next(rounds(x + tol * 3))
+    *_, last = [x, *iterations(x)]
+    return last, next(iterations(x + tol * 3))
 
 
 @functools.lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ import pytest
 import jitfuse as jf
 
 
-def rolled_by_a_table(f: Any, solid: Any) -> Any:
+def rerolled_by_a_table(f: Any, solid: Any) -> Any:
     shifts = np.array([0, 1, -1, 2])
     for _ in range(3):
         for k, shift in zip(range(4), shifts):
@@ -84,9 +84,9 @@ def check(fn: Any, calls: list[tuple[Any, ...]]) -> Any:
     return fused
 
 
-def test_a_table_of_constants_is_no_look() -> None:
+def test_a_table_of_constants_is_no_read() -> None:
     masks = [np.array([False, True, True, False, True]), np.array([True, True, False, False, True])]
-    fused = check(rolled_by_a_table, [(draw(k, 20).reshape(5, 4), masks[k % 2]) for k in range(4)])
+    fused = check(rerolled_by_a_table, [(draw(k, 20).reshape(5, 4), masks[k % 2]) for k in range(4)])
     counts = fused.stats()
     assert (counts["fallbacks"], counts["traces"], counts["splits"]) == (0, 1, 1)  # the places of a mask are found once
 

@@ -172,7 +172,7 @@ FUNCTIONS = (
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_looks(check: Any, function: Any) -> None:
+def test_reads(check: Any, function: Any) -> None:
     fused = check(function, UP, DOWN, MIXED)
     assert fused.stats()["splits"] > 0 and fused.stats()["fallbacks"] == 0
 
@@ -269,7 +269,7 @@ def test_modes() -> None:
                 np.testing.assert_array_equal(fused(x, training=training), expected)
 
 
-def test_a_mode_that_alone_looks() -> None:
+def test_a_mode_that_alone_reads() -> None:
     def function(x: Any, training: bool) -> Any:
         if training:
             return x * 2

@@ -35,7 +35,7 @@ def fibonacci(x: Any) -> Any:
     return a, b
 
 
-def two_looks(x: Any) -> Any:
+def two_reads(x: Any) -> Any:
     while x.max() > 1:
         x = x * 0.5 if x.sum() > 10 else x - 0.75
     return x
@@ -229,7 +229,7 @@ def in_helper(x: Any) -> Any:
     return x
 
 
-def look_in_helper(x: Any) -> Any:
+def read_in_helper(x: Any) -> Any:
     def smaller(y: Any) -> Any:
         return y / 2 if y[0] > 8 else y - 1
 
@@ -261,10 +261,10 @@ def early_return_inside(x: Any) -> Any:
         x = x / 2
 
 
-CLOSED = (halve, swap, fibonacci, two_looks, nested_loops, breaks, with_else, objects, in_place, maximum_of_three,
+CLOSED = (halve, swap, fibonacci, two_reads, nested_loops, breaks, with_else, objects, in_place, maximum_of_three,
           early_return_inside, last_two)
 UNROLLED = (counted, counter_that_matters, history, hidden_iterator, visible_iterator, generator_state, closure_state,
-            made_closure_state, mutated_object, shared_objects, reduced, in_helper, look_in_helper, on_the_stack,
+            made_closure_state, mutated_object, shared_objects, reduced, in_helper, read_in_helper, on_the_stack,
             unrolled)
 
 
@@ -274,7 +274,7 @@ def test_loops(check: Any, function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", CLOSED, ids=lambda f: f.__name__)
-def test_more_rounds_trace_nothing(function: Any) -> None:
+def test_more_iterations_trace_nothing(function: Any) -> None:
     fused = jf.fuse(function)
     for x in STARTS:
         fused(x)
@@ -285,12 +285,12 @@ def test_more_rounds_trace_nothing(function: Any) -> None:
     assert after["compiles"] == before["compiles"] and after["traces"] <= before["traces"] + 1
 
 
-def test_a_thousand_rounds_are_three_segments() -> None:
+def test_a_thousand_iterations_are_three_subgraphs() -> None:
     fused = jf.fuse(halve)
     x = np.array([2.0**1000, 1.0, 0.5])
     np.testing.assert_array_equal(fused(x), halve(x))
     stats = fused.stats()
-    assert stats["traces"] <= 2 and stats["splits"] == 3 and len(fused.parts.plain.breaks.segments) <= 3
+    assert stats["traces"] <= 2 and stats["splits"] == 3 and len(fused.parts.plain.breaks.subgraphs) <= 3
     np.testing.assert_array_equal(fused(x / 2**500), halve(x / 2**500))
     assert fused.stats()["traces"] == stats["traces"]
     assert "a loop" in fused.explain(x)

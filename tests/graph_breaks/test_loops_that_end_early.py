@@ -129,7 +129,7 @@ def forever_until(x: Any) -> Any:
     return y
 
 
-def breaks_in_both_arms(x: Any) -> Any:
+def breaks_in_both_branches(x: Any) -> Any:
     total, c = np.float64(0.0), 0
     for i in range(len(x)):
         for k in range(len(x)):
@@ -147,7 +147,7 @@ def breaks_in_both_arms(x: Any) -> Any:
 
 
 FLOATS = [sorted_by_insertion, first_above, variable_after_a_break, roots, escaping, placed, merged, forever_until,
-          breaks_in_both_arms]
+          breaks_in_both_branches]
 
 
 def divisors(a: Any, b: Any) -> Any:
@@ -249,7 +249,7 @@ def test_loops_over_ints(program: Callable[..., Any], dtype: Any) -> None:
             agrees(fused, program, (whole(seed, 19, 60).astype(dtype), whole(seed + 50, 19, 60).astype(dtype)))
 
 
-def test_nothing_is_traced_for_another_way_to_the_end() -> None:
+def test_nothing_is_traced_for_another_path_to_the_end() -> None:
     for program in (sorted_by_insertion, roots, escaping, placed):
         fused = jf.fuse(program)
         traces = set()
@@ -391,7 +391,7 @@ def probed_by_an_if(x: Any) -> Any:
     return c, len(log)
 
 
-def probed_in_an_arm(x: Any) -> Any:
+def probed_in_a_branch(x: Any) -> Any:
     log: list[int] = []
     c = 0
     for i in range(len(x)):
@@ -424,7 +424,7 @@ def popped_by_a_while(x: Any) -> Any:
     return c, len(stack)
 
 
-@pytest.mark.parametrize("program", [probed_by_an_if, probed_in_an_arm, probed_by_a_while, popped_by_a_while])
+@pytest.mark.parametrize("program", [probed_by_an_if, probed_in_a_branch, probed_by_a_while, popped_by_a_while])
 def test_what_tests_call_is_called_as_often_as_by_python(program: Callable[..., Any]) -> None:
     fused = jf.fuse(program)
     for seed in range(12):
@@ -463,8 +463,8 @@ def test_drawn_loops(tmp_path_factory: Any, seed: int) -> None:
         same(found, expected)
 
 
-def test_loops_in_rounds_of_many_others_are_left_to_python() -> None:
-    def rounds(x: Any, k: Any) -> Any:
+def test_loops_in_iterations_of_many_others_are_left_to_python() -> None:
+    def iterations(x: Any, k: Any) -> Any:
         total, text = 0.0, ""
         for n in range(400):
             text += "."  # such a loop is Python's
@@ -475,10 +475,10 @@ def test_loops_in_rounds_of_many_others_are_left_to_python() -> None:
         return total, len(text)
 
     x, k = np.linspace(0, 3, 40), np.arange(3, 30)
-    fused = jf.fuse(rounds)
+    fused = jf.fuse(iterations)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jf.FallbackWarning)
         for shift in range(3):
-            got, want = fused(x + shift * 0.25, k), rounds(x + shift * 0.25, k)
+            got, want = fused(x + shift * 0.25, k), iterations(x + shift * 0.25, k)
             np.testing.assert_allclose(got, want, rtol=1e-12)
     assert fused.stats()["traces"] < 12

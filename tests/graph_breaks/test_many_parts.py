@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.graph_breaks.breaks import MANY_SEGMENTS
+from jitfuse.graph_breaks.breaks import MANY_SUBGRAPHS
 
 
 def orthogonal(a: Any, v: Any, k: Any) -> Any:
@@ -45,15 +45,15 @@ def rotated(h: Any, k: Any) -> Any:
     return cs, sn
 
 
-def rolled(fused: Any) -> list[bool]:
+def rerolled(fused: Any) -> list[bool]:
     """Return of each segment whether there is a loop in it."""
-    return ["rolled_loop" in s.spec.trace.program.op_names for s in fused.parts.plain.breaks.segments.values()]
+    return ["rolled_loop" in s.spec.trace.program.op_names for s in fused.parts.plain.breaks.subgraphs.values()]
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 20])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("turned", [False, True])
-def test_rounds_within_rounds_are_numpys(n: int, dtype: str, turned: bool) -> None:
+def test_iterations_within_iterations_are_numpys(n: int, dtype: str, turned: bool) -> None:
     r = np.random.default_rng(0)
     a, v = (r.normal(size=s).astype(dtype) for s in ((n, n), n))
     if turned:
@@ -64,8 +64,8 @@ def test_rounds_within_rounds_are_numpys(n: int, dtype: str, turned: bool) -> No
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got, want, atol=1e-7 if dtype == "float64" else 1e-2)
     if n == 20:
-        found = rolled(fused)
-        assert not any(found[:MANY_SEGMENTS]) and all(found[MANY_SEGMENTS + 2 : 15])
+        found = rerolled(fused)
+        assert not any(found[:MANY_SUBGRAPHS]) and all(found[MANY_SUBGRAPHS + 2 : 15])
 
 
 @pytest.mark.parametrize("n", [0, 1, 6, 24])
@@ -78,10 +78,10 @@ def test_numbers_in_place_are_numpys(n: int) -> None:
         for got, want in zip((*fused(own, n), own), (*rotated(plain, n), plain), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
     if n == 24:
-        assert any(rolled(fused)[MANY_SEGMENTS:])
+        assert any(rerolled(fused)[MANY_SUBGRAPHS:])
 
 
-def test_nan_and_negative_zero_pass_through_rolled_rounds() -> None:
+def test_nan_and_negative_zero_pass_through_rerolled_iterations() -> None:
     def chained(x: Any) -> Any:
         for j in range(12):
             y = x.copy()

@@ -109,7 +109,7 @@ def test_dtypes_and_sizes(check: Any, dtype: str, size: int) -> None:
 def test_counts_that_come_again_trace_nothing(check: Any) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal(40)
-    fused = check(lambda x: np.cumsum(x[x > 0]), *(rng.permutation(x) for _ in range(6)), rounds=1)
+    fused = check(lambda x: np.cumsum(x[x > 0]), *(rng.permutation(x) for _ in range(6)), iterations=1)
     assert fused.stats()["traces"] == 1
 
 

@@ -182,7 +182,7 @@ def over_ranges_of_data(x: Any, y: Any, s: Any) -> Any:
     return sums
 
 
-def rounds_of_data(x: Any, y: Any, s: Any) -> Any:
+def iterations_of_data(x: Any, y: Any, s: Any) -> Any:
     p = (np.abs(x[:8]) * 2).astype(int)
     last = 0.5
     total = 0
@@ -208,7 +208,7 @@ PROGRAMS = [
     largest, largest_from_an_int, times_an_array, computed_with, computed_with_an_int, extremes,
     extremes_of_float32, in_a_dict, sum_of_some, handed_on, shown, made_an_array, largest_float32, of_a_helper,
     beside_float32, in_containers, asked_for_its_shape, halved, from_an_argument, over_ranges_of_data,
-    rounds_of_data, within_a_loop_that_looks,
+    iterations_of_data, within_a_loop_that_looks,
 ]
 
 

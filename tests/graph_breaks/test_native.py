@@ -115,7 +115,7 @@ def test_state_that_branches_read(monkeypatch: pytest.MonkeyPatch) -> None:
                 same(fused(*call), reading(*call))
 
 
-def test_numbers_that_branches_look_at() -> None:
+def test_numbers_that_branches_read() -> None:
     def f(x, n):
         if x[0] > 0:
             for _ in range(n):
@@ -213,7 +213,7 @@ def test_sets_and_repetitions_are_native() -> None:
     native(lambda a, b: (np.repeat(b, b % 3), np.bincount(a), np.trim_zeros(a)), *calls)
 
 
-def test_looks_at_texts_and_whole_arrays_are_native() -> None:
+def test_reads_of_texts_and_whole_arrays_are_native() -> None:
     """The bytes that Python has seen tell the ways apart: of arrays, texts, rounded numbers, other dtypes."""
     calls = [(np.array(v),) for v in ([1.0, 2.0], [-0.0, 2.0], [0.0, 2.0], [1.04, np.nan], [np.inf, 7.0])]
     native(lambda x: [v * 2 for v in (x * 1).tolist()], *calls)

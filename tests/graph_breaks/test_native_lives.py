@@ -91,7 +91,7 @@ def test_giving_up_leaves_the_tables() -> None:
     assert fused.stats()["fallbacks"] == fallbacks + 1
 
 
-@pytest.mark.parametrize("limit", ["MAX_SEGMENTS", "MAX_STATES"])
+@pytest.mark.parametrize("limit", ["MAX_SUBGRAPHS", "MAX_STATES"])
 def test_starting_over(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(f"jitfuse.graph_breaks.budget.{limit}", 6)
     monkeypatch.setattr("jitfuse.function.table.MAX_SIGNATURES", 2)

@@ -64,7 +64,7 @@ def two_ways_back(x, n):
 
 
 def nested(x, n):
-    rounds = x[0] * 0
+    iterations = x[0] * 0
     y = x * 2
     while x.max() < n:
         before = y
@@ -73,9 +73,9 @@ def nested(x, n):
             x, y = x + 0.25, y + 0.0
         if y[0] > 40:
             x, y = y * 0.5, before * 0.125
-        rounds = rounds + 1
+        iterations = iterations + 1
         x = x + 1
-    return x, y, rounds
+    return x, y, iterations
 
 
 def one_after_the_other(x, n):

@@ -66,12 +66,12 @@ def extremes(x: Any) -> Any:
     return z[:, z[2] < 100].max(axis=1), z[z > -100].max(), z[z > -100].min(), z.astype(np.int16)[z > 2].max()
 
 
-def after_a_look(x: Any) -> Any:
+def after_a_graph_break(x: Any) -> Any:
     return x[x > 0] if x.sum() > 0 else x[x < 0] * 2
 
 
 FUNCTIONS = [positive, computed, several, written, places, by_places, set_by_places, last_axis, rows, extremes,
-             after_a_look]
+             after_a_graph_break]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
@@ -84,8 +84,8 @@ def test_no_count_is_another_path(function: Callable[[Any], Any], size: int) -> 
         same(fused(given), function(plain))
         same(given, plain)
     counts = fused.stats()
-    assert counts["fallbacks"] == 0 and counts["traces"] <= (2 if function is after_a_look else 1)
-    assert counts["splits"] == (function is after_a_look)
+    assert counts["fallbacks"] == 0 and counts["traces"] <= (2 if function is after_a_graph_break else 1)
+    assert counts["splits"] == (function is after_a_graph_break)
 
 
 DTYPES = ["bool", "int8", "uint16", "float16", "float32", "int64", "float64", "complex64", "complex128"]
@@ -192,7 +192,7 @@ def test_none_are_picked_for_the_largest() -> None:
             assert str(expected.value) in str(raised.value)
 
 
-def test_a_loop_over_picked_elements_is_closed() -> None:
+def test_a_loop_over_picked_elements_is_detected() -> None:
     """What is picked in a loop is held by nobody after it, so that its state comes again."""
     def shrinks(x: Any) -> Any:
         m, k = x > 0, 0
@@ -249,7 +249,7 @@ def test_strict_functions_and_programs_refuse_as_before() -> None:
 
 
 # ---------------------------------------------------------------- what reviews found
-def first_picked_in_an_arm(y: Any, m: Any) -> Any:
+def first_picked_in_a_branch(y: Any, m: Any) -> Any:
     i = np.nonzero(m)[0]
     n = len(i)
     s, q, t = y[m] * 2, y[m] + 1, 0.0
@@ -258,7 +258,7 @@ def first_picked_in_an_arm(y: Any, m: Any) -> Any:
     return s, q, t
 
 
-def picked_in_an_arm_that_is_not_taken(y: Any, m: Any) -> Any:
+def picked_in_a_branch_that_is_not_taken(y: Any, m: Any) -> Any:
     n, k = len(y[m]), 0
     while y.any() and k < 5:
         k += 1
@@ -267,7 +267,7 @@ def picked_in_an_arm_that_is_not_taken(y: Any, m: Any) -> Any:
     return s, t
 
 
-def written_in_an_arm(y: Any, m: Any) -> Any:
+def written_in_a_branch(y: Any, m: Any) -> Any:
     s, n = y[m], len(y[m])
     for k in range(10):
         if y[k] > 3:
@@ -275,8 +275,10 @@ def written_in_an_arm(y: Any, m: Any) -> Any:
     return s
 
 
-@pytest.mark.parametrize("function", [first_picked_in_an_arm, picked_in_an_arm_that_is_not_taken, written_in_an_arm])
-def test_arms_and_selections_of_before(function: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    "function", [first_picked_in_a_branch, picked_in_a_branch_that_is_not_taken, written_in_a_branch]
+)
+def test_branches_and_selections_of_before(function: Callable[..., Any]) -> None:
     """What is picked for the first time where a branch goes both ways is picked for all that comes later too."""
     fused = jf.fuse(function)
     for seed in range(12):

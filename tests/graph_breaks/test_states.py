@@ -110,7 +110,7 @@ def test_members_and_functions_are_equal_states(check: Any) -> None:
     assert fused.stats()["traces"] <= 4
 
 
-def test_a_look_keeps_its_values_and_not_the_array() -> None:
+def test_a_read_keeps_its_values_and_not_the_array() -> None:
     @jf.fuse
     def function(x: Any, y: Any) -> Any:
         values = x.tolist()
@@ -126,7 +126,7 @@ def test_a_look_keeps_its_values_and_not_the_array() -> None:
     assert gone() is None
 
 
-def test_a_look_at_memory_that_has_been_written_through_another_argument() -> None:
+def test_a_read_of_memory_that_has_been_written_through_another_argument() -> None:
     def function(x: Any, y: Any) -> Any:
         x[:] = 0
         try:
@@ -178,7 +178,7 @@ def test_a_change_of_mode_that_user_code_catches() -> None:
                 np.testing.assert_array_equal(fused(x, training=training), function(x, training=training))
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_STATES", 10), ("MAX_SEGMENTS", 3)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_STATES", 10), ("MAX_SUBGRAPHS", 3)])
 def test_trees_start_over(check: Any, monkeypatch: Any, limit: str, value: int) -> None:
     def function(x: Any) -> Any:
         n = 0
@@ -200,7 +200,7 @@ class Flow(NamedTuple):
 
 def test_named_tuples_are_part_of_a_state(check: Any) -> None:
     def advance(x: Any, until: float) -> Any:
-        time, rounds = 0.0, 0
+        time, iterations = 0.0, 0
         flow = Flow(x, x * 0.5)
         while time < until:
             if (flow.density < 0).any():
@@ -208,8 +208,8 @@ def test_named_tuples_are_part_of_a_state(check: Any) -> None:
             step = 0.5 / np.max(np.abs(flow.speed) + 1)
             flow = Flow(flow.density - step * 0.1 * flow.speed, flow.speed * 0.9)
             time += step
-            rounds += 1
-        return flow, time, rounds
+            iterations += 1
+        return flow, time, iterations
 
     fused = check(advance, *((np.arange(1.0, 5.0) + k, 3.0 + 4 * k) for k in range(5)), (-UP, 3.0))
     assert fused.stats()["traces"] <= 12

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from jitfuse.ir.kernels.form import Axis, KernelForm, Operand
 from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
-from jitfuse.ir.kernels.values import Access, access, needed
+from jitfuse.ir.kernels.values import AccessImmediate, access, needed
 
 LOAD = Instr("load", "float64", (), (0, False, False))
 FORM = KernelForm(
@@ -25,8 +25,8 @@ def test_stages_with_their_numbers() -> None:
 
 
 def test_what_loads_and_stores_refer_to() -> None:
-    assert access(LOAD) == Access(0, False, False)
-    assert access(Instr("load", "float32", (0,), (2, True, False, 1))) == Access(2, True, False, 1)
+    assert access(LOAD) == AccessImmediate(0, False, False)
+    assert access(Instr("load", "float32", (0,), (2, True, False, 1))) == AccessImmediate(2, True, False, 1)
 
 
 def test_what_values_are_computed_from() -> None:

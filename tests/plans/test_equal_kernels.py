@@ -82,7 +82,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_kernels_are_those_that_are_built(
     function: Callable[..., Any], layout: str, compared: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jitfuse.tracing.control.reroll.long_runs.ROLLED_OPS", 1 << 60)
+    monkeypatch.setattr("jitfuse.tracing.control.reroll.long_runs.REROLLED_OPS", 1 << 60)
     x = RNG.normal(size=(N, N if function is cholesky else 6))
     x = x @ x.T + N * np.eye(N) if function is cholesky else x
     own = laid_out(x, layout), laid_out(x, layout)
@@ -116,8 +116,8 @@ def test_dtypes_and_broadcasts_tell_kernels_apart(compared: dict[str, int]) -> N
     assert compared["found"]
 
 
-def test_the_first_rounds_have_the_kernels_of_the_others() -> None:
-    def rounds(a: Any) -> Any:
+def test_the_first_iterations_have_the_kernels_of_the_others() -> None:
+    def iterations(a: Any) -> Any:
         for k in range(8):
             p = k + np.argmax(np.abs(a[k:, k]))
             if p != k:
@@ -125,7 +125,7 @@ def test_the_first_rounds_have_the_kernels_of_the_others() -> None:
         return a
 
     a = RNG.normal(size=(9, 9))
-    fused = jf.fuse(rounds, cache=False)
-    np.testing.assert_array_equal(fused(a.copy()), rounds(a.copy()))
+    fused = jf.fuse(iterations, cache=False)
+    np.testing.assert_array_equal(fused(a.copy()), iterations(a.copy()))
     assert fused.stats()["splits"] >= 8
     assert fused.stats()["compiles"] < 8

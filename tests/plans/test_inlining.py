@@ -127,21 +127,21 @@ def test_parted_programs_agree_with_numpy(function: Callable[..., Any]) -> None:
     np.testing.assert_allclose(jf.fuse(function)(data), function(data), rtol=1e-12)
 
 
-def network(x: Any, w: Any, y: Any, rounds: int) -> Any:
+def network(x: Any, w: Any, y: Any, iterations: int) -> Any:
     """A layer of a network, whose offsets every round reads before a product and changes after it."""
     b = np.zeros(w.shape[1])
-    for _ in range(rounds):
+    for _ in range(iterations):
         error = np.maximum(x @ w + b, 0) - y
         b = b - 0.1 * error.sum(axis=0)
         w = w - 0.1 * (x.T @ error)
     return w, b
 
 
-def test_what_rounds_hand_on_past_a_product_does_not_make_all_their_kernels_differ(plan_of: Plan) -> None:
+def test_what_iterations_hand_on_past_a_product_does_not_make_all_their_kernels_differ(plan_of: Plan) -> None:
     r = np.random.default_rng(2)
     arguments = r.normal(size=(7, 5)), r.normal(size=(5, 4)), r.normal(size=(7, 4))
-    kernels = [len({launch.form.content_hash for launch in plan_of(network, *arguments, rounds).best().launches})
-               for rounds in (8, 14)]
+    kernels = [len({launch.form.content_hash for launch in plan_of(network, *arguments, iterations).best().launches})
+               for iterations in (8, 14)]
     assert kernels[0] == kernels[1]
     for got, want in zip(jf.fuse(network)(*arguments, 14), network(*arguments, 14), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10)

@@ -36,13 +36,13 @@ def weighed(a: Any, k: int) -> Any:
     return weights, weights.sum(axis=0)
 
 
-def round_of(plan_of: Plan, k: int, n: int = 50) -> AbstractPlan:
+def iteration_of(plan_of: Plan, k: int, n: int = 50) -> AbstractPlan:
     return plan_of(lambda a: weighed(a, k), np.ones((n, n)))
 
 
 def test_sizes_of_a_class_do_not_count(plan_of: Plan) -> None:
-    assert named(round_of(plan_of, 7)) == named(round_of(plan_of, 8)) == named(round_of(plan_of, 13))
-    assert named(round_of(plan_of, 7)) != named(round_of(plan_of, 30))  # 20 of 50 are left
+    assert named(iteration_of(plan_of, 7)) == named(iteration_of(plan_of, 8)) == named(iteration_of(plan_of, 13))
+    assert named(iteration_of(plan_of, 7)) != named(iteration_of(plan_of, 30))  # 20 of 50 are left
 
 
 def test_what_kernels_know_counts(plan_of: Plan) -> None:
@@ -75,11 +75,11 @@ def lowered(plan: AbstractPlan, chosen: dict[int, LoweringPolicy]) -> tuple[Lowe
 
 def test_what_is_known_is_lowered_once(plan_of: Plan) -> None:
     chosen: dict[int, LoweringPolicy] = {}
-    first = lowered(round_of(plan_of, 7), chosen)
+    first = lowered(iteration_of(plan_of, 7), chosen)
     assert first[1] > 1 and len(chosen) == 1
-    assert lowered(round_of(plan_of, 9), chosen) == (first[0], 1)
-    assert lowered(round_of(plan_of, 30), chosen)[1] > 1
-    alone = round_of(plan_of, 9).candidates()
+    assert lowered(iteration_of(plan_of, 9), chosen) == (first[0], 1)
+    assert lowered(iteration_of(plan_of, 30), chosen)[1] > 1
+    alone = iteration_of(plan_of, 9).candidates()
     assert alone[0].policy == first[0] and len(alone) == first[1]
 
 

@@ -90,7 +90,7 @@ def test_traces_agree_with_torch(name: str, replay: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SPLITTING))
-def test_functions_that_split_agree_with_torch(name: str) -> None:
+def test_functions_with_sections_agree_with_torch(name: str) -> None:
     for text in ALL[name]:
         for kind in ("float32", "int64", "strided"):
             _compare(text, kind, name, lambda function, values: jf.fuse(function)(*values))

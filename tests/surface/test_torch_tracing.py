@@ -246,7 +246,7 @@ def test_randomness_and_missing_functions_say_so(x: Any) -> None:
         jf.fuse(lambda n: n.add_(0.5), strict=True)(torch.arange(3))
 
 
-def test_looks_at_data_split_with_tensors_on_both_sides(x: Any) -> None:
+def test_reads_of_data_split_with_tensors_on_both_sides(x: Any) -> None:
     weights = torch.ones(5)
 
     def f(x: Any) -> Any:

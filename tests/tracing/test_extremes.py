@@ -44,7 +44,7 @@ def test_dtypes(dtype: str) -> None:
     lambda x: max(x[0], x[1], key=abs), lambda x: max(x[0].astype("int8"), 300), lambda x: min(x[0] > 1, x[1] > 2),
     lambda x: max(x), lambda x: max(x[0].astype(int), 2.5),
 ])
-def test_what_looks_at_values_as_before(fn: Callable[..., Any]) -> None:
+def test_what_graph_breaks_at_values_as_before(fn: Callable[..., Any]) -> None:
     x = np.array([3.0, 4.0])
     with pytest.raises(TracedValueError):
         jf.fuse(fn).program(x)

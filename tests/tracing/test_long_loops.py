@@ -137,7 +137,7 @@ def in_a_helper(a: Any, b: Any) -> Any:
     return out
 
 
-def no_rounds_inside(a: Any, b: Any) -> Any:
+def no_iterations_inside(a: Any, b: Any) -> Any:
     s, t = 0.0, 1
     for i in range(60):
         for k in range(i, 3):
@@ -157,7 +157,7 @@ def changes_the_dtype(a: Any, b: Any) -> Any:
     return s, x
 
 
-LOOPED: list[Callable[..., Any]] = [product, relaxed, escapes, distances, integers, downwards, no_rounds_inside]
+LOOPED: list[Callable[..., Any]] = [product, relaxed, escapes, distances, integers, downwards, no_iterations_inside]
 OTHERS: list[Callable[..., Any]] = [leaves_the_axis, used_after, rows, caught, grows, in_a_helper, changes_the_dtype]
 
 

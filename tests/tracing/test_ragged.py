@@ -123,7 +123,7 @@ def test_triangles_are_as_in_numpy(program: Callable[..., Any], n: int) -> None:
 
 @pytest.mark.usefixtures("in_order")
 @pytest.mark.parametrize("program", [cholesky, ludcmp, triangular_product, weighed, between])
-def test_loops_over_triangles_are_rolled(program: Callable[..., Any]) -> None:
+def test_loops_over_triangles_are_rerolled(program: Callable[..., Any]) -> None:
     recorded = compare(program, matrix(N))
     ops = [step.op_name for step in recorded.steps]
     assert "rolled_loop" in ops

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from outcomes import outcome
 
 import jitfuse as jf
-from jitfuse.tracing.control.replicated_iteration import CopiedRound
+from jitfuse.tracing.control.replicated_iteration import ReplicatedIteration
 from jitfuse.tracing.record.recorder import Recorder
-from jitfuse.tracing.rewrite.uniform_loops import steady_loop
+from jitfuse.tracing.rewrite.uniform_loops import uniform_loop
 
 SIZES = (0, 1, 9, 15, 16, 17, 40)
 OFFSET = 3
@@ -29,14 +29,14 @@ NOISE: list[int] = []
 def copies(monkeypatch: pytest.MonkeyPatch, in_order: None) -> Iterator[list[int]]:
     """How many rounds have been copied, loop by loop; none is spread that otherwise would be."""
     found: list[int] = []
-    copy = CopiedRound.copy
+    copy = ReplicatedIteration.copy
 
-    def counted(self: CopiedRound, run: Recorder, count: int, *rest: Any) -> bool:
+    def counted(self: ReplicatedIteration, run: Recorder, count: int, *rest: Any) -> bool:
         done = copy(self, run, count, *rest)
         found.append(count if done else 0)
         return done
 
-    monkeypatch.setattr(CopiedRound, "copy", counted)
+    monkeypatch.setattr(ReplicatedIteration, "copy", counted)
     yield found
 
 
@@ -209,7 +209,7 @@ def escaping(x: Any) -> Any:
     return out
 
 
-def looping_in_arms(x: Any) -> Any:
+def looping_in_branches(x: Any) -> Any:
     out = np.zeros((len(x), 3))
     for i in range(len(x)):
         if x[i] > 0:
@@ -226,16 +226,16 @@ def known_range(x: Any) -> Any:
     return repeated(x, 4)
 
 
-def repeated(x: Any, rounds: int) -> Any:
+def repeated(x: Any, iterations: int) -> Any:
     for i in range(len(x)):
-        for k in range(rounds):
+        for k in range(iterations):
             x[i] = x[i] * 0.5 + k
     return x
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("function", [
-    counted_within, escaping, looping_in_arms, known_range,
+    counted_within, escaping, looping_in_branches, known_range,
     filled, recurrence, total, fibonacci, three_back, largest, clipped, triangle, rows, windows, downwards,
     steps_of_two, smoothed, held, copied_from_an_end, tabulated,
 ])
@@ -407,7 +407,7 @@ def growing_within(x: Any) -> Any:
     return x
 
 
-def left_in_an_arm(x: Any) -> Any:
+def left_in_a_branch(x: Any) -> Any:
     m = 0
     for i in range(len(x)):
         if x[i] > 0.3:
@@ -645,7 +645,7 @@ def telling(x: Any) -> Any:
     return x
 
 
-def first_rounds(x: Any) -> Any:
+def first_iterations(x: Any) -> Any:
     w = np.zeros(2)
     k = 0
     for i in range(len(x)):
@@ -727,11 +727,11 @@ def endless(x: Any) -> Any:
 
 @pytest.mark.parametrize("size", [16, 37, 38])
 @pytest.mark.parametrize("function", [
-    counted_on_within, left_from_before, growing_within, left_in_an_arm, of_a_table,
+    counted_on_within, left_from_before, growing_within, left_in_a_branch, of_a_table,
     turning, counted, by_index, times_index, from_list, into_list, squares, squares_often, by_property, by_helper,
     shadowed, growing, known, turned, left, other_closure, drawn, from_text, in_record, by_subclass, by_class,
     begun_by_nothing, from_tuple, from_constant, telling, endless,
-    first_rounds, first_values, rotating, from_parts, wrapping, wrapping_quietly,
+    first_iterations, first_values, rotating, from_parts, wrapping, wrapping_quietly,
 ])
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_differing(function: Callable[..., Any], size: int) -> None:
@@ -770,10 +770,10 @@ def test_places_of_loops() -> None:
 
     code = function.__code__
     first = code.co_firstlineno
-    assert steady_loop(code, first + 1, 8) is not None
-    assert steady_loop(code, first + 2, 8) is not None
-    assert steady_loop(code, first + 5, 12) is None
-    assert steady_loop(code, first + 2, 9) is None
+    assert uniform_loop(code, first + 1, 8) is not None
+    assert uniform_loop(code, first + 2, 8) is not None
+    assert uniform_loop(code, first + 5, 12) is None
+    assert uniform_loop(code, first + 2, 9) is None
 
 
 # ---------------------------------------------------------------- drawn loops

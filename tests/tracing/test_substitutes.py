@@ -63,7 +63,7 @@ def test_item_assignment_of_traced_values(check):
     check(fn, np.arange(3.0))
 
 
-def test_bounds_that_python_looks_at_are_guarded(check):
+def test_bounds_that_python_reads_are_guarded(check):
     t = check(lambda x, n: x[:2] + np.arange(n) + np.zeros(n), np.arange(3.0), 2)
     assert list(t.guarded_values.values()) == [2]
 

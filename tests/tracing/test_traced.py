@@ -94,7 +94,7 @@ def test_numpy_functions_of_python_scalars_are_strong(check):
     lambda x, n: x * (2 if n + 1 > 2 else 3), lambda x, n: x * np.ones(n + 1), lambda x, n: x.sum(axis=n - 2),
     lambda x, n: x * n.bit_length(),
 ])
-def test_a_look_at_a_python_scalar_guards_its_value(check, look):
+def test_a_read_of_a_python_scalar_guards_its_value(check, look):
     t = check(look, np.arange(3.0), 2)
     assert list(t.guarded_values.values()) == [2]
 
@@ -154,7 +154,7 @@ def test_rows_unroll(check):
     (lambda x: range(x.astype(int)[0]), "int()"), (lambda x: x[: x.astype(int)[0]], "int()"),
     (lambda x: complex(x[0]), "complex()"), (lambda x: 3.0 in x, "bool()"), (lambda x: x[0] and x[1], "bool()"),
 ])
-def test_looks_at_traced_data_raise(look, word):
+def test_reads_of_traced_data_raise(look, word):
     with pytest.raises(TracedValueError) as caught:
         trace(look, (np.arange(3.0),), {})
     text = str(caught.value)
@@ -165,7 +165,7 @@ def test_looks_at_traced_data_raise(look, word):
     lambda x: x if x else 0, lambda x: range(x[0]), lambda x: x[: x[0]], lambda x: int(x), lambda x: x.item(),
     lambda x: x.item(7),
 ])
-def test_looks_that_numpy_refuses_raise_what_numpy_raises(look):
+def test_reads_that_numpy_refuses_raise_what_numpy_raises(look):
     with pytest.raises(Exception) as plain:
         look(np.arange(3.0))
     with pytest.raises(plain.type):

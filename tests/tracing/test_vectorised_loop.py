@@ -23,14 +23,14 @@ SCALE = 0.5
 def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Whether loops have been spread that were tried, in order."""
     found: list[bool] = []
-    original = vectorised_loop.spread
+    original = vectorised_loop.vectorise
 
     def noted(*args: Any) -> Any:
         made = original(*args)
         found.append(made is not None)
         return made
 
-    monkeypatch.setattr("jitfuse.tracing.control.loop_capture.vectorised_loop.spread", noted)
+    monkeypatch.setattr("jitfuse.tracing.control.loop_capture.vectorised_loop.vectorise", noted)
     yield found
 
 
@@ -551,7 +551,7 @@ def steps(x: Any, y: Any) -> Any:
     return x
 
 
-def test_a_loop_that_cannot_be_spread_is_tried_once(spread: list[bool]) -> None:
+def test_a_loop_that_cannot_be_vectorised_is_tried_once(spread: list[bool]) -> None:
     check(steps, *np.random.default_rng(3).normal(size=(2, 12)))
     assert spread == [False]
 

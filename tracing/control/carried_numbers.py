@@ -31,7 +31,7 @@ def within_bound(run: Recorder, tensor: int, dtype: str) -> int:
     return run.emit("require", (tensor, ok), {"status": statuses.WIDE_RANGE})
 
 
-class Carried:
+class CarriedNumber:
     """A number that a loop carries: what it starts as, is in an iteration, and comes out as."""
 
     def __init__(self, run: Recorder, start: TracedTensor) -> None:
@@ -42,7 +42,7 @@ class Carried:
         """The truth that the start stands for a number of Python's, where it is carried as NumPy's."""
         self._type: str | None = None if mixed is None else mixed.python
         """The dtype that the number has where it is Python's."""
-        self._told = False
+        self._is_mixed = False
         """Whether that truth is carried, too."""
         self._taken_for_exact = False
         """Whether a loop within takes the int for one that a double holds: then it has to turn out a double here."""
@@ -54,7 +54,7 @@ class Carried:
         """Whether the last iteration has changed what it is carried as."""
 
     @classmethod
-    def of(cls, run: Recorder, value: Any) -> Carried | None:
+    def of(cls, run: Recorder, value: Any) -> CarriedNumber | None:
         """Return a number as one that is carried; None where none is."""
         if type(value) is int and not -(2**63) <= value < 2**63:
             return None
@@ -68,7 +68,7 @@ class Carried:
         """The tensors that the loop starts with."""
         run = self._run
         start = self._checked(run.fit(self._start._id(), (), self._dtype))
-        return (start, self._truth_at_start()) if self._told else (start,)
+        return (start, self._truth_at_start()) if self._is_mixed else (start,)
 
     def bound(self) -> bool:
         """Have the loop check that the int stays small; return whether it did not before, and can."""
@@ -89,7 +89,7 @@ class Carried:
         """Begin an iteration: the number is a parameter of it."""
         run = self._run
         made = parameter(name, Meta((), self._dtype))
-        truth = parameter(f"{name} is Python's", _BOOL) if self._told else None
+        truth = parameter(f"{name} is Python's", _BOOL) if self._is_mixed else None
         self.value = as_python(fresh(run, made)) if self._weak else fresh(run, made)
         if self._weak:
             if self._bounded:
@@ -119,12 +119,12 @@ class Carried:
             if self._type not in (None, mixed.python):
                 return False
             self._type = mixed.python
-            self.changed |= not self._told
-            self._told = True
+            self.changed |= not self._is_mixed
+            self._is_mixed = True
         if self.changed or (taken and self._weak):
             return self.changed
         self.outputs = (self._checked(run.fit(end._id(), (), self._dtype)),)
-        if self._told:
+        if self._is_mixed:
             self.outputs += (run.scalar(False, "bool") if mixed is None else mixed.truth,)
         return True
 
@@ -164,8 +164,8 @@ class Carried:
         self.value = as_python(made) if self._weak else made
         if has_bound:
             run.session.ranges[self.value._id()] = -BOUND, BOUND
-        truth = next(results) if self._told else None
-        if self._weak or (certain and self._told and self.outputs[-1] == run.scalar(False, "bool")):
+        truth = next(results) if self._is_mixed else None
+        if self._weak or (certain and self._is_mixed and self.outputs[-1] == run.scalar(False, "bool")):
             return
         if truth is None and self._python is not None:  # it is where there was no iteration
             empty = run.emit("logical_not", (run.emit("less", (low, high)),))

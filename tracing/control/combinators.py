@@ -15,7 +15,7 @@ from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UntraceableError
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.record.recorder import Recorder
-from jitfuse.tracing.record.regions import Body, body_of, program_of, trace_body
+from jitfuse.tracing.record.regions import TracedBody, body_of, program_of, trace_body
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import Tree, check_structure, check_type, takes_number, tree_of
 from jitfuse.tracing.tensor.lifting import lift
@@ -24,7 +24,7 @@ from jitfuse.tracing.tensor.traced import TracedTensor, fresh, tensor_id
 _COUNT = Meta((), "int64")
 
 
-class _Carried:
+class _CarriedTree:
     """What a loop starts with: a tree of values, each of one shape and dtype in all iterations."""
 
     def __init__(self, run: Recorder, name: str, init: Any) -> None:
@@ -68,11 +68,11 @@ def _as_type(run: Recorder, x: TracedTensor, meta: Meta, name: str, path: str, s
     return tensor_id(x)
 
 
-def _captured(*bodies: Body) -> list[int]:
+def _captured(*bodies: TracedBody) -> list[int]:
     return sorted(set().union(*(body.captured for body in bodies)))
 
 
-class _Draws:
+class _BodyRng:
     """The random numbers of a loop's body: whether it draws, and the index that it carries then."""
 
     def __init__(self, run: Recorder) -> None:
@@ -96,22 +96,22 @@ class _Draws:
 
 def _loop_body(
     run: Recorder, name: str, first: list[tuple[str, Meta]], call: Callable[[list[int]], list[int]], carries: int
-) -> tuple[Body, _Draws]:
+) -> tuple[TracedBody, _BodyRng]:
     """Trace a body whose last parameter is the index of the next random number, which comes out after the carries."""
-    draws = _Draws(run)
+    rng = _BodyRng(run)
 
     def traced(ids: list[int]) -> list[int]:
-        draws.begin(ids[-1])
+        rng.begin(ids[-1])
         out = call(ids[:-1])
-        return [*out[:carries], *draws.end(ids[-1]), *out[carries:]]
+        return [*out[:carries], *rng.end(ids[-1]), *out[carries:]]
 
-    return trace_body(run, name, [*first, ("random index", _COUNT)], traced), draws
+    return trace_body(run, name, [*first, ("random index", _COUNT)], traced), rng
 
 
 # ---------------------------------------------------------------- loops
 def while_loop(run: Recorder, cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
     """Record a loop that goes on while `cond_fn` of the carried values holds."""
-    carried = _Carried(run, "while_loop", init)
+    carried = _CarriedTree(run, "while_loop", init)
 
     def condition(ids: list[int]) -> list[int]:
         before = run.random_calls, run.random_base
@@ -125,15 +125,15 @@ def while_loop(run: Recorder, cond_fn: Callable[[Any], Any], body_fn: Callable[[
 
     count = len(carried.ids)
     tested = trace_body(run, "cond_fn of while_loop", carried.parameters, condition)
-    looped, draws = _loop_body(run, "body_fn of while_loop", carried.parameters, body, count)
-    metas = [*carried.metas, *[_COUNT] * draws.used]
+    looped, rng = _loop_body(run, "body_fn of while_loop", carried.parameters, body, count)
+    metas = [*carried.metas, *[_COUNT] * rng.used]
     captured = _captured(tested, looped)
     attrs = {
         "condition": program_of(run.session, tested, _slots([*tested.parameters, None], metas), captured),
         "body": program_of(run.session, looped, _slots(looped.parameters, metas), captured),
         "carries": len(metas),
     }
-    return _finished(run, "while_loop", [], carried, draws, captured, attrs)[0]
+    return _finished(run, "while_loop", [], carried, rng, captured, attrs)[0]
 
 
 def _slots(parameters: Sequence[int | None], metas: Sequence[Meta]) -> list[tuple[int | None, Meta]]:
@@ -141,36 +141,36 @@ def _slots(parameters: Sequence[int | None], metas: Sequence[Meta]) -> list[tupl
 
 
 def _finished(
-    run: Recorder, name: str, lead: list[int], carried: _Carried, draws: _Draws, others: list[int],
+    run: Recorder, name: str, lead: list[int], carried: _CarriedTree, rng: _BodyRng, others: list[int],
     attrs: dict[str, Any],
 ) -> tuple[Any, list[int]]:
     """Emit a loop; returns the carried tree that comes out, and the ids of further results."""
-    operands = (*lead, *carried.ids, *[draws.start] * draws.used, *others)
+    operands = (*lead, *carried.ids, *[rng.start] * rng.used, *others)
     body = attrs["body"]
     if not body.outputs:
         return carried.rebuilt([]), []
     results = run.emit_all(name, operands, attrs)
     count = len(carried.ids)
-    if draws.used:
-        draws.go_on(results[count])
-    return carried.rebuilt(results[:count]), list(results[count + draws.used :])
+    if rng.used:
+        rng.go_on(results[count])
+    return carried.rebuilt(results[:count]), list(results[count + rng.used :])
 
 
 def fori_loop(run: Recorder, lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
     """Record a loop over the integers from `lower` on and below `upper`."""
     bounds = [_bound(run, lower, "lower"), _bound(run, upper, "upper")]
-    carried = _Carried(run, "fori_loop", init)
+    carried = _CarriedTree(run, "fori_loop", init)
 
     def body(ids: list[int]) -> list[int]:
         return carried.returned("body_fn", body_fn(fresh(run, ids[0]), carried.rebuilt(ids[1:])))
 
     first = [("i", _COUNT), *carried.parameters]
-    looped, draws = _loop_body(run, "body_fn of fori_loop", first, body, len(carried.ids))
-    metas = [_COUNT, *carried.metas, *[_COUNT] * draws.used]
+    looped, rng = _loop_body(run, "body_fn of fori_loop", first, body, len(carried.ids))
+    metas = [_COUNT, *carried.metas, *[_COUNT] * rng.used]
     captured = _captured(looped)
     program = program_of(run.session, looped, _slots(looped.parameters, metas), captured)
     attrs = {"body": program, "carries": len(metas) - 1}
-    return _finished(run, "fori_loop", bounds, carried, draws, captured, attrs)[0]
+    return _finished(run, "fori_loop", bounds, carried, rng, captured, attrs)[0]
 
 
 def _bound(run: Recorder, value: Any, which: str) -> int:
@@ -184,7 +184,7 @@ def scan(
     run: Recorder, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: int | None, reverse: bool
 ) -> tuple[Any, Any]:
     """Record a loop over the parts of arrays along their first axis."""
-    carried = _Carried(run, "scan", init)
+    carried = _CarriedTree(run, "scan", init)
     scanned = tree_of(xs, "xs")
     arrays = [lift(run, leaf) for leaf in scanned.leaves]
     count = extent_of([x.shape for x in arrays], length, scanned.paths)
@@ -199,17 +199,17 @@ def scan(
         out = [tensor_id(_strong(lift(run, leaf))) for leaf in made[0].leaves]
         return [*carried.returned("f", carry), *out]
 
-    looped, draws = _loop_body(run, "f of scan", [*carried.parameters, *parts], body, n)
+    looped, rng = _loop_body(run, "f of scan", [*carried.parameters, *parts], body, n)
     *inner, index = looped.parameters
-    ordered = [*inner[:n], *[index] * draws.used, *inner[n:]]
-    metas = [*carried.metas, *[_COUNT] * draws.used, *(m for _, m in parts)]
+    ordered = [*inner[:n], *[index] * rng.used, *inner[n:]]
+    metas = [*carried.metas, *[_COUNT] * rng.used, *(m for _, m in parts)]
     captured = _captured(looped)
     program = program_of(run.session, looped, _slots(ordered, metas), captured)
     attrs = {
-        "body": program, "carries": n + draws.used, "scanned": len(arrays), "length": count, "reverse": bool(reverse),
+        "body": program, "carries": n + rng.used, "scanned": len(arrays), "length": count, "reverse": bool(reverse),
     }
     others = [*(tensor_id(x) for x in arrays), *captured]
-    carry, stacked = _finished(run, "scan", [], carried, draws, others, attrs)
+    carry, stacked = _finished(run, "scan", [], carried, rng, others, attrs)
     return carry, made[0].filled([fresh(run, i) for i in stacked])
 
 
@@ -279,8 +279,8 @@ def cond(
     ]
     for a, b, path in zip(bodies[0].outputs, bodies[1].outputs, trees[0].paths, strict=True):
         check_type("cond", path, (run.graph.metas[a], run.graph.metas[b]), sides)
-    drawn = any(k is not None for k in indices)
-    if drawn:
+    rng_counts = any(k is not None for k in indices)
+    if rng_counts:
         bodies = [
             body_of(run.session, b.region, (*b.outputs, start if k is None else k))
             for b, k in zip(bodies, indices, strict=True)
@@ -291,7 +291,7 @@ def cond(
     slot = [(None, run.graph.metas[choice])]
     programs = [program_of(run.session, body, slot, captured) for body in bodies]
     results = run.emit_all("cond", (choice, *captured), {"on_true": programs[0], "on_false": programs[1]})
-    if drawn:
+    if rng_counts:
         run.random_calls, run.random_base = 0, results[-1]
         results = results[:-1]
     return trees[0].filled([fresh(run, i) for i in results])

@@ -1,10 +1,10 @@
-"""Branches of Python that go both ways: both arms are computed, and what they assign is chosen when the program runs.
+"""If-conversion of Python's branches: both sides are computed, and what they assign is selected when the program runs.
 
-What code compiled by `jitfuse.tracing.rewrite.branches` calls. While an arm runs, what it writes into arrays is written
-where its condition holds; what raises in compiled programs raises there alone; functions that it calls are among those
-known to compute and nothing else (`jitfuse.tracing.control.predication`); and Python may not look at data. Where that
-cannot be kept, or something raises, the branch is refused, and the function is traced again with Python deciding there.
-What is chosen of two values is in `jitfuse.tracing.scalars.branch_values`.
+What code compiled by `jitfuse.tracing.rewrite.branches` calls. While a branch runs, what it writes into arrays is
+written where its condition holds; what raises in compiled programs raises there alone; functions that it calls are
+among those known to compute and nothing else (`jitfuse.tracing.control.predication`); and Python may not look at data.
+Where that cannot be kept, or something raises, the branch is refused, and the function is traced again with Python
+deciding there. What is chosen of two values is in `jitfuse.tracing.scalars.branch_values`.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jitfuse.tracing.control import loop_capture, predication
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.value_reads import may_put_off
-from jitfuse.tracing.scalars.branch_values import UNBOUND, Arm, Both, all_chosen, refuse, truth, truth_of
+from jitfuse.tracing.scalars.branch_values import UNBOUND, ActiveBranch, Both, all_chosen, refuse, truth, truth_of
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- the way through a branch
 def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) -> Any:
     """Return the branch for the truth of traced data, the value itself where Python decides."""
-    if run is None or run.splitter is None or type(value) is not TracedTensor or value._meta.size != 1:
+    if run is None or run.breaker is None or type(value) is not TracedTensor or value._meta.size != 1:
         return value
-    if not may_put_off(run) or (not run.loops and run.splitter.decides(place)):
+    if not may_put_off(run) or (not run.loops and run.breaker.decides(place)):
         return value  # in a loop that is the program's Python can decide nothing
     try:
         known_value(run.session, value._id())
     except UnknownValueError:
-        run.branched.add(place)
+        run.converted_sites.add(place)
         return Both(place, truth_of(value))
     return value
 
 
 def _then(run: Recorder | None, frame: types.FrameType, value: Any, names: tuple[str, ...]) -> bool:
-    """Begin the first arm; return whether it runs."""
+    """Begin the first branch; return whether it runs."""
     if type(value) is not Both:
         return bool(value)
     assert run is not None
     held = frame.f_locals if names else {}
     value.saved = {n: held.get(n, UNBOUND) for n in names}
-    run.arms.append(Arm(value, True, run.arms[-1] if run.arms else None))
+    run.active_branches.append(ActiveBranch(value, True, run.active_branches[-1] if run.active_branches else None))
     return True
 
 
 def _begin_other(run: Recorder | None, frame: types.FrameType, both: Both) -> Any:
-    """End the first arm; return what the names held before it."""
+    """End the first branch; return what the names held before it."""
     held = frame.f_locals
     both.values = {n: held.get(n, UNBOUND) for n in both.saved}
     return _as_assigned(list(both.saved.values()))
 
 
 def _otherwise(run: Recorder | None, frame: types.FrameType, value: Any) -> bool:
-    """Begin the second arm; return whether it runs."""
+    """Begin the second branch; return whether it runs."""
     if type(value) is not Both:
         return not value
     assert run is not None
     _leave(run, value)
-    run.arms.append(Arm(value, False, run.arms[-1] if run.arms else None))
+    run.active_branches.append(ActiveBranch(value, False, run.active_branches[-1] if run.active_branches else None))
     return True
 
 
@@ -78,7 +78,7 @@ def _merge(run: Recorder | None, frame: types.FrameType, both: Both) -> Any:
 
 
 def _choose(run: Recorder | None, frame: types.FrameType, value: Any, one: Any, other: Any) -> Any:
-    """End an expression that has two arms; return its value."""
+    """End an expression that has two branches; return its value."""
     if type(value) is not Both:
         return one if value else other
     assert run is not None
@@ -87,7 +87,7 @@ def _choose(run: Recorder | None, frame: types.FrameType, value: Any, one: Any, 
 
 
 def _choose_truth(run: Recorder | None, frame: types.FrameType, value: Any, one: Any, other: Any) -> Any:
-    """End an expression that has two arms, of which only the truth counts."""
+    """End an expression that has two branches, of which only the truth counts."""
     if type(value) is not Both:
         return one if value else other
     assert run is not None
@@ -103,10 +103,10 @@ def _as_assigned(values: list[Any]) -> Any:
 
 
 def _leave(run: Recorder, both: Both) -> None:
-    """End the arm that is running; another one, where an error in it has been caught, is refused."""
-    if not run.arms or run.arms[-1].both is not both:
+    """End the branch that is running; another one, where an error in it has been caught, is refused."""
+    if not run.active_branches or run.active_branches[-1].both is not both:
         refuse(run, both.place)
-    run.arms.pop()
+    run.active_branches.pop()
 
 
 def _slice(run: Recorder | None, frame: types.FrameType, *parts: Any) -> slice:

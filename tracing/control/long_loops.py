@@ -1,9 +1,9 @@
-"""Loops of Python with many rounds, made loops of the program: a trace of some rounds stands for all.
+"""Loops of Python with many iterations, made loops of the program: a trace of some iterations stands for all.
 
 Each operator that is recorded takes microseconds, and so does each that is copied. Where a run has recorded many, it
 ends, and the function is traced again from its source with the outermost loop that is going on as one of the program
 (`jitfuse.tracing.control.loop_capture`), if its body may be one's. Only loops that compute with few elements at a time
-are: rows are stored better by rounds that know where. Owns which loop that is. Does not own how many operators are
+are: rows are stored better by iterations that know where. Owns which loop that is. Does not own how many operators are
 many.
 """
 from __future__ import annotations
@@ -28,16 +28,16 @@ def become_loops(run: Recorder, code: types.CodeType, line: int, first: int) -> 
 
     Returns where they cannot be, or had better not. `first` is the first op of the loop.
     """
-    assert run.splitter is not None
-    if run.splitter.decides(site_of_long(code.co_filename, line)):
+    assert run.breaker is not None
+    if run.breaker.decides(site_of_long(code.co_filename, line)):
         return
     if all(_is_small(run, op) for op in run.graph.ops[first:]) and branches.want_long(code, line):
-        run.splitter.decide(())
+        run.breaker.decide(())
 
 
-def look_for_loops(run: Recorder) -> None:
+def find_long_loops(run: Recorder) -> None:
     """End the run to have the outermost loop that is going on be one of the program; return where there is none."""
-    if run.splitter is None or run.replays or run.loops or run.session.torch:
+    if run.breaker is None or run.replays or run.loops or run.session.torch:
         return
     first = len(run.graph.ops) // 2  # the loops are judged by the last half: where they began, nobody knows
     for frame in _frames():

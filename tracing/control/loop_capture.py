@@ -21,13 +21,13 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir.analysis.effort import LARGE
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.control import replication
-from jitfuse.tracing.control.carried_numbers import BOUND, Carried
-from jitfuse.tracing.control.loop_ranges import Range, may_loop, place_within, range_of, range_to_spread
+from jitfuse.tracing.control.carried_numbers import BOUND, CarriedNumber
+from jitfuse.tracing.control.loop_ranges import Range, may_loop, place_within, range_of, range_to_vectorise
 from jitfuse.tracing.record.graph import OpNode
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.regions import body_of, close, program_of
-from jitfuse.tracing.record.session import Region
+from jitfuse.tracing.record.session import TracedRegion
 from jitfuse.tracing.scalars.branch_values import UNBOUND, as_python, is_number, refuse, truth_of
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
@@ -39,8 +39,8 @@ else:
 
 _PASSES: Final = 12
 _MOST: Final = 128
-"""Loops of the program in one trace, those in others aside: a loop that Python goes through makes one in each round,
-which takes tens of milliseconds."""
+"""Loops of the program in one trace, those in others aside: a loop that Python goes through makes one in each
+iteration, which takes tens of milliseconds."""
 _COUNT: Final = Meta((), "int64")
 _BOOL: Final = Meta((), "bool")
 
@@ -52,22 +52,22 @@ class _Form(NamedTuple):
     ends: bool
     endless: bool = False
     certain: bool = False
-    spread: range | None = None
-    """What it counts over, where its iterations are to be computed side by side, or to go as in any Python loop."""
+    vectorised: range | None = None
+    """What it counts over, where its iterations are to be vectorised, or to go as in any Python loop."""
 
 
-class Loop:
+class CapturedLoop:
     """A loop while its iteration is traced: what goes in and comes out of one."""
 
     def __init__(
         self, run: Recorder, frame: types.FrameType, place: Site, names: tuple[str, ...], over: Range, form: _Form
     ) -> None:
         self.place, self._run, self._names, self._form = place, run, names, form
-        run.branched.add(place)
-        self._arms, run.arms = run.arms, []
+        run.converted_sites.add(place)
+        self._active_branches, run.active_branches = run.active_branches, []
         self._low, self._high, self._start, self._step = over
-        if self._arms:  # where the arm is off there is no iteration
-            high = self._arms[-1].condition.call("where", fresh(run, self._high), fresh(run, self._low))
+        if self._active_branches:  # where the branch is off there is no iteration
+            high = self._active_branches[-1].condition.call("where", fresh(run, self._high), fresh(run, self._low))
             self._high = high._id()
             self._form = form._replace(certain=False)
         self._goes_on: tuple[int, ...] = ()
@@ -75,12 +75,12 @@ class Loop:
         held = _locals_of(frame)
         self._values: dict[str, Any] = {n: held.get(n, UNBOUND) for n in names}
         """What names hold where an iteration begins, other than numbers: the same object in each."""
-        self._held: list[Any] = list(self._values.values()) if form.spread is not None else []
+        self._held: list[Any] = list(self._values.values()) if form.vectorised is not None else []
         """What the names held before it, where Python may have to go through it."""
-        self._numbers: dict[str, Carried] = {}
+        self._numbers: dict[str, CarriedNumber] = {}
         for name, value in self._values.items():
             if is_number(value):
-                carried = Carried.of(run, value)
+                carried = CarriedNumber.of(run, value)
                 self._values[name] = UNBOUND
                 if carried is not None:
                     self._numbers[name] = carried
@@ -88,9 +88,9 @@ class Loop:
         self._written: list[Storage] = []
         self._outputs: list[int] = []
         self._altered = run.view.altered()
-        self._drawn = run.random_calls, run.random_base, run.draws
+        self._rng_counts = run.random_calls, run.random_base, run.rng_calls
         self._again = False
-        self.region: Region | None = None
+        self.region: TracedRegion | None = None
         self.is_traced = True
         """Whether its iteration is traced; else Python goes through it."""
         self._is_given_up = False
@@ -98,10 +98,10 @@ class Loop:
         self.at: tuple[Any, ...] = ()
         """Where in the function's code what it goes over is asked for."""
         self._found: Sequence[int] | None = None
-        """What comes out of it, where its iterations have been computed side by side."""
+        """What comes out of it, where its iterations have been vectorised."""
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._run.loops and self._form.spread is None:
+        if not self._run.loops and self._form.vectorised is None:
             self._run.session.loops += 1
             if self._run.session.loops > _MOST:
                 refuse(self._run, self.place)
@@ -112,17 +112,17 @@ class Loop:
                 break
         else:
             refuse(self._run, self.place)
-        if self._form.spread is not None:
-            self._found = self._side_by_side(self._form.spread, begun)
+        if self._form.vectorised is not None:
+            self._found = self._vectorised(self._form.vectorised, begun)
             if self._found is None:
                 self._is_given_up = True
                 self._run.session.in_order.add(self.place)
-                yield from self._in_python(self._form.spread)
+                yield from self._in_python(self._form.vectorised)
 
     def _in_python(self, over: range) -> Iterator[int]:
         """Go through the loop as Python does."""
-        values = replication.watched(self._run, over, *self.at) if self.at else over
-        if not isinstance(values, replication.Rounds):
+        values = replication.profiled_range(self._run, over, *self.at) if self.at else over
+        if not isinstance(values, replication.ReplicatedLoop):
             yield from values
             return
         while (k := values.following(sys._getframe(1))) is not None:
@@ -136,7 +136,7 @@ class Loop:
         run.born[:] = [ref for ref, _ in found]
         alive = [s for _, s in found]
         self._before = [(s, s.value, s.cache) for s in (*alive, *run.storages.values())]
-        self.region = session.region = Region("a loop", len(run.graph.ops), session.region, is_python=True)
+        self.region = session.region = TracedRegion("a loop", len(run.graph.ops), session.region, is_python=True)
         run.loops.append(self)
         for storage, _, _ in self._before:
             storage.cache = {}  # what views hold now is not what they hold in each iteration
@@ -170,7 +170,7 @@ class Loop:
         return tensor
 
     @property
-    def numbers(self) -> Iterable[Carried]:
+    def numbers(self) -> Iterable[CarriedNumber]:
         """The numbers that go from one iteration to the next."""
         return self._numbers.values()
 
@@ -184,10 +184,10 @@ class Loop:
     def left(self, held: dict[str, Any], stop: Any) -> None:
         """Hear what the names hold where an iteration ends, and whether the loop ends with it."""
         run = self._run
-        drawn = run.random_calls, run.random_base, run.draws
+        rng_counts = run.random_calls, run.random_base, run.rng_calls
         altered = run.view.altered()
         same = len(altered) == len(self._altered) and all(a is b for a, b in zip(altered, self._altered))
-        if run.arms or run.loops[-1] is not self or drawn != self._drawn or not same:
+        if run.active_branches or run.loops[-1] is not self or rng_counts != self._rng_counts or not same:
             refuse(run, self.place)
         if self._form.ends:
             self._goes_on = self._next(stop)
@@ -247,21 +247,21 @@ class Loop:
         run, session = self._run, self._run.session
         assert self.region is not None
         body = body_of(session, self.region, tuple(self._outputs))
-        if self._form.spread is None and any(_goes_over_much(run, op) for op in body.ops):
+        if self._form.vectorised is None and any(_goes_over_much(run, op) for op in body.ops):
             refuse(run, self.place)
         captured = sorted(body.captured)
         metas = [session.graph.metas[t] for t in starts]
         parameters = metas if self._form.ends else [_COUNT, *metas]
         return program_of(session, body, list(zip(body.parameters, parameters, strict=True)), captured), captured
 
-    def _side_by_side(self, over: range, begun: int) -> Sequence[int] | None:
+    def _vectorised(self, over: range, begun: int) -> Sequence[int] | None:
         """Record all iterations at once; return what comes out of them, None where they go in order.
 
         `begun` is the first op of the iteration that has been traced, which is in no loop then.
         """
         starts = self._starts()
         program, captured = self._program(starts)
-        found = vectorised_loop.spread(self._run, program, 0, len(over), starts, captured)
+        found = vectorised_loop.vectorise(self._run, program, 0, len(over), starts, captured)
         closed = self._run.session.closed
         while found is not None and closed and closed[-1][0] >= begun:
             closed.pop()
@@ -294,7 +294,7 @@ class Loop:
             carried.finish(made, self._low, self._high, self._form.certain, self._found is not None)
         for storage in self._written:
             storage.value, storage.cache = next(made), {}
-        run.arms = self._arms
+        run.active_branches = self._active_branches
         found = self.entered()
         if not self._form.endless:
             found.append(self._last(end) if self._form.certain else UNBOUND)
@@ -308,7 +308,7 @@ class Loop:
     def _condition(self, metas: list[Meta], captured: list[int]) -> FusedProgram:
         """Return the program that says whether there is another iteration."""
         session = self._run.session
-        region = session.region = Region("a loop", len(session.graph.ops), session.region, is_python=True)
+        region = session.region = TracedRegion("a loop", len(session.graph.ops), session.region, is_python=True)
         goes_on = self._run.graph.add_feed(_BOOL, "goes on")
         region.parameters.append(goes_on)
         session.parameters[goes_on] = region
@@ -328,7 +328,7 @@ def _goes_over_much(run: Recorder, op: OpNode) -> bool:
 
 def is_loop(value: Any) -> bool:
     """Return whether a value is a loop whose iteration stands for all."""
-    return type(value) is Loop and value.is_traced
+    return type(value) is CapturedLoop and value.is_traced
 
 
 # ---------------------------------------------------------------- what rewritten code calls
@@ -339,20 +339,20 @@ def _loop(
     """Return what a ``for`` over a range goes over: the range, or the loop that it becomes.
 
     `form`: whether it is around a loop that becomes one or is wanted, may end early, rebinds its variable, is to be
-    one though its range is known, and may be one whose iterations are computed side by side.
+    one though its range is known, and may be one whose iterations are vectorised.
     """
     around, ends, rebinds, long, apart = form
     if run is not None and made is range:
         if apart:
-            tried = range_to_spread(run, place, args)
+            tried = range_to_vectorise(run, place, args)
             if tried is not None:
                 site, over, values = tried
-                return Loop(run, frame, site, names, over, _Form(ends, certain=not rebinds, spread=values))
+                return CapturedLoop(run, frame, site, names, over, _Form(ends, certain=not rebinds, vectorised=values))
         found = range_of(run, place, around, long, args)
         if found is not None:
             site, over, certain = found
-            return Loop(run, frame, site, names, over, _Form(ends, certain=certain and not rebinds))
-        if ends and (run.arms or run.loops):
+            return CapturedLoop(run, frame, site, names, over, _Form(ends, certain=certain and not rebinds))
+        if ends and (run.active_branches or run.loops):
             refuse(run)
     return made(*args)
 
@@ -361,21 +361,21 @@ def _during(run: Recorder | None, frame: types.FrameType, place: Site, wanted: b
     """Return the loop that a ``while`` becomes; None where Python goes through it."""
     if run is not None and (wanted or run.loops) and may_loop(run, place := place_within(run, place)):
         over = run.scalar(0, "int64"), run.scalar(1, "int64"), None, 1
-        return Loop(run, frame, place, names, over, _Form(ends=True, endless=True))
-    if run is not None and (run.arms or run.loops):
+        return CapturedLoop(run, frame, place, names, over, _Form(ends=True, endless=True))
+    if run is not None and (run.active_branches or run.loops):
         refuse(run)
     return None
 
 
-def _enter(run: Recorder | None, frame: types.FrameType, loop: Loop) -> Any:
+def _enter(run: Recorder | None, frame: types.FrameType, loop: CapturedLoop) -> Any:
     return _as_assigned(loop.entered())
 
 
-def _leave(run: Recorder | None, frame: types.FrameType, loop: Loop, stop: Any) -> None:
+def _leave(run: Recorder | None, frame: types.FrameType, loop: CapturedLoop, stop: Any) -> None:
     loop.left(_locals_of(frame), stop)
 
 
-def _finish(run: Recorder | None, frame: types.FrameType, loop: Loop) -> Any:
+def _finish(run: Recorder | None, frame: types.FrameType, loop: CapturedLoop) -> Any:
     return _as_assigned(loop.finished())
 
 

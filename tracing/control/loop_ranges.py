@@ -27,9 +27,9 @@ _FEW: Final = 4
 _LONG: Final = 16
 """Iterations from which on a loop that it knows is one of the program, where those of its kind are to be."""
 _LONG_LOOP: Final = "a long loop"
-_SPREAD: Final = "a loop to spread"
+_VECTORISED: Final = "a loop to spread"
 WIDEST: Final = 1 << 22
-"""Iterations of all loops together up to which they are computed side by side: each value takes so many elements."""
+"""Iterations of all loops together up to which they are vectorised: each value takes so many elements."""
 Range = tuple[int, int, int | None, int]
 """The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
 itself, and the step."""
@@ -37,7 +37,7 @@ itself, and the step."""
 
 def may_loop(run: Recorder, place: Site) -> bool:
     """Return whether a loop may be one of the program."""
-    return (run.splitter is not None and may_put_off(run) and not run.splitter.decides(place) and not run.session.torch
+    return (run.breaker is not None and may_put_off(run) and not run.breaker.decides(place) and not run.session.torch
             and not is_caught())
 
 
@@ -47,27 +47,27 @@ def site_of_long(filename: str, line: int) -> Site:
 
 
 def place_within(run: Recorder, place: Site) -> Site:
-    """Return by which site a loop is refused: within one whose iterations are to be side by side, as such a one."""
-    if run.loops and run.loops[0].place[0] == _SPREAD:
-        return _SPREAD, str(place[0]), int(place[1])
+    """Return by which site a loop is refused: within one that is to be vectorised, as such a one."""
+    if run.loops and run.loops[0].place[0] == _VECTORISED:
+        return _VECTORISED, str(place[0]), int(place[1])
     return place
 
 
 def site_of_inner(filename: str, line: int) -> Site:
     """Return the site of a function that is to be part of the loops that call it."""
-    return _SPREAD, filename, line
+    return _VECTORISED, filename, line
 
 
 def is_trial(places: Iterable[Site]) -> bool:
-    """Return whether places are those of loops whose iterations turned out not to be computed side by side."""
-    return all(place[0] == _SPREAD for place in places)
+    """Return whether places are those of loops whose iterations turned out not to be vectorised."""
+    return all(place[0] == _VECTORISED for place in places)
 
 
-def range_to_spread(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
-    """Return as `range_of` by which site a loop is refused, and what it counts over, if its iterations may be computed
-    side by side."""
-    site = _SPREAD, str(place[0]), int(place[1])
-    if run.arms or run.loops or site in run.session.in_order or not may_loop(run, site):
+def range_to_vectorise(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
+    """Return as `range_of` by which site a loop is refused, and what it counts over, if its iterations may be
+    vectorised."""
+    site = _VECTORISED, str(place[0]), int(place[1])
+    if run.active_branches or run.loops or site in run.session.in_order or not may_loop(run, site):
         return None
     ends = [_guarded(run, arg) for arg in args]
     if any(type(end) is not int for end in ends) or (len(ends) == 3 and not ends[2]):
@@ -101,9 +101,9 @@ def range_of(
         length = len(range(start, stop, step)) if max(abs(start), abs(stop)) < BOUND else 0
         if length < _FEW or not (around or (run.loops and length > _FEW) or (long and length >= _LONG)):
             return None
-        if place[0] != _SPREAD and not around and (long or run.loops[-1].place[0] == _LONG_LOOP):
+        if place[0] != _VECTORISED and not around and (long or run.loops[-1].place[0] == _LONG_LOOP):
             place = site_of_long(str(place[0]), int(place[1]))
-            if run.splitter is None or run.splitter.decides(place):
+            if run.breaker is None or run.breaker.decides(place):
                 return None
         certain = True
     low, high = _bound(run, start), _bound(run, stop)

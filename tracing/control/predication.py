@@ -1,6 +1,6 @@
-"""What the arms of a branch do that goes both ways: nothing that shows where their condition does not hold.
+"""Predication: what the sides of an if-converted branch do shows nothing where their condition does not hold.
 
-Owns writes into arrays and lists, which functions an arm may call, and what operators that raise become. Does not own
+Owns writes into arrays and lists, which functions a branch may call, and what operators that raise become. Does not own
 the steps of a branch (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jitfuse.tracing.interception.user_code import is_user_function
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.rewrite import branches
 from jitfuse.tracing.rewrite.uniform_loops import METHODS
-from jitfuse.tracing.scalars.branch_values import ApartError, chosen, holds, is_number, refuse
+from jitfuse.tracing.scalars.branch_values import NoCommonValueError, chosen, holds, is_number, refuse
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
@@ -37,24 +37,24 @@ _BOUNDED: Final = frozenset({"take", "take_along_axis"})
 
 
 def put(run: Recorder | None, frame: types.FrameType, owner: Any, key: Any, value: Any) -> None:
-    """Carry out ``owner[key] = value``, in an arm where its condition holds."""
+    """Carry out ``owner[key] = value``, in a branch where its condition holds."""
     if run is None:
         owner[key] = value
         return
-    if run.arms:
-        value, key = _put_in_arm(run, owner, key, value)
+    if run.active_branches:
+        value, key = _put_in_branch(run, owner, key, value)
     elif run.loops and type(owner) is not TracedTensor:
         refuse(run)
     run.view.store_item(owner, key, value)
 
 
-def _put_in_arm(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any, Any]:
-    """Return what to store, and where, so that it changes nothing where the arm's condition does not hold."""
-    condition = run.arms[-1].condition
+def _put_in_branch(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any, Any]:
+    """Return what to store, and where, so that it changes nothing where the branch's condition does not hold."""
+    condition = run.active_branches[-1].condition
     if type(owner) is list and not run.loops and type(key) is int and -len(owner) <= key < len(owner):
         try:
-            return chosen(run, run.arms[-1].both, condition, value, owner[key]), key
-        except ApartError:
+            return chosen(run, run.active_branches[-1].both, condition, value, owner[key]), key
+        except NoCommonValueError:
             refuse(run)
     if type(owner) is not TracedTensor:
         refuse(run)
@@ -87,14 +87,14 @@ def update(run: Recorder | None, frame: types.FrameType, name: str, value: Any, 
     """Carry out ``value op= other``; return what the name holds then."""
     if run is None or is_number(value):
         return _in_place(name)(value, other)
-    if (run.arms or run.loops) and type(value) is not TracedTensor:
+    if (run.active_branches or run.loops) and type(value) is not TracedTensor:
         refuse(run)
-    if not run.arms:
+    if not run.active_branches:
         return _in_place(name)(value, other)
     result = _apart(name)(value, other)
     if type(result) is not TracedTensor or result._meta != value._meta:
         refuse(run)
-    value[...] = run.arms[-1].condition.call("where", result, value)
+    value[...] = run.active_branches[-1].condition.call("where", result, value)
     return value
 
 
@@ -106,7 +106,7 @@ def update_item(run: Recorder | None, frame: types.FrameType, name: str, owner: 
     if run.loops and type(owner) is not TracedTensor:
         refuse(run)
     now = run.view.load_item(owner, key, False)
-    if not run.arms:
+    if not run.active_branches:
         run.view.store_item(owner, key, _in_place(name)(now, other))
         return
     result = _apart(name)(now, other)
@@ -125,14 +125,14 @@ def _apart(name: str) -> Callable[[Any, Any], Any]:
 
 
 def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords: tuple[str, ...]) -> Any:
-    """Return a function that an arm or a loop calls: one that computes and does nothing else."""
-    if run is not None and (run.arms or run.loops) and not (
+    """Return a function that a branch or a loop calls: one that computes and does nothing else."""
+    if run is not None and (run.active_branches or run.loops) and not (
             ("out" not in keywords and _only_computes(function)) or _is_inner(run, function)):
         refuse(run)
     if run is None:
         return function
     function = run.view.hooks.called(function)
-    return _with_lasting(run, function) if run.arms or run.loops else function
+    return _with_lasting(run, function) if run.active_branches or run.loops else function
 
 
 def _is_inner(run: Recorder, function: Any) -> bool:
@@ -141,11 +141,11 @@ def _is_inner(run: Recorder, function: Any) -> bool:
     if not isinstance(fn, types.FunctionType) or not is_user_function(fn):
         return False
     code = original_code(fn)
-    if _is_running(code):  # one that calls itself would be traced without an end, both ways
+    if _is_running(code):  # one that calls itself would be traced without an end
         return False
     if run.loops and branches.want_inner(code):
-        assert run.splitter is not None
-        run.splitter.decide((loop_ranges.site_of_inner(code.co_filename, code.co_firstlineno),))
+        assert run.breaker is not None
+        run.breaker.decide((loop_ranges.site_of_inner(code.co_filename, code.co_firstlineno),))
     return branches.is_inner(code)
 
 
@@ -172,8 +172,8 @@ def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:
 
 
 def goes_over(run: Recorder | None, frame: types.FrameType, value: Any) -> Any:
-    """Return what a loop in an arm or a loop goes over: nothing that is used up."""
-    if run is not None and (run.arms or run.loops) and type(value) not in (range, list, tuple, TracedTensor):
+    """Return what a loop in a branch or a loop goes over: nothing that is used up."""
+    if run is not None and (run.active_branches or run.loops) and type(value) not in (range, list, tuple, TracedTensor):
         refuse(run)
     return value
 
@@ -199,9 +199,10 @@ def _only_computes(function: Any) -> bool:
 
 
 def check_recorded(run: Recorder, row: ops.Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the operands of an operator that is recorded in an arm, so that it raises nothing where the arm is off."""
+    """Return the operands of an operator that is recorded in a branch, so that it raises nothing where the branch is
+    off."""
     if row.name == "require":
-        off = run.emit("logical_not", (run.arms[-1].condition._id(),))
+        off = run.emit("logical_not", (run.active_branches[-1].condition._id(),))
         return inputs[0], run.emit("logical_or", (inputs[1], off))
     stores_one = (
         bool(run.loops) and row.name == "scatter" and not any(run.graph.metas[i].shape for i in inputs[1:])
@@ -217,16 +218,16 @@ def check_recorded(run: Recorder, row: ops.Op, inputs: tuple[int, ...]) -> tuple
 
 
 def _is_inside(run: Recorder, index: int) -> bool:
-    """Return whether an index is known to be within bounds, or is where the arm is off."""
+    """Return whether an index is known to be within bounds, or is where the branch is off."""
     node = run.graph.node(index)
     return index in run.bounded or (node is not None and node.op_name in ("full", "constant", "arange"))
 
 
-def index_in_arm(run: Recorder, index: TracedTensor) -> TracedTensor:
-    """Return an index that is 0 where the arm is off."""
-    if not run.arms:
+def index_in_branch(run: Recorder, index: TracedTensor) -> TracedTensor:
+    """Return an index that is 0 where the branch is off."""
+    if not run.active_branches:
         return index
     zero = fresh(run, run.scalar(0, index._meta.dtype))
-    made: TracedTensor = run.arms[-1].condition.call("where", index, zero)
+    made: TracedTensor = run.active_branches[-1].condition.call("where", index, zero)
     run.bounded.add(made._id())
     return made

@@ -1,7 +1,7 @@
-"""What each round of a loop records, and the copies of it that other rounds are.
+"""What each iteration of a loop records, and the copies of it that other iterations are.
 
-Owns when recorded rounds are alike, and the recording of copies. Does not own which loops these are of, nor when Python
-runs (`jitfuse.tracing.control.replication`).
+Owns when recorded iterations are alike, and the recording of copies. Does not own which loops these are of, nor when
+Python runs (`jitfuse.tracing.control.replication`).
 """
 from __future__ import annotations
 
@@ -47,20 +47,21 @@ def alive(run: Recorder) -> list[Storage]:
     return [*(storage for _, storage in found), *run.storages.values()]
 
 
-def recorded_beside(run: Recorder) -> Any:
-    """Return what rounds that are alike leave alone: all that a run notes but for ops and what arrays hold."""
+def recorded_state(run: Recorder) -> Any:
+    """Return what iterations that are alike leave alone: all that a run notes but for ops and what arrays hold."""
     session, view = run.session, run.view
     return (
-        run.looks, run.draws, run.random_calls, run.random_base, run.mode_read, len(run.placed), len(run.arms),
-        len(run.loops), len(run.lent), len(run.branched), len(session.asked), len(session.feeds),
+        run.value_reads, run.rng_calls, run.random_calls, run.random_base, run.mode_read, len(run.placed),
+        len(run.active_branches),
+        len(run.loops), len(run.external_generators), len(run.converted_sites), len(session.asked), len(session.feeds),
         len(session.closed), len(session.counters),
         dict(session.guarded_values), dict(session.int_ranges), session.region, session.torch, session.random_feed,
-        len(view.trail.guards), len(view.trail.volatile), len(view.written), len(view.fresh),
+        len(view.guard_log.guards), len(view.guard_log.volatile), len(view.written), len(view.fresh),
     )
 
 
-class CopiedRound:
-    """What each round records: the ops of the last one that was compared, what moves, and by how much."""
+class ReplicatedIteration:
+    """What each iteration records: the ops of the last one that was compared, what moves, and by how much."""
 
     __slots__ = ("begin", "inputs", "metas", "moves", "ops", "slices", "state", "tensors")
 
@@ -74,17 +75,17 @@ class CopiedRound:
         self.begin = begin
         """Where its tensors begin, `tensors` of them."""
         self.inputs = inputs
-        """For each op, which of its operands are made in rounds; () for none, True for all."""
+        """For each op, which of its operands are made in iterations; () for none, True for all."""
         self.moves = moves
         """For each op, by how much the place of a slice moves; () for others."""
         self.state: Any = None
-        """What was noted beside ops when rounds had been copied."""
+        """What was noted beside ops when iterations had been copied."""
 
     @staticmethod
-    def of(run: Recorder, spans: list[tuple[Mark, Mark]], first: int, low: int) -> CopiedRound | None:
-        """Return what rounds have in common that have been recorded between marks; None where they differ.
+    def of(run: Recorder, spans: list[tuple[Mark, Mark]], first: int, low: int) -> ReplicatedIteration | None:
+        """Return what iterations have in common that have been recorded between marks; None where they differ.
 
-        They may read from rounds whose tensors begin at `first`, and all the same only what was there before `low`.
+        They may read from iterations whose tensors begin at `first`, and all the same only what was there before `low`.
         """
         graph = run.graph
         sizes = {(end[0] - begin[0], end[1] - begin[1]) for begin, end in spans}
@@ -93,21 +94,21 @@ class CopiedRound:
             return None
         (_, tensors), = sizes
         begins = [begin[1] for begin, _ in spans]
-        rounds = [graph.ops[begin[0] : end[0]] for begin, end in spans]
+        iterations = [graph.ops[begin[0] : end[0]] for begin, end in spans]
         metas = [graph.metas[begin[1] : end[1]] for begin, end in spans]
         if metas[0] != metas[-1] or metas[1] != metas[-1]:
             return None
         inputs, moves = [], []
-        for ways in zip(*rounds):
+        for ways in zip(*iterations):
             read, moved = _operands(run, ways, tensors, first, low), _moves(ways)
             if read is None or moved is None:
                 return None
             inputs.append(read)
             moves.append(moved)
-        return CopiedRound(rounds[-1], inputs, moves, tensors, metas[-1], begins[-1], slices[0])
+        return ReplicatedIteration(iterations[-1], inputs, moves, tensors, metas[-1], begins[-1], slices[0])
 
     def ahead(self, op: OpNode, read: Any, moved: Any, count: int) -> tuple[tuple[int, ...], Any]:
-        """Return the operands and attributes that an op has so many rounds on."""
+        """Return the operands and attributes that an op has so many iterations on."""
         further = count * self.tensors
         inputs = op.input_ids
         if read is True:
@@ -134,10 +135,11 @@ class CopiedRound:
                 op.mode_sensitive, op.source)
 
     def copy(self, run: Recorder, count: int, before: list[Held], low: int) -> bool:
-        """Record so many further rounds, and have all that holds what rounds have made hold what these make.
+        """Record so many further iterations, and have all that holds what iterations have made hold what these make.
 
-        `before` is what was held when the rounds began that have been compared; what these read that does not move is
-        from before `low`. False, with nothing done, where arrays in use hold something else from round to round.
+        `before` is what was held when the iterations began that have been compared; what these read that does not move
+        is from before `low`. False, with nothing done, where arrays in use hold something else from one iteration to
+        the next.
         """
         shifted = [storage for storage in alive(run) if not _is_constant(run, storage.value)]
         moves = [self._is_moved(storage, before, low) for storage in shifted]
@@ -165,16 +167,16 @@ class CopiedRound:
                 recorded.append(made(node, (number, name, inputs, attrs, made_here, mode, source)))
                 number += 1
             graph.metas += self.metas
-        run.copied += count * len(self.ops)
+        run.replicated_ops += count * len(self.ops)
         for storage in shifted:
             storage.value += count * self.tensors
             storage.cache = {}
         self._note(run, end - len(before) * self.tensors, end, count * self.tensors)
-        self.state = recorded_beside(run)
+        self.state = recorded_state(run)
         return True
 
     def _is_moved(self, storage: Storage, before: list[Held], low: int) -> bool | None:
-        """Return whether a storage holds in each round what that round has made; None where neither is sure."""
+        """Return whether a storage holds in each iteration what that iteration has made; None where neither is sure."""
         values = [held.get(weakref.ref(storage)) for held in before]
         values.append(storage.value)
         if values[0] is None:  # a later one has made it
@@ -189,14 +191,14 @@ class CopiedRound:
 
     @staticmethod
     def _note(run: Recorder, low: int, end: int, further: int) -> None:
-        """Have what is known of tensors that rounds have made be known of those that stand for them."""
+        """Have what is known of tensors that iterations have made be known of those that stand for them."""
         for t, (truth, python) in list(run.mixed.items()):
             if low <= t < end:
                 run.mixed[t + further] = Mixed(truth + further if low <= truth < end else truth, python)
         run.bounded |= {t + further for t in run.bounded if low <= t < end}
 
     def is_again(self, run: Recorder, begin: Mark, count: int) -> bool:
-        """Return whether what has been recorded since a mark is what it would be so many rounds on."""
+        """Return whether what has been recorded since a mark is what it would be so many iterations on."""
         graph = run.graph
         now = graph.ops[begin[0] :]
         if len(now) != len(self.ops) or graph.metas[begin[1] :] != self.metas:
@@ -213,7 +215,8 @@ class CopiedRound:
 
 
 def _operands(run: Recorder, ways: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
-    """Return which operands of an op are made in rounds, None where it reads otherwise; `ways` are its rounds'."""
+    """Return which operands of an op are made in iterations, None where it reads otherwise; `ways` are its
+    iterations'."""
     results = [tuple([t + k * tensors for t in ways[0][4]]) for k in range(len(ways))]
     if results != [op[4] for op in ways]:
         return None
@@ -238,7 +241,8 @@ def _is_constant(run: Recorder, tensor: int) -> bool:
 
 
 def _moves(ways: tuple[OpNode, ...]) -> Any:
-    """Return by how much the place of an op moves from round to round, () where it does not; None for other ops."""
+    """Return by how much the place of an op moves from one iteration to the next, () where it does not; None for other
+    ops."""
     one, two, three = ways
     if any((op[1], op[5], op[6]) != (one[1], one[5], one[6]) for op in (two, three)):
         return None
@@ -256,7 +260,7 @@ def _moves(ways: tuple[OpNode, ...]) -> Any:
 
 
 def _placed(attrs: Any, moved: tuple[int, ...], count: int) -> Any:
-    """Return the attributes of a slice that lies so many rounds further."""
+    """Return the attributes of a slice that lies so many iterations further."""
     return tuple([
         (name, tuple([s + count * by for s, by in zip(value, moved)])) if name == "starts" else (name, value)
         for name, value in attrs

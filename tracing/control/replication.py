@@ -1,12 +1,14 @@
-"""Rounds of a loop that are copied: what a few rounds have recorded, the others are given without running Python.
+"""Iterations of a loop that are copied: what a few iterations have recorded, the others are given without running
+Python.
 
-Of a loop whose source says that its rounds do the same to other elements (`jitfuse.tracing.rewrite.uniform_loops`),
-rounds are recorded until three in a row are alike: op by op they read the same tensors, or what is made equally far
+Of a loop whose source says that its iterations do the same to other elements (`jitfuse.tracing.rewrite.uniform_loops`),
+iterations are recorded until three in a row are alike: op by op they read the same tensors, or what is made equally far
 before, and the places of their slices move by the same from one to the next; and Python's own state is the same after
 each. All others are then alike too, but where an index changes its sign or leaves its axis. Places move on by the same,
-so where that happens in any round the last one differs as well. So rounds are copied up to the last three, which run
-again; if the last one does not record what a copy would be, the function is traced once more, and all rounds of this
-loop run. Slices that are cut off at an end of their axis may come back to what they were: those must not move at all.
+so where that happens in any iteration the last one differs as well. So iterations are copied up to the last three,
+which run again; if the last one does not record what a copy would be, the function is traced once more, and all
+iterations of this loop run. Slices that are cut off at an end of their axis may come back to what they were: those must
+not move at all.
 """
 from __future__ import annotations
 
@@ -22,23 +24,32 @@ import numpy as np
 
 from jitfuse.ir.formats.floats import exact_text
 from jitfuse.tracing.control import long_loops
-from jitfuse.tracing.control.replicated_iteration import CopiedRound, Held, Mark, alive, held_now, mark, recorded_beside
+from jitfuse.tracing.control.replicated_iteration import (
+    Held,
+    Mark,
+    ReplicatedIteration,
+    alive,
+    held_now,
+    mark,
+    recorded_state,
+)
 from jitfuse.tracing.record import recorder
 from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import MAX_OPS, Recorder
-from jitfuse.tracing.rewrite.uniform_loops import FUNCTIONS, SteadyLoop, steady_loop
+from jitfuse.tracing.rewrite.uniform_loops import FUNCTIONS, UniformLoop, uniform_loop
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 _BEFORE: Final = 3
-"""Rounds that go before those which are compared: what they find for the first time, the others find again."""
+"""Iterations that go before those which are compared: what they find for the first time, the others find again."""
 _COMPARED: Final = 3
 _AFTER: Final = 3
-"""Rounds that run after those that are copied: the first reads views anew, the last is held against a copy."""
+"""Iterations that run after those that are copied: the first reads views anew, the last is held against a copy."""
 _LEAST: Final = 16
-"""Rounds from which on copying is worth a look at the source."""
+"""Iterations from which on copying is worth a look at the source."""
 _MANY: Final = 32_768
 """Operators beyond which such loops are made loops of the program instead, where nothing is decided in them: that takes
-two traces of a few rounds. Loops with branches run several times as fast as copied rounds, 64 operators in a kernel."""
+two traces of a few iterations. Loops with branches run several times as fast as replicated iterations, 64 operators in
+a kernel."""
 _MOST: Final = 1 << 40
 """How far ranges go that are looked at: nobody waits for the end of a longer one."""
 _MODULES: Final = frozenset({"numpy", "math"})
@@ -48,39 +59,39 @@ _PLAIN: Final = frozenset({bool, int, float, complex, type(None), ModeFlag, *(
 _BUILTINS: Final = vars(builtins).copy()
 
 
-def watched(
+def profiled_range(
     run: Recorder, values: range, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool
 ) -> Any:
-    """Return what a loop over a range goes over: the range itself where its rounds may differ, or are few.
+    """Return what a loop over a range goes over: the range itself where its iterations may differ, or are few.
 
     `counted`: nothing is done with its variable. Where such a loop branches, it may be one that looks at data.
     """
     if not values[_LEAST - 1 : _LEAST] or abs(values[-1] - values[0]) >= _MOST:
         return values
-    if run.splitter is None or run.replays or run.arms or run.loops or run.session.torch:
+    if run.breaker is None or run.replays or run.active_branches or run.loops or run.session.torch:
         return values
     own = code()
-    loop = None if own is None else steady_loop(own, line, column)
-    if loop is None or (counted and loop.branches) or run.splitter.decides(loop.site):
+    loop = None if own is None else uniform_loop(own, line, column)
+    if loop is None or (counted and loop.branches) or run.breaker.decides(loop.site):
         return values
-    return Rounds(run, values, loop)
+    return ReplicatedLoop(run, values, loop)
 
 
-class Rounds:
+class ReplicatedLoop:
     """The iterator of such a loop."""
 
     __slots__ = ("_copied", "_held", "_loop", "_marks", "_next", "_range", "_run", "_states", "_watching")
 
-    def __init__(self, run: Recorder, values: range, loop: SteadyLoop) -> None:
+    def __init__(self, run: Recorder, values: range, loop: UniformLoop) -> None:
         self._run, self._range, self._loop = run, values, loop
         self._next = 0
         self._watching = True
         self._marks: list[Mark] = []
-        """How much had been recorded when each round began, as far as anybody wants to know."""
+        """How much had been recorded when each iteration began, as far as anybody wants to know."""
         self._states: list[Any] = []
-        """What had been noted, and what names held, when rounds began that are compared; what arrays held."""
+        """What had been noted, and what names held, when iterations began that are compared; what arrays held."""
         self._held: list[Held] = []
-        self._copied: CopiedRound | None = None
+        self._copied: ReplicatedIteration | None = None
 
     def __iter__(self) -> Iterator[int]:
         return self
@@ -92,28 +103,28 @@ class Rounds:
         return k
 
     def following(self, frame: types.FrameType) -> int | None:
-        """Return what the loop's variable is in the next round that a frame runs; None where there is none."""
+        """Return what the loop's variable is in the next iteration that a frame runs; None where there is none."""
         k = self._next
         if k == 0:
-            self._run.watched.append(self)
+            self._run.profiled_loops.append(self)
         if self._watching:
             self._begins(k, frame)
             k = self._next
         elif self._copied is not None and k >= len(self._range) - 1:
             self._ends(k)
         if k >= len(self._range):
-            self._run.watched = [loop for loop in self._run.watched if loop is not self]
+            self._run.profiled_loops = [loop for loop in self._run.profiled_loops if loop is not self]
             return None
         self._next = k + 1
         return self._range[k]
 
     # ------------------------------------------------------------------ watching
     def _begins(self, k: int, frame: types.FrameType) -> None:
-        """Note what there is when a round begins; after some of them, copy others."""
+        """Note what there is when an iteration begins; after some of them, copy others."""
         run = self._run
         if k == 0:
             for storage in alive(run):
-                storage.cache = {}  # what is read of them is read in each round
+                storage.cache = {}  # what is read of them is read in each iteration
         self._marks.append(mark(run))
         if k < _BEFORE:
             return
@@ -130,14 +141,14 @@ class Rounds:
         self._held.clear()
 
     def _copy(self, count: int, names: list[dict[str, Any]], frame: types.FrameType) -> None:
-        """Copy so many rounds, if they are like those before; `names` is what names held after each of these."""
+        """Copy so many iterations, if they are like those before; `names` is what names held after each of these."""
         run = self._run
         _, first, low = (found[1] for found in self._marks[:_BEFORE])
-        found = CopiedRound.of(run, list(zip(self._marks[_BEFORE:], self._marks[_BEFORE + 1 :])), first, low)
+        found = ReplicatedIteration.of(run, list(zip(self._marks[_BEFORE:], self._marks[_BEFORE + 1 :])), first, low)
         if found is None:
             return
         recorded = len(run.graph.ops) + count * len(found.ops)
-        outer = run.watched[0]
+        outer = run.profiled_loops[0]
         if recorded > (recorder.MANY_OPS if outer.decides else _MANY):
             outer.become_loops(frame.f_code)
         if recorded > MAX_OPS:
@@ -150,7 +161,7 @@ class Rounds:
             return
         self._copied = found
         self._next += count
-        run.unproved.append(self._loop.site)
+        run.speculative_loops.append(self._loop.site)
 
     @property
     def decides(self) -> bool:
@@ -162,24 +173,24 @@ class Rounds:
         long_loops.become_loops(self._run, code, self._loop.site[1], self._marks[0][0])
 
     def _ends(self, k: int) -> None:
-        """Mark where the last round begins; when it is over, hold it against what a copy of it would be."""
+        """Mark where the last iteration begins; when it is over, hold it against what a copy of it would be."""
         run = self._run
         self._marks.append(mark(run))
         if k < len(self._range):
             return
-        assert self._copied is not None and run.splitter is not None
+        assert self._copied is not None and run.breaker is not None
         begin = self._marks[-2]
         further = k - 1 - (_BEFORE + _COMPARED - 1)
-        same = self._copied.state == recorded_beside(run) and self._copied.is_again(run, begin, further)
+        same = self._copied.state == recorded_state(run) and self._copied.is_again(run, begin, further)
         if not same:
-            run.splitter.decide((self._loop.site,))
-        run.unproved.remove(self._loop.site)
+            run.breaker.decide((self._loop.site,))
+        run.speculative_loops.remove(self._loop.site)
         self._copied = None
 
 
 # ---------------------------------------------------------------- Python's state
-def _state(run: Recorder, loop: SteadyLoop, frame: types.FrameType) -> Any:
-    """Return what is noted beside ops, and what the names hold that rounds hand on; None where they hold more."""
+def _state(run: Recorder, loop: UniformLoop, frame: types.FrameType) -> Any:
+    """Return what is noted beside ops, and what the names hold that iterations hand on; None where they hold more."""
     held, outside = frame.f_locals, frame.f_globals
     if not all(_computes(outside.get(chain[0]), chain[1:]) for chain in loop.functions):
         return None
@@ -200,7 +211,7 @@ def _state(run: Recorder, loop: SteadyLoop, frame: types.FrameType) -> Any:
     kept = {name: held[name] for name in loop.kept if name in held}
     if any(type(value) is np.ndarray for value in kept.values()):
         return None
-    return recorded_beside(run), {name: _held(value) for name, value in kept.items()}
+    return recorded_state(run), {name: _held(value) for name, value in kept.items()}
 
 
 def _computes(value: Any, chain: tuple[str, ...]) -> bool:
@@ -226,14 +237,14 @@ def _held(value: Any) -> Any:
     if type(value) is not TracedTensor:
         return type(value), value.tobytes() if isinstance(value, np.generic) else exact_text(value)
     storage = value._storage
-    apart = storage.feed is not None or storage.rivals is not None
+    apart = storage.feed is not None or storage.may_alias is not None
     return (value._meta, value._layout, value._scalar), weakref.ref(storage), value._path, apart, storage.value
 
 
 def _is_handed_on(ways: list[Any], before: Held, tensors: int) -> bool:
-    """Return whether what a name holds after each round is one thing, one array, or one that a round has made.
+    """Return whether what a name holds after each iteration is one thing, one array, or one that an iteration has made.
 
-    `before` was held when these rounds began, `tensors` are made in each.
+    `before` was held when these iterations began, `tensors` are made in each.
     """
     first, *later = ways
     if any(len(way) != len(first) or way[0] != first[0] for way in ways):

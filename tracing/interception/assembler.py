@@ -29,7 +29,7 @@ _CACHE_BYTES: Final = tuple(bytes(2 * caches(op)) if op < len(opcode.opname) els
 _WIDTHS: Final = tuple(2 + len(cache) for cache in _CACHE_BYTES)
 
 
-class Step(NamedTuple):
+class CodeStep(NamedTuple):
     """One instruction: opcode, argument, its bytes, and for a jump the unit offset in the old code it leads to."""
 
     op: int
@@ -38,12 +38,12 @@ class Step(NamedTuple):
     target: int = -1
 
 
-class Group(NamedTuple):
+class InstructionGroup(NamedTuple):
     """What replaces an instruction: its offset in units, straight code, and last the instruction where it jumps."""
 
     offset: int
     code: bytes
-    jump: Step | None = None
+    jump: CodeStep | None = None
 
 
 def encoded(op: int, arg: int = 0) -> bytes:
@@ -54,10 +54,10 @@ def encoded(op: int, arg: int = 0) -> bytes:
     return more + bytes((op, arg & 0xFF)) + _CACHE_BYTES[op]
 
 
-def parse(code: types.CodeType) -> list[tuple[int, Step]]:
+def parse(code: types.CodeType) -> list[tuple[int, CodeStep]]:
     """Return each instruction with its offset in code units (that of its first EXTENDED_ARG)."""
     raw = code.co_code
-    found: list[tuple[int, Step]] = []
+    found: list[tuple[int, CodeStep]] = []
     at, start, high, end = 0, 0, 0, len(raw)
     while at < end:
         op, arg = raw[at], raw[at + 1] | high
@@ -68,13 +68,13 @@ def parse(code: types.CodeType) -> list[tuple[int, Step]]:
         target = -1
         if op in _JUMPS:
             target = (at >> 1) - arg if op in _BACKWARD else (at >> 1) + arg
-        found.append((start >> 1, Step(op, arg, raw[start:at], target)))
+        found.append((start >> 1, CodeStep(op, arg, raw[start:at], target)))
         start, high = at, 0
     return found
 
 
 def assemble(
-    code: types.CodeType, groups: list[Group], consts: tuple[Any, ...], more_stack: int,
+    code: types.CodeType, groups: list[InstructionGroup], consts: tuple[Any, ...], more_stack: int,
 ) -> types.CodeType:
     """Return the code with each old instruction replaced by its group; jumps to it lead to the group's start.
 
@@ -103,7 +103,7 @@ def assemble(
         co_exceptiontable=_exception_table(code.co_exceptiontable, places))
 
 
-def _places(code: types.CodeType, groups: list[Group], bodies: list[bytes], tails: list[bytes]) -> list[int]:
+def _places(code: types.CodeType, groups: list[InstructionGroup], bodies: list[bytes], tails: list[bytes]) -> list[int]:
     """Return the new offset of every old code unit; a unit inside an instruction counts to the next one."""
     places: list[int] = []
     new = 0

@@ -224,7 +224,7 @@ class Attributes(Classifier):
             self.computed[key] = owner, member.func(owner)
             self.hooks.refuse_kept(str(chain.attr(name)), self.computed[key][1])
             if _may_change(self.computed[key][1]):
-                self.trail.volatile.append(f"{chain.attr(name)} is a container that the function makes and keeps")
+                self.guard_log.volatile.append(f"{chain.attr(name)} is a container that the function makes and keeps")
         return self.computed[key][1]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.base.records import Record
 from jitfuse.errors import UntraceableError
-from jitfuse.tracing.interception.chain import Chain, Guard, Trail, equal
+from jitfuse.tracing.interception.chain import Chain, Guard, GuardLog, equal
 from jitfuse.tracing.interception.user_code import MISSING, own_attributes
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class Write(Record):
             return MISSING
 
 
-class State:
+class ViewState:
     """Bookkeeping of one trace; `jitfuse.tracing.interception.reader.View` is the whole."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks
-        self.trail = Trail()
+        self.guard_log = GuardLog()
         self.origin: dict[int, tuple[Any, Chain]] = {}
         self.values: dict[Chain, tuple[Any, Any]] = {}
         self.reals: dict[int, tuple[Any, Any]] = {}
@@ -85,7 +85,7 @@ class State:
         guard = Guard(chain, kind, expected, count)
         if guard.key not in self._guarded:
             self._guarded[guard.key] = guard
-            self.trail.guards.append(guard)
+            self.guard_log.guards.append(guard)
 
     def guard_value(self, chain: Chain, value: Any) -> None:
         """Pin a plain value: IS for constants and NaN, else EQ."""
@@ -120,7 +120,7 @@ class State:
         return seen
 
     def real(self, value: Any) -> Any:
-        """Return the real value behind a stand-in or shadow that the view handed out; else the value."""
+        """Return the real value behind a stand-in or proxy that the view handed out; else the value."""
         found = self.reals.get(id(value))
         return value if found is None else found[1]
 
@@ -140,7 +140,7 @@ class State:
             )
 
     def to_store(self, place: str, value: Any) -> Any:
-        """Return what may be stored in real state: never a shadow; a traced value as the tracer decides."""
+        """Return what may be stored in real state: never a proxy; a traced value as the tracer decides."""
         self.hooks.refuse_kept(place, value)
         found = self.reals.get(id(value))
         if found is not None and (not self.hooks.is_traced(value) or self.hooks.is_array(found[1])):
@@ -173,15 +173,15 @@ class State:
             final = write.now()
             if chain in self.values:
                 if not same_value(self.values[chain][0], final):
-                    self.trail.volatile.append(f"{chain} is read and changed by the function")
+                    self.guard_log.volatile.append(f"{chain} is read and changed by the function")
             elif final is MISSING:
                 if write.old is not MISSING:
-                    self.trail.volatile.append(f"{chain} is deleted by the function")
+                    self.guard_log.volatile.append(f"{chain} is deleted by the function")
             elif type(final) in _PLAIN_EQUAL or type(final) in _CONSTANTS:
                 self.guard_value(chain, final)
             elif id(final) in self.origin:
                 self.guard(chain, "IS", final)
                 self.guard(self.origin[id(final)][1], "IS", final)
             else:
-                self.trail.volatile.append(f"{chain} is given what the function has made")
+                self.guard_log.volatile.append(f"{chain} is given what the function has made")
 

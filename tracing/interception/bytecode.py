@@ -1,4 +1,4 @@
-"""Put a gate behind every instruction that reads Python state, and before every one that writes it.
+"""Put a probe behind every instruction that reads Python state, and before every one that writes it.
 
 Instruction names decide, not opcode numbers, so that one table serves Python 3.11 and later; what a newer
 version adds runs unhooked. The code keeps its names, variables, flags, positions and exception table.
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.tracing.interception import probes
-from jitfuse.tracing.interception.assembler import Group, Step, assemble, encoded, parse
+from jitfuse.tracing.interception.assembler import CodeStep, InstructionGroup, assemble, encoded, parse
 from jitfuse.tracing.interception.counters import NONE, attribute_step, counters_of
 
 _OPS: Final = opcode.opmap
@@ -33,14 +33,14 @@ _KEYS: Final = _CONSTANTS | {_OPS[name] for name in ("LOAD_FAST", "LOAD_FAST_BOR
 # Up to here the instruction set has been read and fitted; later ones are not refused, but run unrewritten.
 _LAST_KNOWN: Final = (3, 13)
 
-Rule = Callable[["_Rewriter", Step, bool], None]
+Rule = Callable[["_CodeRewriter", CodeStep, bool], None]
 
 
 class UnknownPythonError(Exception):
     """This Python is newer than the instruction sets known here; never reaches the user."""
 
 
-class _Rewriter:
+class _CodeRewriter:
     """One code object on its way."""
 
     def __init__(self, code: types.CodeType, defaults: frozenset[str], nested: bool, own: types.CodeType) -> None:
@@ -66,7 +66,7 @@ class _Rewriter:
         self.group.append(encoded(_OPS[name], arg))
 
     def constant(self, value: Any) -> None:
-        """Load a gate, a name or a number."""
+        """Load a probe, a name or a number."""
         key = type(value), value
         place = self.places.get(key)
         if place is None:
@@ -75,7 +75,7 @@ class _Rewriter:
         self.emit("LOAD_CONST", place)
 
     def call(self, function: Any, arity: int, *constants: Any) -> None:
-        """Call a gate with the `arity` topmost values and the constants; leaves its result.
+        """Call a probe with the `arity` topmost values and the constants; leaves its result.
 
         One exchange brings the function below its arguments, so of two values the topmost comes first, and of
         three the topmost last. The function goes where an unbound method goes, the first argument where its
@@ -95,12 +95,12 @@ class _Rewriter:
             self.emit("SWAP", 2)
 
     def run(self) -> types.CodeType:
-        groups: list[Group] = []
+        groups: list[InstructionGroup] = []
         started = False
         for position, (offset, step) in enumerate(self.steps):
             self.group, self.position = [], position
             if step.op == _GET_ITER:
-                self._rounds(position, offset)
+                self._iterations(position, offset)
             if self.counters is not NONE:
                 self._count(offset)
             rule = _RULES.get(step.op)
@@ -114,7 +114,7 @@ class _Rewriter:
                 started = True
                 self._start()
             self.previous, self.previous_arg = step.op, step.arg
-            groups.append(Group(offset, b"".join(self.group), step if step.target >= 0 else None))
+            groups.append(InstructionGroup(offset, b"".join(self.group), step if step.target >= 0 else None))
         return assemble(self.code, groups, tuple(self.consts), more_stack=6)
 
     def _only_subscripted(self, position: int) -> bool:
@@ -124,7 +124,7 @@ class _Rewriter:
         key = self.steps[position + 1][1]
         return key.op in _KEYS or (key.op == _OPS["LOAD_GLOBAL"] and not key.arg & 1)
 
-    def _is_callee(self, step: Step) -> bool:
+    def _is_callee(self, step: CodeStep) -> bool:
         """Tell of a load whether it leads to what is called: to `norm` of ``np.linalg.norm(x)``."""
         name = opcode.opname[step.op]
         if _NULL_AFTER:
@@ -140,12 +140,12 @@ class _Rewriter:
         elif offset in self.counters.loops:
             self.call(probes.iterate, 1, self.counters.loops[offset])
 
-    def _rounds(self, position: int, offset: int) -> None:
+    def _iterations(self, position: int, offset: int) -> None:
         """Pass what a ``for`` with one variable goes over through the view, with its place."""
         following = [opcode.opname[step.op] for _, step in self.steps[position + 1 : position + 3]]
         line, _, column, _ = next(itertools.islice(self.code.co_positions(), offset, None))
         if following == ["FOR_ITER", "STORE_FAST"] and line is not None and column is not None:
-            self.call(probes.rounds, 1, weakref.ref(self.own), line, column, offset in self.counters.loops)
+            self.call(probes.iterations, 1, weakref.ref(self.own), line, column, offset in self.counters.loops)
 
     def _start(self) -> None:
         """Announce the call, and pass parameters that may hold a default through the view."""
@@ -172,12 +172,12 @@ def _call_of(count: int) -> bytes:
     return prepared + encoded(_OPS["CALL"], count)
 
 
-def _is_subscript(step: Step) -> bool:
+def _is_subscript(step: CodeStep) -> bool:
     name = opcode.opname[step.op]
     return name == "BINARY_SUBSCR" or (name == "BINARY_OP" and step.arg == _SUBSCRIPT)
 
 
-def _load_global(w: _Rewriter, step: Step, raw: bool) -> None:
+def _load_global(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     name = w.names[step.arg >> 1]
     if step.arg & 1 and not _NULL_AFTER:
         w.emit("PUSH_NULL")
@@ -188,19 +188,19 @@ def _load_global(w: _Rewriter, step: Step, raw: bool) -> None:
         w.emit("PUSH_NULL")
 
 
-def _load_name(w: _Rewriter, step: Step, raw: bool) -> None:
+def _load_name(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.group.append(step.code)
     w.call(probes.load_local_name, 1, w.names[step.arg])
 
 
-def _load_deref(w: _Rewriter, step: Step, raw: bool) -> None:
+def _load_deref(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.group.append(step.code)
     if step.arg >= w.first_free:
         w.emit(_LOAD_CELL, step.arg)
         w.call(probes.load_cell_raw if raw else probes.load_cell, 2)
 
 
-def _load_attr(w: _Rewriter, step: Step, raw: bool) -> None:
+def _load_attr(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     name = w.names[step.arg >> 1 if _ATTR_HAS_FLAG else step.arg]
     method = _ATTR_HAS_FLAG and step.arg & 1
     called = method or (w.callee and not raw and w.following not in _ATTRIBUTES)
@@ -209,55 +209,55 @@ def _load_attr(w: _Rewriter, step: Step, raw: bool) -> None:
         w.as_method()
 
 
-def _load_method(w: _Rewriter, step: Step, raw: bool) -> None:
+def _load_method(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.call(probes.load_called_attr, 1, w.names[step.arg])
     w.as_method()
 
 
-def _load_super_attr(w: _Rewriter, step: Step, raw: bool) -> None:
+def _load_super_attr(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.group.append(encoded(step.op, step.arg & ~1))
     w.call(probes.made, 1)
     if step.arg & 1:
         w.as_method()
 
 
-def _load_item(w: _Rewriter, step: Step, raw: bool) -> None:
+def _load_item(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     if _is_subscript(step):
         w.call(probes.load_item_raw if raw else probes.load_item, 2)
     else:
         w.group.append(step.code)
 
 
-def _import_name(w: _Rewriter, step: Step, raw: bool) -> None:
+def _import_name(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.group.append(step.code)
     w.call(probes.made, 1)
 
 
-def _import_from(w: _Rewriter, step: Step, raw: bool) -> None:
+def _import_from(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.group.append(step.code)
     w.emit("COPY", 2)
     w.call(probes.imported_name, 2, w.names[step.arg])
 
 
-def _store_global(w: _Rewriter, step: Step, raw: bool) -> None:
+def _store_global(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.call(probes.store_name, 1, w.names[step.arg])
     w.group.append(step.code)
 
 
-def _delete_global(w: _Rewriter, step: Step, raw: bool) -> None:
+def _delete_global(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.call(probes.delete_name, 0, w.names[step.arg])
     w.emit("POP_TOP")
     w.group.append(step.code)
 
 
-def _store_deref(w: _Rewriter, step: Step, raw: bool) -> None:
+def _store_deref(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     if step.arg >= w.first_free:
         w.emit(_LOAD_CELL, step.arg)
         w.call(probes.store_cell, 2)
     w.group.append(step.code)
 
 
-def _store_attr(w: _Rewriter, step: Step, raw: bool) -> None:
+def _store_attr(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     by = attribute_step(w.code, w.steps, w.position)
     if by:
         w.call(probes.count_attr, 2, w.names[step.arg], by)
@@ -266,17 +266,17 @@ def _store_attr(w: _Rewriter, step: Step, raw: bool) -> None:
     w.emit("POP_TOP")
 
 
-def _delete_attr(w: _Rewriter, step: Step, raw: bool) -> None:
+def _delete_attr(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.call(probes.delete_attr, 1, w.names[step.arg])
     w.emit("POP_TOP")
 
 
-def _store_item(w: _Rewriter, step: Step, raw: bool) -> None:
+def _store_item(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.call(probes.store_item, 3)
     w.emit("POP_TOP")
 
 
-def _is(w: _Rewriter, step: Step, raw: bool) -> None:
+def _is(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     to_bool = w.previous == _OPS["LOAD_CONST"] and type(w.consts[w.previous_arg]) is bool
     if w.previous in _CONSTANTS and not to_bool:
         w.group.append(step.code)
@@ -297,7 +297,7 @@ _RESUME: Final = _OPS["RESUME"]
 
 
 def is_rewritten(code: types.CodeType) -> bool:
-    """Tell whether code has gates already: that of functions made by rewritten code has."""
+    """Tell whether code has probes already: that of functions made by rewritten code has."""
     return any(type(constant) is types.FunctionType for constant in code.co_consts)
 
 
@@ -305,7 +305,7 @@ def rewrite(
     code: types.CodeType, defaults: frozenset[str] = frozenset(), nested: bool = False,
     own: types.CodeType | None = None,
 ) -> types.CodeType:
-    """Return the code with gates.
+    """Return the code with probes.
 
     `defaults` names the parameters whose defaults the view wants to see; `nested` code, made by rewritten
     code, does not announce its calls; `own` is the function's own code where this is made of it. Raises
@@ -313,4 +313,4 @@ def rewrite(
     """
     if sys.version_info[:2] > _LAST_KNOWN:
         raise UnknownPythonError
-    return _Rewriter(code, defaults, nested, own or code).run()
+    return _CodeRewriter(code, defaults, nested, own or code).run()

@@ -1,7 +1,7 @@
 """Where a value came from, and the conditions under which a trace stays valid.
 
 Owns `Chain` (a root plus attribute, key and index steps that can be walked again at any time), `Guard` (one
-condition on the value at the end of a chain) and `Trail` (all conditions of one trace). It does not decide
+condition on the value at the end of a chain) and `GuardLog` (all conditions of one trace). It does not decide
 what is guarded; `jitfuse.tracing.interception.reader` does.
 """
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-class Trail(Record):
+class GuardLog(Record):
     """What one trace depends on.
 
     `guards` in the order in which they were first needed; `feeds`: the chains handed to the hooks as

@@ -17,7 +17,7 @@ from jitfuse.tracing.interception.builtin_substitutes import CachedCall, substit
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.container_proxies import (
     PLAIN,
-    Shadow,
+    ContainerProxy,
     Snapshot,
     empty_like,
     fill,
@@ -47,7 +47,7 @@ class Classifier(Functions):
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks)
-        self.shadows: dict[int, Shadow] = {}
+        self.proxies: dict[int, ContainerProxy] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.modules: dict[int, Any] = {}
 
@@ -64,7 +64,7 @@ class Classifier(Functions):
                     return found[1]
             else:
                 # Something that the view cannot see changed it; what came from the trace is no state.
-                self.trail.volatile.append(f"{chain} changes while the function runs")
+                self.guard_log.volatile.append(f"{chain} changes while the function runs")
                 return self.known(real)
         if self.hooks.is_traced(real):
             return real
@@ -82,7 +82,7 @@ class Classifier(Functions):
         return self.remember(chain, real, self._object(chain, real, computed))
 
     def _number(self, chain: Chain, real: Any) -> Any:
-        self.trail.feeds.append((chain, real))
+        self.guard_log.feeds.append((chain, real))
         return self.remember(chain, real, self.hooks.number(chain, real))
 
     def _object(self, chain: Chain, real: Any, computed: bool) -> Any:
@@ -92,7 +92,7 @@ class Classifier(Functions):
             self.guard(chain, "IS", real)
             return substitute
         if isinstance(real, np.generic):
-            self.trail.feeds.append((chain, real))
+            self.guard_log.feeds.append((chain, real))
             return self.hooks.numpy_scalar(chain, real)
         if self.hooks.is_array(real):
             return self._array(chain, real)
@@ -139,7 +139,7 @@ class Classifier(Functions):
         known = self.alias(chain, real)
         if known is not None and known in self.values:
             return self.values[known][1]
-        self.trail.feeds.append((chain, real))
+        self.guard_log.feeds.append((chain, real))
         return self.hooks.array(chain, real)
 
     def _instance(self, chain: Chain, real: Any, computed: bool) -> Any:
@@ -183,7 +183,7 @@ class Classifier(Functions):
         found = self.snapshots.get(id(real))
         if found is None:
             if isinstance(real, collections.deque) and not all(type(item) in PLAIN for item in real):
-                self.trail.volatile.append(f"{chain} is a deque of other things than numbers and text")
+                self.guard_log.volatile.append(f"{chain} is a deque of other things than numbers and text")
             try:
                 content, seen = copy.copy(real), copy.copy(real)
                 whole = bool(content == real)
@@ -198,55 +198,55 @@ class Classifier(Functions):
 
     def _container(self, chain: Chain, real: Any, raw: bool) -> Any:
         known = self.alias(chain, real)
-        found = self.shadows.get(id(real))
+        found = self.proxies.get(id(real))
         if found is not None:
             return self.remember(chain, real, found.seen)
         if known is None:
             self.guard(chain, "TYPE", type(real))
         if raw:
             return real
-        return self.remember(chain, real, self.shadow(self.origin[id(real)][1], real))
+        return self.remember(chain, real, self.proxy(self.origin[id(real)][1], real))
 
-    def shadow(self, chain: Chain, real: Any) -> Any:
+    def proxy(self, chain: Chain, real: Any) -> Any:
         """Return the container that the function works on in place of a real one."""
         if any(w.owner is real or own_attributes(w.owner) is real for w in self.written.values()):
-            self.trail.volatile.append(f"{chain} is read whole after the function has written into it")
+            self.guard_log.volatile.append(f"{chain} is read whole after the function has written into it")
         if is_plain_and_large(real):
             snapshot = copy.copy(real)
             self.guard(chain, "EQ", snapshot)
             if isinstance(real, dict):  # which are equal in any order
                 self.guard(chain, "KEYS", tuple(real))
             seen = copy.copy(real) if not isinstance(real, tuple) else real
-            return self._add_shadow(chain, real, seen)
+            return self._add_proxy(chain, real, seen)
         if isinstance(real, dict):
             self.guard(chain, "KEYS", tuple(real))
             seen = empty_like(real)
-            shadow = self._new_shadow(chain, real, seen)
+            proxy = self._new_proxy(chain, real, seen)
             fill(seen, [(key, self.read(chain.key(key), value)) for key, value in pairs(real)])
-            shadow.handed = pairs(seen)
+            proxy.handed = pairs(seen)
             return seen
         self.guard(chain, "LEN", len(real))
         step = chain.index if type(real) in {list, tuple} else chain.key
         if isinstance(real, list):
             seen = empty_like(real)
-            shadow = self._new_shadow(chain, real, seen)
+            proxy = self._new_proxy(chain, real, seen)
             fill(seen, [self.read(step(place), value) for place, value in enumerate(real)])
-            shadow.handed = list(seen)
+            proxy.handed = list(seen)
             return seen
         items = [self.read(step(place), value) for place, value in enumerate(real)]
         if all(a is b for a, b in zip(items, real)):
             return real
         seen = tuple(items) if type(real) is tuple else type(real)._make(items)
-        return self._add_shadow(chain, real, seen)
+        return self._add_proxy(chain, real, seen)
 
-    def _new_shadow(self, chain: Chain, real: Any, seen: Any) -> Shadow:
-        shadow = self.shadows[id(real)] = Shadow(chain, real, seen)
+    def _new_proxy(self, chain: Chain, real: Any, seen: Any) -> ContainerProxy:
+        proxy = self.proxies[id(real)] = ContainerProxy(chain, real, seen)
         self.reals[id(seen)] = seen, real
         self.fresh[id(seen)] = seen
-        return shadow
+        return proxy
 
-    def _add_shadow(self, chain: Chain, real: Any, seen: Any) -> Any:
+    def _add_proxy(self, chain: Chain, real: Any, seen: Any) -> Any:
         if seen is not real:
-            shadow = self._new_shadow(chain, real, seen)
-            shadow.handed = list(seen.items()) if isinstance(seen, dict) else list(seen)
+            proxy = self._new_proxy(chain, real, seen)
+            proxy.handed = list(seen.items()) if isinstance(seen, dict) else list(seen)
         return seen

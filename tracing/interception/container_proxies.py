@@ -1,7 +1,7 @@
-"""Shadows: containers of the same type that the traced function gets in place of real ones it reaches.
+"""Proxies: containers of the same type that the traced function gets in place of real ones it reaches.
 
-A shadow holds stand-ins for arrays and numbers, so that however the function reads it (items, iteration,
-unpacking, ``in``, ``**``), its content is seen. What the function does to a shadow is done to the real
+A proxy holds stand-ins for arrays and numbers, so that however the function reads it (items, iteration,
+unpacking, ``in``, ``**``), its content is seen. What the function does to a proxy is done to the real
 container when the trace commits.
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIMIT: Final = 2000
 PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
-class Shadow(Record):
+class ContainerProxy(Record):
     """One real container, the one that the function sees, and what that one held at first."""
 
     chain: Chain
@@ -52,7 +52,7 @@ class Snapshot(Record):
 
 
 def is_container(value: Any) -> bool:
-    """Tell whether a value gets a shadow: dict, list and tuple, and subclasses that add no layout of their own."""
+    """Tell whether a value gets a proxy: dict, list and tuple, and subclasses that add no layout of their own."""
     kind = type(value)
     if kind in {dict, list, tuple}:
         return True
@@ -105,21 +105,21 @@ def _plain_base(kind: type) -> Any:
     return dict
 
 
-def write_back(shadow: Shadow, stored: Any) -> None:
-    """Give the real container the content of the shadow; `stored(place, value)` turns stand-ins into values.
+def write_back(proxy: ContainerProxy, stored: Any) -> None:
+    """Give the real container the content of the proxy; `stored(place, value)` turns stand-ins into values.
 
     A defaultdict of lists, say, keeps its real lists. Raises UntraceableError where a traced value would leak.
     """
-    real, seen = shadow.real, shadow.seen
+    real, seen = proxy.real, proxy.seen
     if isinstance(real, tuple):
         return
     if isinstance(real, dict):
-        content = [(stored(f"{shadow.chain}[{key!r}]", key), stored(f"{shadow.chain}[{key!r}]", value))
+        content = [(stored(f"{proxy.chain}[{key!r}]", key), stored(f"{proxy.chain}[{key!r}]", value))
                    for key, value in seen.items()]
         dict.clear(real) if type(real) is dict else real.clear()
         fill(real, content)
     else:
-        values = [stored(f"{shadow.chain}[{place}]", value) for place, value in enumerate(seen)]
+        values = [stored(f"{proxy.chain}[{place}]", value) for place, value in enumerate(seen)]
         list.__setitem__(real, slice(None), values)
 
 

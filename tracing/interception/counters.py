@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.tracing.interception.assembler import Step
+from jitfuse.tracing.interception.assembler import CodeStep
 
 DECIDES: Final = frozenset({
     "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
@@ -39,7 +39,7 @@ _OPERATOR_BITS: Final = 0 if sys.version_info < (3, 12) else 4 if sys.version_in
 """Bits of COMPARE_OP's argument below the operator."""
 
 
-class Counters(NamedTuple):
+class LoopCounters(NamedTuple):
     """By offset in units: stores into counters with their names, and by how much they count (0: they set); loops over
     counters with their names."""
 
@@ -47,19 +47,19 @@ class Counters(NamedTuple):
     loops: Mapping[int, str]
 
 
-NONE: Final = Counters({}, {})
+NONE: Final = LoopCounters({}, {})
 
 
-def counters_of(code: types.CodeType, steps: Sequence[tuple[int, Step]]) -> Counters:
+def counters_of(code: types.CodeType, steps: Sequence[tuple[int, CodeStep]]) -> LoopCounters:
     """Return the counters of a function's code, whose instructions `wordcode.parse` has found."""
     if code.co_flags & _GENERATES or not _REFLECTS.isdisjoint(code.co_names):
         return NONE
     if not any(step.op == _STORE for _, step in steps):
         return NONE
-    return _Analysis(code, steps).run()
+    return _CounterAnalysis(code, steps).run()
 
 
-def attribute_step(code: types.CodeType, steps: Sequence[tuple[int, Step]], k: int) -> int:
+def attribute_step(code: types.CodeType, steps: Sequence[tuple[int, CodeStep]], k: int) -> int:
     """Return by how much the store of an attribute, instruction k, counts: ``self.n += 1``; 0 where it does not."""
     found = [step for _, step in steps[max(k - 5, 0) : k]]
     if [opcode.opname[step.op] for step in found] != ["COPY", "LOAD_ATTR", "LOAD_CONST", "BINARY_OP", "SWAP"]:
@@ -70,8 +70,8 @@ def attribute_step(code: types.CodeType, steps: Sequence[tuple[int, Step]], k: i
     return by * _OPERATORS.get(found[3].arg, 0) if small else 0
 
 
-class _Analysis:
-    def __init__(self, code: types.CodeType, steps: Sequence[tuple[int, Step]]) -> None:
+class _CounterAnalysis:
+    def __init__(self, code: types.CodeType, steps: Sequence[tuple[int, CodeStep]]) -> None:
         self.code = code
         self.steps = [step for _, step in steps]
         self.offsets = [offset for offset, _ in steps]
@@ -82,7 +82,7 @@ class _Analysis:
         parameters = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
         self.bad = {k for k, name in enumerate(code.co_varnames) if k < parameters or name in code.co_cellvars}
 
-    def run(self) -> Counters:
+    def run(self) -> LoopCounters:
         stores: dict[int, tuple[int, int]] = {}
         loops: dict[int, int] = {}
         for k, (name, step) in enumerate(zip(self.names, self.steps, strict=True)):
@@ -101,7 +101,7 @@ class _Analysis:
                 self.bad |= {step.arg, step.arg >> 4, step.arg & 15}
         good = ({v for v, by in stores.values() if by} | set(loops.values())) - self.bad
         names = self.code.co_varnames
-        return Counters(
+        return LoopCounters(
             {self.offsets[k]: (names[v], by) for k, (v, by) in stores.items() if v in good},
             {self.offsets[k]: names[v] for k, v in loops.items() if v in good},
         )
@@ -164,26 +164,26 @@ class _Analysis:
         return k >= 2 and self.names[k - 2 : k] == ["GET_ITER", "FOR_ITER"] and not self.entered[k]
 
 
-def _counts(a: _Analysis, k: int) -> bool:
+def _counts(a: _CounterAnalysis, k: int) -> bool:
     """``v += 1``."""
     return k + 3 < len(a.steps) and a.follows(k, "LOAD_CONST", "BINARY_OP", "STORE_FAST") and (
         a.steps[k + 3].arg == a.steps[k].arg and bool(a._stored(k + 3))
     )
 
 
-def _compared(a: _Analysis, k: int) -> bool:
+def _compared(a: _CounterAnalysis, k: int) -> bool:
     """``v < limit``, a number or a variable, where a branch is decided."""
     if k + 3 >= len(a.steps) or not a.follows(k, a.names[k + 1], "COMPARE_OP") or not a.decides(k + 3):
         return False
     return a.number(k + 1) is not None or (a.names[k + 1] in _LOADS and not _is_equality(a.steps[k + 2]))
 
 
-def _compares(a: _Analysis, k: int) -> bool:
+def _compares(a: _CounterAnalysis, k: int) -> bool:
     """``limit > v`` where a branch is decided."""
     return a.follows(k, "COMPARE_OP") and a.decides(k + 2) and not a.entered[k] and not _is_equality(a.steps[k + 1])
 
 
-def _divides(a: _Analysis, k: int) -> bool:
+def _divides(a: _CounterAnalysis, k: int) -> bool:
     """``v % 10 == 0``, or without a comparison."""
     if not a.follows(k, "LOAD_CONST", "BINARY_OP") or (a.small(k + 1) or 0) < 1 or a.steps[k + 2].arg != _REMAINDER:
         return False
@@ -192,7 +192,7 @@ def _divides(a: _Analysis, k: int) -> bool:
     return a.follows(k + 2, "LOAD_CONST", "COMPARE_OP") and a.number(k + 3) is not None and a.decides(k + 5)
 
 
-def _returned(a: _Analysis, k: int) -> bool:
+def _returned(a: _CounterAnalysis, k: int) -> bool:
     """``return v``, alone or in a tuple, list or dict."""
     k += 1
     while a.names[k] in _COLLECTS and not a.entered[k]:
@@ -200,9 +200,9 @@ def _returned(a: _Analysis, k: int) -> bool:
     return a.names[k] == "RETURN_VALUE" and not a.entered[k]
 
 
-def _is_equality(step: Step) -> bool:
+def _is_equality(step: CodeStep) -> bool:
     return opcode.cmp_op[step.arg >> _OPERATOR_BITS] in _EQUAL
 
 
-_USES: Final[tuple[Callable[[_Analysis, int], bool], ...]] = (_counts, _compared, _compares, _divides, _returned)
+_USES: Final[tuple[Callable[[_CounterAnalysis, int], bool], ...]] = (_counts, _compared, _compares, _divides, _returned)
 """All that may be done with a counter."""

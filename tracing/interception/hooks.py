@@ -51,7 +51,7 @@ class Hooks(Protocol):
         """Return the plain value of a traced number (which counts as a look), or raise for an array."""
         ...
 
-    def looked_at(self, value: Any) -> Any:
+    def read_value(self, value: Any) -> Any:
         """Return the plain value of a traced number, also of one that only data knows, or raise."""
         ...
 
@@ -67,7 +67,7 @@ class Hooks(Protocol):
         """A frame begins a loop whose variable is a counter: return what it goes over."""
         ...
 
-    def rounds(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+    def iterations(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
         """A function begins a loop, which is at a place of its source: return what it goes over."""
         ...
 
@@ -86,7 +86,7 @@ class Hooks(Protocol):
         ...
 
     def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
-        """A frame takes a step of a branch that may go both ways: return what the step gives."""
+        """A frame takes a step of a branch that may be if-converted: return what the step gives."""
         ...
 
     def refuse_kept(self, place: str, value: Any) -> None:

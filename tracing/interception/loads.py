@@ -1,4 +1,4 @@
-"""Loads: what the gates of rewritten code call where the function reads a name, a free variable, an item, a default.
+"""Loads: what the probes of rewritten code call where the function reads a name, a free variable, an item, a default.
 
 How values are classified is in `jitfuse.tracing.interception.classify`, attribute look-up in `...attributes`.
 """
@@ -68,15 +68,15 @@ class Loads(Attributes):
                 self.hooks.writes()
             return owner[key]
         chain = found[1]
-        shadow = self.shadows.get(id(owner))
-        if shadow is not None:
-            return shadow.seen[key]
+        proxy = self.proxies.get(id(owner))
+        if proxy is not None:
+            return proxy.seen[key]
         simple = type(key) is str or type(key) is int
         quick = self.quick_items.get((id(owner), key)) if simple else None
         if quick is not None and owner[key] is quick[0]:
             return quick[1]
         if self.hooks.is_traced(key):
-            key = self.hooks.looked_at(key)
+            key = self.hooks.read_value(key)
         if is_container(owner):
             seen = self._container_item(owner, chain, key, raw)
             if simple and not raw:
@@ -87,16 +87,16 @@ class Loads(Attributes):
         return self.read(chain.key(key), owner[key], raw)
 
     def _container_item(self, owner: Any, chain: Chain, key: Any, raw: bool) -> Any:
-        """One item of a container that has no shadow: only this item is guarded."""
+        """One item of a container that has no proxy: only this item is guarded."""
         if isinstance(owner, dict):
             if type(owner) is not dict and key not in owner:
-                return self.load_item(self.shadow(chain, owner), key, raw)  # a __missing__ may add it
+                return self.load_item(self.proxy(chain, owner), key, raw)  # a __missing__ may add it
             if key not in owner:
                 self.guard(chain, "ABSENT", key, len(owner))
             return self.read(chain.key(key), owner[key], raw)
         if type(key) is not int or not -len(owner) <= key < len(owner):
             self.guard(chain, "LEN", len(owner))
-            return self.shadow(chain, owner)[key]
+            return self.proxy(chain, owner)[key]
         if key < 0:
             self.guard(chain, "LEN", len(owner))
             key += len(owner)
@@ -112,6 +112,6 @@ class Loads(Attributes):
     def default(self, value: Any) -> Any:
         """A parameter whose default has content: is this the default?"""
         found = self.defaults.get(id(value))
-        if found is None or id(value) in self.shadows:
-            return value if found is None else self.shadows[id(value)].seen
+        if found is None or id(value) in self.proxies:
+            return value if found is None else self.proxies[id(value)].seen
         return self.read(found[1], value)

@@ -1,7 +1,7 @@
 """The functions that rewritten code calls: each finds the current view, if any, and passes the read on.
 
 Rewritten code may run without a trace (in another thread, or in a generator that outlives its trace); then
-every gate does exactly what the plain instruction does.
+every probe does exactly what the plain instruction does.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def default(value: Any) -> Any:
 
 
 def load_name(value: Any, name: str) -> Any:
-    """LOAD_GLOBAL; a container comes as its shadow."""
+    """LOAD_GLOBAL; a container comes as its proxy."""
     view = current.get()
     return value if view is None else view.load_name(value, name, sys._getframe(1).f_globals, False)
 
@@ -196,10 +196,10 @@ def iterate(value: Any, name: str) -> Any:
     return value if view is None else view.hooks.iterated(value, name, sys._getframe(1))
 
 
-def rounds(value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+def iterations(value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
     """Before GET_ITER of a ``for``: of which function, its place in the source, and whether it is over a counter."""
     view = current.get()
-    return value if view is None else view.hooks.rounds(value, code, line, column, counted)
+    return value if view is None else view.hooks.iterations(value, code, line, column, counted)
 
 
 def same(left: Any, right: Any) -> bool:

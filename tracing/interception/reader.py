@@ -1,7 +1,7 @@
 """The view of Python that one trace has: the run itself, and what becomes of what the function wrote.
 
-Owns `View` and `run`. What the gates of rewritten code call is in `jitfuse.tracing.interception.loads` and `...stores`,
-containers are in `...shadow`, the bookkeeping in `...state`.
+Owns `View` and `run`. What the probes of rewritten code call is in `jitfuse.tracing.interception.loads` and
+`...stores`, containers are in `...proxy`, the bookkeeping in `...state`.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from jitfuse.errors import JitfuseError
 from jitfuse.tracing.interception import probes
-from jitfuse.tracing.interception.chain import Chain, Trail
+from jitfuse.tracing.interception.chain import Chain, GuardLog
 from jitfuse.tracing.interception.container_proxies import leak, write_back
 from jitfuse.tracing.interception.stores import Stores
 from jitfuse.tracing.interception.tracebacks import hide_frames
@@ -39,7 +39,7 @@ class View(Stores):
         super().__init__(hooks)
         self._settled = False
         self._delivered: set[int] = set()
-        """The ids of writes, and of shadows, whose places calls bind."""
+        """The ids of writes, and of proxies, whose places calls bind."""
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function with its code and all user code that it reaches seen by this view.
@@ -73,7 +73,7 @@ class View(Stores):
 
         `commit` puts these back, as `rollback` does all: only calls bind them.
         """
-        if not self.written and not any(shadow.changed() for shadow in self.shadows.values()):
+        if not self.written and not any(proxy.changed() for proxy in self.proxies.values()):
             return []
         from jitfuse.tracing.interception.rebinding import rebound  # few functions write state
 
@@ -84,15 +84,15 @@ class View(Stores):
         """Return the chain that leads to a container or object of the caller's; None for others, and what is pinned."""
         real = self.real(value)
         self.refuse_unplaced(real)
-        if id(real) in self.shadows:
-            return self.shadows[id(real)].chain
+        if id(real) in self.proxies:
+            return self.proxies[id(real)].chain
         found = self.origin.get(id(real))
         pinned = isinstance(real, _PINNED) or self.hooks.is_traced(value) or self.hooks.is_array(real)
         return None if found is None or pinned else found[1]
 
     def altered(self) -> list[Any]:
         """Return what tells whether the function has written real state between two moments: compare by identity."""
-        changed = (s.seen for s in self.shadows.values() if s.changed())
+        changed = (s.seen for s in self.proxies.values() if s.changed())
         items = ([*seen, *seen.values()] if isinstance(seen, dict) else seen for seen in changed)
         return [self.stores, *(item for some in items for item in some)]
 
@@ -104,15 +104,15 @@ class View(Stores):
         """
         if not self._settled:
             self._settled = True
-            changed = [s.chain for s in self.shadows.values() if s.changed() and id(s) not in self._delivered]
+            changed = [s.chain for s in self.proxies.values() if s.changed() and id(s) not in self._delivered]
             changed += [s.chain for s in self.snapshots.values() if s.changed()]
-            self.trail.volatile += [f"{chain} is changed by the function" for chain in changed]
+            self.guard_log.volatile += [f"{chain} is changed by the function" for chain in changed]
             rest = [write for write in self.written.values() if id(write) not in self._delivered]
             self.settle_writes(rest)
-        return self.trail.volatile
+        return self.guard_log.volatile
 
     def commit(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
-        """Settle, do to real containers what the function did to their shadows, and put back what calls deliver.
+        """Settle, do to real containers what the function did to their proxies, and put back what calls deliver.
 
         Raises UntraceableError where a traced value would stay in a container; then no container is changed.
         """
@@ -120,15 +120,15 @@ class View(Stores):
         for write in reversed(self.written.values()):
             if id(write) in self._delivered:
                 write.restore()
-        changed = [s for s in self.shadows.values() if s.changed() and id(s) not in self._delivered]
-        for shadow in changed:
-            for value in shadow.seen.values() if isinstance(shadow.seen, dict) else shadow.seen:
-                self._container_value(str(shadow.chain), value)
-        for shadow in changed:
-            write_back(shadow, self._container_value)
+        changed = [s for s in self.proxies.values() if s.changed() and id(s) not in self._delivered]
+        for proxy in changed:
+            for value in proxy.seen.values() if isinstance(proxy.seen, dict) else proxy.seen:
+                self._container_value(str(proxy.chain), value)
+        for proxy in changed:
+            write_back(proxy, self._container_value)
 
     def rollback(self) -> None:
-        """Put back what the function wrote to globals, closure cells and attributes; shadows are dropped."""
+        """Put back what the function wrote to globals, closure cells and attributes; proxies are dropped."""
         for write in reversed(self.written.values()):
             write.restore()
         self.written.clear()
@@ -155,13 +155,13 @@ class View(Stores):
         left, right = self.hooks.identified(left, right)
         left, right = self._constant(left, right), self._constant(right, left)
         if left is not right and self._may_be_int(left) and self._may_be_int(right):
-            left, right = self.looked_at(left), self.looked_at(right)  # small ints are one where they are equal
+            left, right = self.read_value(left), self.read_value(right)  # small ints are one where they are equal
         a, b = self.origin.get(id(left)), self.origin.get(id(right))
         if a is not None and b is not None and a[0] is left and b[0] is right:
             self.guard(a[1], "IS", left)
             self.guard(b[1], "IS", right)
         if left is not right and self._may_be_one(left, right):
-            self.trail.volatile.append("the function asks whether two arrays are one")
+            self.guard_log.volatile.append("the function asks whether two arrays are one")
         return left is right
 
     def _may_be_int(self, value: Any) -> bool:
@@ -169,9 +169,9 @@ class View(Stores):
         return type(value) is int or (self.hooks.is_traced(value) and getattr(value, "weak", False)
                                       and str(value.dtype) == "int64")
 
-    def looked_at(self, value: Any) -> Any:
+    def read_value(self, value: Any) -> Any:
         """Return the plain value of a traced number, for which the program may be split; others as they are."""
-        return self.hooks.looked_at(value) if self.hooks.is_traced(value) else value
+        return self.hooks.read_value(value) if self.hooks.is_traced(value) else value
 
     def _may_be_one(self, left: Any, right: Any) -> bool:
         """Return whether two stand-ins are of arrays that could be one array in another call: they look the same."""
@@ -235,11 +235,11 @@ class View(Stores):
         read_statically(self, fn)
 
 
-def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, Trail]:
+def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, GuardLog]:
     """Trace one call: read the arguments, run, commit. Returns the result and what it depends on."""
     view = View(hooks)
     seen = [view.read(Chain.arg(place), value) for place, value in enumerate(args)]
     named = {name: view.read(Chain.arg(name), value) for name, value in kwargs.items()}
     result = view.run(fn, seen, named)
     view.commit(args, kwargs)
-    return result, view.trail
+    return result, view.guard_log

@@ -14,7 +14,7 @@ import numpy as np
 
 from jitfuse.tracing.interception.bookkeeping import Write, same_value
 from jitfuse.tracing.interception.chain import Chain
-from jitfuse.tracing.interception.container_proxies import Shadow
+from jitfuse.tracing.interception.container_proxies import ContainerProxy
 from jitfuse.tracing.interception.user_code import MISSING, has_own_setter
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _KEEPS: Final[tuple[Any, ...]] = (
 
 def rebound(view: View) -> tuple[list[tuple[Chain, Any, bool]], set[int]]:
     """Return the places that calls bind anew, what the function has put there, and whether it is an item that was not
-    there; and the ids of these writes, and of the shadows all changes of which are among them."""
+    there; and the ids of these writes, and of the proxies all changes of which are among them."""
     found: list[tuple[Chain, Any, bool]] = []
     delivered: set[int] = set()
     owners: list[tuple[Any, Chain]] = []
@@ -46,11 +46,11 @@ def rebound(view: View) -> tuple[list[tuple[Chain, Any, bool]], set[int]]:
             delivered.add(id(write))
             owners += [(write.owner, chain.parent)] if chain.parent is not None else []
             found.append((chain, value, False))
-    for shadow in view.shadows.values():
-        items = _items(view, shadow) if shadow.changed() else None
+    for proxy in view.proxies.values():
+        items = _items(view, proxy) if proxy.changed() else None
         if items is not None:
-            delivered.add(id(shadow))
-            owners.append((shadow.real, shadow.chain))
+            delivered.add(id(proxy))
+            owners.append((proxy.real, proxy.chain))
             found += items
     _guard_owners(view, {id(owner): (owner, chain) for owner, chain in owners})
     return found, delivered
@@ -82,7 +82,7 @@ def _guard_owners(view: View, owners: dict[int, tuple[Any, Chain]]) -> None:
 
 def _differs(view: View, owner: Any, other: Any) -> bool:
     """Return whether guards on what two containers hold tell them apart."""
-    one, two = (view.shadows.get(id(real)) for real in (owner, other))
+    one, two = (view.proxies.get(id(real)) for real in (owner, other))
     return one is not None and two is not None and (
         len(one.handed) != len(two.handed) or (type(owner) is dict and tuple(owner) != tuple(other)))
 
@@ -96,22 +96,22 @@ def _takes_anything(write: Write) -> bool:
     return any(found is plain for plain in _KEEPS) or has_own_setter(write.owner)
 
 
-def _items(view: View, shadow: Shadow) -> list[tuple[Chain, Any, bool]] | None:
+def _items(view: View, proxy: ContainerProxy) -> list[tuple[Chain, Any, bool]] | None:
     """Return the items of a list or dict that the function has set, or None where it did anything else."""
-    if shadow.chain.kind == "attr" and shadow.chain.value == "__dict__":
+    if proxy.chain.kind == "attr" and proxy.chain.value == "__dict__":
         return None  # attributes are read elsewhere too
-    pairs = list(_pairs(shadow))
+    pairs = list(_pairs(proxy))
     if not all(_is_key(view, key) for key, _ in pairs):
         return None
-    if type(shadow.real) is dict:
-        handed = list(shadow.handed)
-    elif type(shadow.real) is list and len(pairs) == len(shadow.handed):
-        handed = list(enumerate(shadow.handed))
+    if type(proxy.real) is dict:
+        handed = list(proxy.handed)
+    elif type(proxy.real) is list and len(pairs) == len(proxy.handed):
+        handed = list(enumerate(proxy.handed))
     else:
         return None
     if [key for key, _ in handed] != [key for key, _ in pairs[: len(handed)]]:
         return None
-    step = shadow.chain.key if type(shadow.real) is dict else shadow.chain.index
+    step = proxy.chain.key if type(proxy.real) is dict else proxy.chain.index
     put = [(step(k), v, n >= len(handed)) for n, (k, v) in enumerate(pairs)
            if n >= len(handed) or v is not handed[n][1]]
     return put if all(_is_result(view, value) for _, value, _ in put) else None
@@ -125,8 +125,8 @@ def _is_key(view: View, key: Any) -> bool:
         _is_key(view, part) for part in key)
 
 
-def _pairs(shadow: Shadow) -> Iterator[tuple[Any, Any]]:
-    return iter(shadow.seen.items()) if isinstance(shadow.seen, dict) else iter(enumerate(shadow.seen))
+def _pairs(proxy: ContainerProxy) -> Iterator[tuple[Any, Any]]:
+    return iter(proxy.seen.items()) if isinstance(proxy.seen, dict) else iter(enumerate(proxy.seen))
 
 
 def _is_result(view: View, value: Any, inside: bool = False) -> bool:

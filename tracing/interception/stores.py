@@ -1,4 +1,4 @@
-"""Stores: what the gates call where the function writes or deletes a name, a free variable, an attribute, an item.
+"""Stores: what the probes call where the function writes or deletes a name, a free variable, an attribute, an item.
 
 What a write means for later calls is settled by `jitfuse.tracing.interception.bookkeeping`.
 """
@@ -95,11 +95,11 @@ class Stores(Loads):
         delattr(owner, name)
 
     def store_item(self, owner: Any, key: Any, value: Any) -> None:
-        """``owner[key] = value``: a real container that was only subscripted so far gets its shadow."""
+        """``owner[key] = value``: a real container that was only subscripted so far gets its proxy."""
         if id(owner) in self.namespaces:
             owner[key] = self.store_name(value, key, owner)
             return
         found = self.origin.get(id(owner))
         if found is not None and is_container(owner) and not isinstance(owner, tuple):
-            owner = self.shadows[id(owner)].seen if id(owner) in self.shadows else self.shadow(found[1], owner)
+            owner = self.proxies[id(owner)].seen if id(owner) in self.proxies else self.proxy(found[1], owner)
         owner[key] = value

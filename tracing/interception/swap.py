@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from jitfuse.base import forks
 from jitfuse.tracing.interception import probes
-from jitfuse.tracing.interception.assembler import Group, assemble, encoded, parse
+from jitfuse.tracing.interception.assembler import InstructionGroup, assemble, encoded, parse
 from jitfuse.tracing.interception.bytecode import UnknownPythonError, is_rewritten, rewrite
-from jitfuse.tracing.rewrite.branches import both_ways
+from jitfuse.tracing.rewrite.branches import if_converted
 
 _lock: Final = threading.RLock()
 
@@ -60,8 +60,8 @@ def _stub_code(free_variables: int) -> types.CodeType:
     code = _stub.__code__
     if not free_variables:
         return code
-    groups = [Group(offset, step.code) for offset, step in parse(code)]
-    groups[0] = Group(0, encoded(_COPY_FREE_VARIABLES, free_variables) + groups[0].code)
+    groups = [InstructionGroup(offset, step.code) for offset, step in parse(code)]
+    groups[0] = InstructionGroup(0, encoded(_COPY_FREE_VARIABLES, free_variables) + groups[0].code)
     return assemble(code, groups, code.co_consts, more_stack=0).replace(
         co_freevars=tuple(f"free{place}" for place in range(free_variables)))
 
@@ -110,8 +110,8 @@ def _known(swap: _Swap) -> types.CodeType | None:
 
 
 def _source(swap: _Swap) -> types.CodeType:
-    """Return the code that is rewritten: the function's own, or that with branches that go both ways."""
-    return both_ways(swap.original) or swap.original
+    """Return the code that is rewritten: the function's own, or that with if-converted branches."""
+    return if_converted(swap.original) or swap.original
 
 
 def _make_stub(swap: _Swap) -> types.CodeType:

@@ -127,7 +127,7 @@ def arange(*args: Any, start: Any = None, stop: Any = None, step: Any = None, dt
 
 def _number(value: Any, name: str) -> int | float:
     if isinstance(value, AbstractTensor):
-        value = value._look(name)  # type: ignore[attr-defined]
+        value = value._read_value(name)  # type: ignore[attr-defined]
     if isinstance(value, np.ndarray | np.generic):
         value = value.item()
     if not isinstance(value, int | float):

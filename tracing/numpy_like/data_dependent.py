@@ -35,10 +35,10 @@ def extent(name: str, count: Tensor, way_out: str) -> int:
     `name` is what has as many, and `way_out` what to do instead.
     """
     run: Any = count._run
-    if not value_reads.may_split(run):
+    if not value_reads.may_break(run):
         line = run.fixed_source or user_line()
         raise UnsupportedError(f"{name} has a shape that depends on data, at {line}. {way_out}")
-    return int(value_reads.look(run, count._id(), name, operator.index, extent=True))
+    return int(value_reads.read_value(run, count._id(), name, operator.index, extent=True))
 
 
 def values_of(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]] | None:

@@ -35,7 +35,7 @@ else:
     new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
 
 REQUIRED: Final = object()
-_DRAWS: Final = 64
+_MANY_RNG_CALLS: Final = 64
 """Draws in one run after which a function is looked at for what else it does."""
 _WORTH: Final = 32
 """Operators, each for so many elements, that a draw must have beside it there."""
@@ -72,13 +72,13 @@ def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
     return run, strong(lift(run, seed)).call("generator_seed", **attrs)
 
 
-def lent(run: Recorder, state: TracedTensor) -> TracedDraws:
+def external_generator(run: Recorder, state: TracedTensor) -> TracedRng:
     """Return what stands for a generator from outside, of whose state an array is; it is given back in the end."""
-    found: TracedDraws | None = run.lent.get(id(state))
+    found: TracedRng | None = run.external_generators.get(id(state))
     if found is None:
         legacy = state.shape == (generators.places("uint64", legacy=True),)
-        kind: type[TracedDraws] = legacy_generators.TracedRandomState if legacy else new_generators.TracedGenerator
-        found = run.lent[id(state)] = kind(run, state.as_copy(), state)
+        kind: type[TracedRng] = legacy_generators.TracedRandomState if legacy else new_generators.TracedGenerator
+        found = run.external_generators[id(state)] = kind(run, state.as_copy(), state)
     return found
 
 
@@ -92,22 +92,22 @@ def refuse_other(value: Any) -> None:
                                f"global, at {user_line()}, which may be the same. Pass it as an argument.")
 
 
-class TracedDraws:
-    """A generator of NumPy's that a traced function has made; `_stands_for` says of which class."""
+class TracedRng:
+    """A generator of NumPy's that a traced function has made; `_original` says of which class."""
 
-    _stands_for: type = np.random.Generator
+    _original: type = np.random.Generator
     _legacy = False
     _floats, _integers = FLOATS, INTEGERS
 
-    def __init__(self, run: Recorder, state: TracedTensor, lent: TracedTensor | None = None) -> None:
+    def __init__(self, run: Recorder, state: TracedTensor, external_state: TracedTensor | None = None) -> None:
         self._run, self._state, self._region = run, state, run.session.region
-        self._lent = lent
+        self._external_state = external_state
         """Where the state goes in the end, of a generator from outside."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """What isinstance sees."""
-        return self._stands_for
+        return self._original
 
     def __getattr__(self, name: str) -> Any:
         """Return a method that draws from a distribution; refuse what there is no step for."""
@@ -115,13 +115,13 @@ class TracedDraws:
             return _distribution(self, name)
         if name.startswith("__"):
             raise AttributeError(name)
-        raise UnsupportedError(f"{self._stands_for.__name__}.{name} is not available inside a fused function, at "
+        raise UnsupportedError(f"{self._original.__name__}.{name} is not available inside a fused function, at "
                                f"{user_line()}. Draw outside and pass the numbers as an argument.")
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse attributes of the user's, as NumPy does."""
-        if name not in ("_run", "_state", "_region", "_lent"):
-            raise AttributeError(f"'{self._stands_for.__name__}' object has no attribute {name!r}")
+        if name not in ("_run", "_state", "_region", "_external_state"):
+            raise AttributeError(f"'{self._original.__name__}' object has no attribute {name!r}")
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -193,7 +193,7 @@ class TracedDraws:
 
     def give_back(self) -> None:
         """Write the state into the array that it came from, if it has moved on."""
-        state = self._lent
+        state = self._external_state
         if state is not None and self._state._id() != state._id():
             state[...] = self._state.call("generator_draw", method="nothing", shape=(0,), dtype="uint64")
 
@@ -201,9 +201,9 @@ class TracedDraws:
     def _whole(self, method: str, low: Any, high: Any, size: Any, dtype: Any) -> Any:
         low, high = (0, low) if high is None else (low, high)
         bounds = [strong(lift(self._run, b)) for b in (low, high)]
-        name = dtype_name(dtype, f"{self._stands_for.__name__}.integers")
+        name = dtype_name(dtype, f"{self._original.__name__}.integers")
         if name == "bool" or not all(b.dtype == "int64" for b in bounds):
-            raise UnsupportedError(f"{self._stands_for.__name__}.{method} of {name} between {low!r} and {high!r} is "
+            raise UnsupportedError(f"{self._original.__name__}.{method} of {name} between {low!r} and {high!r} is "
                                    f"not available inside a fused function, at {user_line()}")
         shape = self._shape(size, bounds)
         one = size is None and not shape
@@ -236,17 +236,17 @@ class TracedDraws:
     def _draw(self, method: str, operands: list[Any], shape: tuple[int, ...], dtype: str, weak: bool = False) -> Any:
         """Draw and move the state on; return the numbers in one axis, or the one number as Python's."""
         if operands:
-            refuse_in_try(f"{self._stands_for.__name__}.{method}")
+            refuse_in_try(f"{self._original.__name__}.{method}")
         if not self._run.alive:
             self._state._id()  # raises
         if self._run.session.region is not self._region:
             raise UntraceableError(
-                f"{self._stands_for.__name__}.{method} is called at {user_line()} in the body of a loop or branch that "
+                f"{self._original.__name__}.{method} is called at {user_line()} in the body of a loop or branch that "
                 "the generator is not of: each call of the body would move its state on. Make it there, draw before "
                 "the loop, or use jf.random."
             )
-        self._run.draws += 1
-        if self._run.draws == _DRAWS and self._run.splitter is not None:
+        self._run.rng_calls += 1
+        if self._run.rng_calls == _MANY_RNG_CALLS and self._run.breaker is not None:
             _refuse_to_draw(self._run)
         attrs = {"method": method, "shape": shape, "dtype": dtype}
         whole = self._state.call("generator_draw", *operands, **attrs)
@@ -264,13 +264,13 @@ def _refuse_to_draw(run: Recorder) -> None:
     Each draw leaves the kernels for NumPy's generator, at the cost of some ten of NumPy's operators.
     """
     work = len(run.graph.ops) + sum(m.size for m in run.graph.metas) // _PER_OPERATOR
-    if work < _DRAWS * _WORTH:
-        assert run.splitter is not None
-        run.splitter.give_up(f"random numbers are drawn one after the other, last at {user_line()}, with little "
+    if work < _MANY_RNG_CALLS * _WORTH:
+        assert run.breaker is not None
+        run.breaker.give_up(f"random numbers are drawn one after the other, last at {user_line()}, with little "
                              "between them. Draw them all at once, before the loop.")
 
 
-def _distribution(generator: TracedDraws, name: str) -> Callable[..., Any]:
+def _distribution(generator: TracedRng, name: str) -> Callable[..., Any]:
     """Return the method that draws from a distribution, with NumPy's names of parameters."""
     floats = name in generator._floats
     dtype = "float64" if floats else "int64"

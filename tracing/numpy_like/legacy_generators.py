@@ -1,6 +1,6 @@
 """`np.random.RandomState` in a trace, and what it draws: NumPy's numbers of former versions, from a state as a value.
 
-`np.random.seed` and its kin are methods of such a generator, which is everybody's. Owns the methods that `RandomState`
+`np.random.seed` and its kin are methods of such a generator, the global RNG. Owns the methods that `RandomState`
 and `Generator` do not share. Does not own states and draws (`jitfuse.tracing.numpy_like.generators`).
 """
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.errors import UnsupportedError, UntraceableError
-from jitfuse.ir.semantics.generators import EVERYBODYS
+from jitfuse.ir.semantics.generators import GLOBAL_RNG
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.numpy_like import generators
-from jitfuse.tracing.numpy_like.generators import TracedDraws, seeded
+from jitfuse.tracing.numpy_like.generators import TracedRng, seeded
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.record.source import user_line
@@ -25,7 +25,7 @@ _FLOATS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def everybodys(name: str) -> Any:
+def global_generator(name: str) -> Any:
     """Return what stands for the generator behind `np.random.seed`, of which a function is called.
 
     Raises UntraceableError where the call has not brought its state, and reports it (`RngStates.misses_global`).
@@ -33,11 +33,11 @@ def everybodys(name: str) -> Any:
     run = active()
     view = None if run is None else run.view
     states = RngStates() if view is None else view.hooks.states
-    if view is None or id(EVERYBODYS.words) not in states:
+    if view is None or id(GLOBAL_RNG.words) not in states:
         states.misses_global = True
         raise UntraceableError(f"np.random.{name} is called inside a fused function, at {user_line()}. "
                                f"{generators.WAY_OUT}")
-    return view.read(Chain.object(EVERYBODYS, "np.random").attr("words"), EVERYBODYS.words)
+    return view.read(Chain.object(GLOBAL_RNG, "np.random").attr("words"), GLOBAL_RNG.words)
 
 
 def random_state(seed: Any = None) -> Any:
@@ -45,10 +45,10 @@ def random_state(seed: Any = None) -> Any:
     return TracedRandomState(*seeded("np.random.RandomState", seed, legacy=True))
 
 
-class TracedRandomState(TracedDraws):
+class TracedRandomState(TracedRng):
     """An np.random.RandomState that a traced function has made."""
 
-    _stands_for = np.random.RandomState
+    _original = np.random.RandomState
     _legacy = True
     _floats = _FLOATS
 

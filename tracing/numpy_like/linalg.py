@@ -1,7 +1,7 @@
 """np.linalg over traced arrays: LAPACK's functions as library steps, norms and powers in terms of operators.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, each with NumPy's name and parameters, and
-the taking apart of decompositions, whose parts lie side by side in one array. Imported when one of them is first used.
+the taking apart of decompositions, whose parts share one array. Imported when one of them is first used.
 Products are in `jitfuse.tracing.numpy_like.products`, np.linalg.norm in `jitfuse.tracing.numpy_like.norms`.
 """
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 How many elements a mask picks is known only when the program runs. Most programs do not need to know: they compute
 with what was picked and write it back under the same mask (`x[m] = f(x[m]) + y[m]`, `x[m] *= 2`), or reduce it. A
-`Selection` computes on all elements and remembers the mask; writing back is a choice between old and new elements, a
-sum is one of the elements where the mask holds, and a result is picked when the call ends. The places where a mask of
-one axis holds (`np.nonzero(m)[0]`) are a selection too, which picks from other arrays what its mask does. Whatever else
-is asked picks the elements first, as `jitfuse.tracing.tensor.gathering` does or refuses. Owns what is computed without
-picking. Does not own indices that are known.
+`MaskedSelection` computes on all elements and remembers the mask; writing back is a choice between old and new
+elements, a sum is one of the elements where the mask holds, and a result is picked when the call ends. The places where
+a mask of one axis holds (`np.nonzero(m)[0]`) are a selection too, which picks from other arrays what its mask does.
+Whatever else is asked picks the elements first, as `jitfuse.tracing.tensor.gathering` does or refuses. Owns what is
+computed without picking. Does not own indices that are known.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _EXTREMES: Final = {"max": statuses.NO_LARGEST, "min": statuses.NO_SMALLEST}
 _DEPTH: Final = 4
 
 
-class Selection(TracedTensor):
+class MaskedSelection(TracedTensor):
     """Elements of `whole` where a mask holds; the mask's axes begin at axis `place`, and are one axis of the result."""
 
     __slots__ = ("_known_mask", "_picked", "_place", "_region", "_whole", "are_places", "line")
@@ -71,11 +71,12 @@ class Selection(TracedTensor):
                 raise UnsupportedError(f"x[mask] is picked in the body of a loop, at {user_line()}. Pick it before: "
                                        "x[mask].copy().")
             places_ = data_dependent.places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
-            arms, run.arms = run.arms, []  # places of a mask of its own are within bounds whatever is decided
+            # places of a mask of its own are within bounds whatever is decided
+            branches, run.active_branches = run.active_branches, []
             try:
                 self._picked = places_[0] if self.are_places else self._pick()
             finally:
-                run.arms = arms
+                run.active_branches = branches
         return self._picked
 
     def _pick(self) -> TracedTensor:
@@ -128,10 +129,10 @@ class Selection(TracedTensor):
         """Return the same elements in memory of their own."""
         if self._picked is not None:
             return self.picked().as_copy()
-        return Selection(self._whole.as_copy(), self._known_mask, self._place, are_places=self.are_places)
+        return MaskedSelection(self._whole.as_copy(), self._known_mask, self._place, are_places=self.are_places)
 
-    def _of(self, whole: TracedTensor, place: int | None = None) -> Selection:
-        return Selection(whole, self._known_mask, self._place if place is None else place)
+    def _of(self, whole: TracedTensor, place: int | None = None) -> MaskedSelection:
+        return MaskedSelection(whole, self._known_mask, self._place if place is None else place)
 
     @property
     def mask(self) -> Any:
@@ -141,7 +142,7 @@ class Selection(TracedTensor):
 
     def _alike(self, other: Any) -> bool:
         """Return whether another tensor can take part element by element: its whole, or itself along later axes."""
-        if type(other) is Selection:
+        if type(other) is MaskedSelection:
             same = other._place == self._place and other._whole.ndim == self._whole.ndim
             return same and other._picked is None and _are_equal(self._known_mask, other._known_mask)
         rest = self._whole.shape[self._place + self._known_mask.ndim :]
@@ -153,7 +154,7 @@ class Selection(TracedTensor):
     def _elementwise(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if self._picked is not None or not all(map(self._alike, inputs)):
             return None
-        wholes = tuple(t._whole if type(t) is Selection else t for t in inputs)
+        wholes = tuple(t._whole if type(t) is MaskedSelection else t for t in inputs)
         if op.raises and dtypes.kind(op.result_meta([t._meta for t in wholes], attrs).dtype) in op.raises:
             return None  # elements that are not picked may not end the call
         return self._of(wholes[0]._apply(op, wholes, attrs))
@@ -193,7 +194,7 @@ class Selection(TracedTensor):
 
     def _assign_result(self, result: TracedTensor, name: str) -> None:
         """Take an operator's result as `y += z` does: the elements are the selection's own, a copy."""
-        if type(result) is not Selection or self._picked is not None:
+        if type(result) is not MaskedSelection or self._picked is not None:
             self.picked()._assign_result(result, name)
             return
         if not dtypes.can_cast(str(result.dtype), str(self.dtype)):
@@ -204,7 +205,7 @@ class Selection(TracedTensor):
 
 def apply(op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Carry out an operator with selections among its operands: without picking where that is the same."""
-    first: Selection = next(t for t in inputs if type(t) is Selection)
+    first: MaskedSelection = next(t for t in inputs if type(t) is MaskedSelection)
     result = None
     if op.kind == ops.ELEMENTWISE:
         result = first._elementwise(op, inputs, attrs)
@@ -212,7 +213,7 @@ def apply(op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         result = first._reduced(op, attrs)
     if result is not None:
         return result
-    plain = tuple(t.picked() if type(t) is Selection else t for t in inputs)
+    plain = tuple(t.picked() if type(t) is MaskedSelection else t for t in inputs)
     return plain[0]._apply(op, plain, attrs)
 
 
@@ -234,15 +235,15 @@ def _are_equal(a: TracedTensor, b: TracedTensor) -> bool:
 
 
 # ---------------------------------------------------------------- items
-def places(mask: TracedTensor) -> Selection:
+def places(mask: TracedTensor) -> MaskedSelection:
     """Return the places where a mask of one axis holds."""
     whole: Any = mask.create("arange", start=0, step=1, count=mask.size, dtype="int64")
-    return Selection(whole, mask.as_copy(), 0, are_places=True)
+    return MaskedSelection(whole, mask.as_copy(), 0, are_places=True)
 
 
 def _as_masks(x: Any, items: list[Any]) -> list[Any]:
     """Return the items of an index with the mask in place of places that it alone says, where the axis is as long."""
-    at = [k for k, i in enumerate(items) if type(i) is Selection]
+    at = [k for k, i in enumerate(items) if type(i) is MaskedSelection]
     if len(at) != 1 or not items[at[0]].are_places or not items[at[0]].is_open:
         return items
     k, mask = at[0], items[at[0]]._known_mask
@@ -274,7 +275,7 @@ def _read(x: Any, index: Any) -> tuple[Any, TracedTensor, int] | None:
     return view, mask, before
 
 
-def get_item(x: Any, index: Any) -> Selection | None:
+def get_item(x: Any, index: Any) -> MaskedSelection | None:
     """Return `x[index]` where a mask that is data picks from it, else None."""
     found = _read(x, index)
     if found is None:
@@ -283,7 +284,7 @@ def get_item(x: Any, index: Any) -> Selection | None:
     whole = view.as_copy()
     if view.ndim > mask.ndim:  # what is picked lies in memory as the array does
         whole = whole.laid_out(layout.order_of(view.shape, view._where().strides))
-    return Selection(whole, mask.as_copy(), place)
+    return MaskedSelection(whole, mask.as_copy(), place)
 
 
 def set_item(x: Any, index: Any, value: Any) -> bool:
@@ -292,10 +293,10 @@ def set_item(x: Any, index: Any, value: Any) -> bool:
     if found is None:
         return False
     view, mask, place = found
-    target = Selection(view, mask, place)
+    target = MaskedSelection(view, mask, place)
     new = indexing.given_to(x, value)
     if not target._alike(new):
         return False
-    whole = new._whole if type(new) is Selection else new
+    whole = new._whole if type(new) is MaskedSelection else new
     view._assign(target.mask.call("where", indexing.cast(whole, view), view))
     return True

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import UnsupportedError
-from jitfuse.tracing.numpy_like.generators import TracedDraws, seeded
+from jitfuse.tracing.numpy_like.generators import TracedRng, seeded
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.traced import TracedTensor
@@ -23,7 +23,7 @@ def default_rng(seed: Any = None) -> Any:
     return TracedGenerator(*seeded("np.random.default_rng", seed))
 
 
-class TracedGenerator(TracedDraws):
+class TracedGenerator(TracedRng):
     """An np.random.Generator that a traced function has made."""
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:

@@ -18,7 +18,7 @@ from jitfuse.tracing.numpy_like.creation import run_of_call
 from jitfuse.tracing.observe import hidden_effects
 from jitfuse.tracing.scalars import math_functions
 from jitfuse.tracing.tensor import function_table
-from jitfuse.tracing.tensor.array_class import stand_in
+from jitfuse.tracing.tensor.array_class import class_proxy
 from jitfuse.tracing.tensor.function_table import traced_among
 from jitfuse.tracing.tensor.lifting import lift
 
@@ -143,10 +143,10 @@ def _is_random(value: Any) -> bool:
     return any(str(getattr(kind, "__module__", "")).startswith(_RANDOM_NAMES) for kind in (value, *kinds))
 
 
-def _of_everybodys(name: str) -> Callable[..., Any]:
+def _of_global_rng(name: str) -> Callable[..., Any]:
     """Return what calls a method of the generator behind `np.random.seed`."""
     name = "random_sample" if name in ("ranf", "sample") else name
-    return lambda *args, **kwargs: getattr(legacy_generators.everybodys(name), name)(*args, **kwargs)
+    return lambda *args, **kwargs: getattr(legacy_generators.global_generator(name), name)(*args, **kwargs)
 
 
 def _know_random_modules() -> None:
@@ -160,15 +160,15 @@ def _know_random_modules() -> None:
         for name, member in list(names.items()):
             if not name.startswith("_") and callable(member) and (module != "uuid" or name in hidden_effects.DRAWN_IDS):
                 refused = hidden_effects.refuse(f"{shown}.{name}", hidden_effects.RANDOM_WAY_OUT)
-                _in_place_of(member)(stand_in(member, refused) if isinstance(member, type) else refused)
+                _in_place_of(member)(class_proxy(member, refused) if isinstance(member, type) else refused)
         if module == "numpy.random":
             _in_place_of(names["default_rng"])(lambda seed=None: new_generators.default_rng(seed))
-            everybodys = names["mtrand"]._rand
+            global_generator = names["mtrand"]._rand
             for name, member in list(names.items()):
-                if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is everybodys:
-                    _in_place_of(member)(_of_everybodys(name))
+                if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is global_generator:
+                    _in_place_of(member)(_of_global_rng(name))
             legacy = names["RandomState"]
-            _in_place_of(legacy)(stand_in(legacy, lambda seed=None: legacy_generators.random_state(seed)))
+            _in_place_of(legacy)(class_proxy(legacy, lambda seed=None: legacy_generators.random_state(seed)))
         for kind in (names[c] for c in classes):
             _generators.append(kind)
             for name, member in vars(kind).items():  # called with a generator of the trace, compiled ones crash

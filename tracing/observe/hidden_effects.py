@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from jitfuse.errors import UntraceableError
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.array_class import stand_in
+from jitfuse.tracing.tensor.array_class import class_proxy
 
 RANDOM_WAY_OUT: Final = (
     "Its numbers would be the same in every call. Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew, "
@@ -88,7 +88,7 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
             yield getattr(os, name), refuse(f"os.{name}", RANDOM_WAY_OUT)
     yield _thread.start_new_thread, refuse("_thread.start_new_thread", _THREADS_WAY_OUT)
     yield os.times, refuse("os.times", _CLOCK_WAY_OUT)
-    yield warnings.catch_warnings, stand_in(warnings.catch_warnings, _catch_warnings)
+    yield warnings.catch_warnings, class_proxy(warnings.catch_warnings, _catch_warnings)
     for function in (warnings.simplefilter, warnings.filterwarnings):
         yield function, _filtering(function)
 

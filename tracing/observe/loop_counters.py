@@ -21,7 +21,7 @@ from jitfuse.tracing.interception import reader
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import is_user_code
-from jitfuse.tracing.record.value_reads import may_split
+from jitfuse.tracing.record.value_reads import may_break
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 _LIMIT: Final = 1 << 40
@@ -58,8 +58,8 @@ def _loops(code: types.CodeType) -> tuple[tuple[int, int], ...]:
 def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
     """A counter of a frame is set (`by` 0) or has been counted by some number; return what it is from now on."""
     key = frame.f_code, name
-    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
-    return stepped(run, value, by, before != run.looks, not is_of_traced_function(frame)) if by else value
+    before, run.counted[key] = run.counted.get(key, run.value_reads), run.value_reads
+    return stepped(run, value, by, before != run.value_reads, not is_of_traced_function(frame)) if by else value
 
 
 def counted_of(run: Recorder, owner: Any, value: Any, name: str, by: int) -> Any:
@@ -68,11 +68,11 @@ def counted_of(run: Recorder, owner: Any, value: Any, name: str, by: int) -> Any
     Any code may use it, as it may what a helper returns.
     """
     key = id(owner), name
-    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
-    return stepped(run, value, by, before != run.looks, True)
+    before, run.counted[key] = run.counted.get(key, run.value_reads), run.value_reads
+    return stepped(run, value, by, before != run.value_reads, True)
 
 
-def stepped(run: Recorder, value: Any, by: int, looked: bool, in_helper: bool) -> Any:
+def stepped(run: Recorder, value: Any, by: int, has_read: bool, in_helper: bool) -> Any:
     """Return what a counter is after a step, before which data has been looked at or not.
 
     Without a look it is an int where it is known, lest what it is computed from gets longer with each step. One of a
@@ -81,13 +81,13 @@ def stepped(run: Recorder, value: Any, by: int, looked: bool, in_helper: bool) -
     if type(value) is TracedTensor:
         if not _is_counter(run, value._id()):
             return value  # an item of what a loop goes over, which may be anything
-        if not looked:
+        if not has_read:
             with contextlib.suppress(UnknownValueError):
                 return known_value(run.session, value._id())
         run.session.counters.add(value._id())
         if in_helper:
             run.session.ranges[value._id()] = _RANGE
-    elif looked and run.repeats and type(value) is int and abs(value) < _LIMIT and may_split(run):
+    elif has_read and run.repeats and type(value) is int and abs(value) < _LIMIT and may_break(run):
         tensor = run.emit("add", (run.literal(value - by), run.literal(by)))
         if in_helper:
             tensor = run.emit("python_number", (run.emit("astype", (tensor,), {"dtype": "int64"}),))
@@ -106,12 +106,12 @@ def _is_counter(run: Recorder, tensor: int) -> bool:
 class CountedRange:
     """The iterator of a ``for`` over a range; its position becomes a run-time value like any counter."""
 
-    __slots__ = ("__weakref__", "_in_helper", "_looks", "_next", "_run", "range")
+    __slots__ = ("__weakref__", "_in_helper", "_next", "_run", "_value_reads", "range")
 
     def __init__(self, run: Recorder, values: range, in_helper: bool) -> None:
         self._run, self.range, self._in_helper = run, values, in_helper
         self._next: Any = values.start
-        self._looks = run.looks
+        self._value_reads = run.value_reads
         run.ranges.append(weakref.ref(self))
 
     def __iter__(self) -> Iterator[Any]:
@@ -119,8 +119,8 @@ class CountedRange:
 
     def __next__(self) -> Any:
         run, step = self._run, self.range.step
-        now = self._next = stepped(run, self._next, step, self._looks != run.looks, self._in_helper)
-        self._looks = run.looks
+        now = self._next = stepped(run, self._next, step, self._value_reads != run.value_reads, self._in_helper)
+        self._value_reads = run.value_reads
         if not (now < self.range.stop if step > 0 else now > self.range.stop):
             raise StopIteration
         self._next = now + step
@@ -136,9 +136,9 @@ class CountedRange:
 
 def iterated(run: Recorder, value: Any, name: str, frame: types.FrameType) -> Any:
     """Return what a ``for`` whose variable is a counter goes over, in place of a range."""
-    if type(value) is not range or run.splitter is None:
+    if type(value) is not range or run.breaker is None:
         return value
-    run.counted[frame.f_code, name] = run.looks
+    run.counted[frame.f_code, name] = run.value_reads
     small = max(abs(value.start), abs(value.stop), abs(value.step)) < _LIMIT
     return CountedRange(run, value, not is_of_traced_function(frame)) if small else value
 

@@ -36,7 +36,7 @@ def printed(
 ) -> None:
     """Print in a trace: now where nobody splits the program, else in each call, with the values that it has."""
     run = active()
-    if run is None or not value_reads.may_split(run) or not output.is_held():
+    if run is None or not value_reads.may_break(run) or not output.is_held():
         builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
         return
     stream = next((name for name in ("stdout", "stderr") if file is getattr(sys, name)), file or "stdout")

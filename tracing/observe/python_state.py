@@ -1,10 +1,10 @@
 """What Python's variables hold at a look at traced data, in a form that can be compared.
 
 Owns `python_state`: two looks of one run with equal states go on equally, whatever the values of what is kept, so that
-the way from the first to the second is a loop. None stands for a state that cannot be told, which equals no other: an
-iterator, a generator or an opaque object among the variables, a helper that C has called, a value on the interpreter's
-stack (as inside of a `for` loop), anything outside of the function that it has written, a generator from outside. Does
-not own what is done with loops (`jitfuse.graph_breaks`).
+the way from the first to the second is a loop. None stands for a state that has no fingerprint, which equals no other:
+an iterator, a generator or an opaque object among the variables, a helper that C has called, a value on the
+interpreter's stack (as inside of a `for` loop), anything outside of the function that it has written, a generator from
+outside. Does not own what is done with loops (`jitfuse.graph_breaks`).
 """
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from jitfuse.tracing.scalars.arithmetic import is_of_data
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like.masked_selection import Selection
+    from jitfuse.tracing.numpy_like.masked_selection import MaskedSelection
     from jitfuse.tracing.observe import call_frames
 else:
     call_frames = Later("jitfuse.tracing.observe.call_frames")
 
 PythonState = tuple[Any, ...]
-"""A state told: the code and instruction of each frame, local variables of all, positions in ranges, storages, written
-feeds, random numbers."""
+"""The fingerprint of a state: the code and instruction of each frame, local variables of all, positions in ranges,
+storages, written feeds, random numbers."""
 _CONSTANT: Final = frozenset({
     type(None), bool, int, str, bytes, range, slice, type(...), DTypeName, np.ufunc, types.ModuleType,
     *np.sctypeDict.values(),
 }) - {np.void, np.object_}
 """Types of values that nothing changes; instances of subclasses may have attributes."""
 _COUNTED: Final = object()
-"""Begins what is told of an attribute that only counts."""
+"""Begins the fingerprint of an attribute that only counts."""
 _LARGE: Final = 4096
-"""Parts of a state, and bytes of an array, up to which it is told."""
+"""Parts of a state, and bytes of an array, up to which it has a fingerprint."""
 
 
-class _Untold(Exception):  # noqa: N818 -- no error: the state is merely not told
+class _NoFingerprintError(Exception):
     pass
 
 
@@ -61,28 +61,30 @@ def python_state(
 ) -> PythonState | None:
     """Return the state at the look that is going on, or None.
 
-    `frames` are those of the traced function and of the helpers that run (`looking_frames`), `live` the storages that
+    `frames` are those of the traced function and of the helpers that run (`reading_frames`), `live` the storages that
     Python still holds. Equal states have equal numbers of live storages, and correspond storage by storage.
     """
     view = run.view
-    if frames is None or run.lent or any(w.chain is not None for w in view.written.values()):
+    if frames is None or run.external_generators or any(w.chain is not None for w in view.written.values()):
         return None
     ranges = running(run)
     hidden = [_at_call(frame) for frame in frames[:-1]] + [_others(frames[-1])]
     if None in hidden or sum(hidden) != len(ranges):  # type: ignore[arg-type]
         return None
-    if any(shadow.changed() for shadow in view.shadows.values()):
+    if any(proxy.changed() for proxy in view.proxies.values()):
         return None
     telling = _Telling(run, live)
     try:
-        told = tuple(((f.f_code, name), telling.told(value)) for f in frames for name, value in f.f_locals.items())
-        positions = tuple((r.range, telling.told(r.state)) for r in ranges)
+        fingerprint = tuple(
+            ((f.f_code, name), telling.fingerprint(value)) for f in frames for name, value in f.f_locals.items()
+        )
+        positions = tuple((r.range, telling.fingerprint(r.state)) for r in ranges)
         storages = tuple(telling.storage(s) for s in live)
         written = tuple(sorted((feed, telling.tensor(s.value)) for feed, s in run.storages.items()))
-    except (_Untold, RecursionError):
+    except (_NoFingerprintError, RecursionError):
         return None
     where = tuple((frame.f_code, frame.f_lasti) for frame in frames)
-    return where, told, positions, storages, written, run.random_calls, run.random_base
+    return where, fingerprint, positions, storages, written, run.random_calls, run.random_base
 
 
 def repeats(before: PythonState | None, now: PythonState, counters: Collection[tuple[types.CodeType, str]]) -> bool:
@@ -102,7 +104,7 @@ def _alike(a: Any, b: Any) -> bool:
     return len(a) == len(b) and all(map(_alike, a, b))
 
 
-def looking_frames() -> list[types.FrameType] | None:
+def reading_frames() -> list[types.FrameType] | None:
     """Return the frames from that of the traced function to the one that asks for a truth: of user code that has called
     one another, without anything in between. None where there is something in between.
 
@@ -133,7 +135,8 @@ def _caller(frame: types.FrameType) -> types.FrameType | None:
 
 
 class _Telling:
-    """One state being told. Objects are numbered in the order in which they are met, so that sharing is told too."""
+    """One state's fingerprint. Objects are numbered in the order in which they are met, so that sharing is part of
+    it."""
 
     def __init__(self, run: Recorder, live: Sequence[Storage]) -> None:
         self.run = run
@@ -147,13 +150,13 @@ class _Telling:
     def storage(self, storage: Storage) -> Hashable:
         """Tell what a storage holds and what may be done with it."""
         feed = None if storage.feed is None else storage.feed.id
-        return self.tensor(storage.value), storage.meta, feed, self._rivals(storage)
+        return self.tensor(storage.value), storage.meta, feed, self._may_alias(storage)
 
-    def _rivals(self, storage: Storage) -> Hashable:
+    def _may_alias(self, storage: Storage) -> Hashable:
         """Tell which arrays it may be one with, by what branches chose."""
-        if storage.rivals is None:
+        if storage.may_alias is None:
             return None
-        others = [s for s in storage.rivals.alive() if s is not storage]
+        others = [s for s in storage.may_alias.alive() if s is not storage]
         return tuple(sorted((self.places.get(id(s), -1), -1 if s.feed is None else s.feed.id) for s in others))
 
     def tensor(self, tensor: int) -> Hashable:
@@ -171,7 +174,7 @@ class _Telling:
         places = self.run.session.places.get(tensor)
         return None if places is None else self.run.graph.metas[places].shape[1]
 
-    def told(self, value: Any) -> Hashable:
+    def fingerprint(self, value: Any) -> Hashable:
         """Tell any value."""
         kind = type(value)
         if kind in (float, complex):
@@ -183,14 +186,14 @@ class _Telling:
         if kind is ModeFlag:
             return "mode"
         if kind in _CONSTANT or isinstance(value, type | np.dtype):
-            return kind, _told_constant(value)
+            return kind, _constant_fingerprint(value)
         known = self.numbers.get(id(value))
         if known is not None:
             return "again", known
         self.numbers[id(value)] = len(self.numbers)
         self.met.append(value)
         if len(self.met) > _LARGE:
-            raise _Untold
+            raise _NoFingerprintError
         if id(value) in self.run.view.origin:
             return "outside", self.run.view.origin[id(value)][1]
         return self._object(value)
@@ -200,11 +203,11 @@ class _Telling:
         storage = ("place", place) if place is not None else self.storage(value._storage)
         path = steps(value._path)
         if any(t not in self.values for step in path for t in step.others):
-            raise _Untold  # an index that nobody holds is not kept
-        told = tuple((s.name, repr(s.attrs), s.before, tuple(map(self.tensor, s.others))) for s in path)
-        return "traced", storage, value._meta, told, value._layout, value._scalar, self._number(value)
+            raise _NoFingerprintError  # an index that nobody holds is not kept
+        fingerprint = tuple((s.name, repr(s.attrs), s.before, tuple(map(self.tensor, s.others))) for s in path)
+        return "traced", storage, value._meta, fingerprint, value._layout, value._scalar, self._number(value)
 
-    def _selection(self, value: Selection) -> Hashable:
+    def _selection(self, value: MaskedSelection) -> Hashable:
         whole, mask, axis = value.parts
         picked = None if value.is_open else self._traced(value.picked())
         return "selection", self._traced(whole), self._traced(mask), axis, value.are_places, picked
@@ -218,30 +221,34 @@ class _Telling:
         if issubclass(kind, Foreign):
             return kind, self._traced(value.tensor)
         if kind in (list, tuple):
-            return kind.__name__, tuple(map(self.told, value))
+            return kind.__name__, tuple(map(self.fingerprint, value))
         if isinstance(value, tuple) and kind.__dictoffset__ == 0:  # a named tuple
-            return kind, tuple(map(self.told, tuple.__iter__(value)))
+            return kind, tuple(map(self.fingerprint, tuple.__iter__(value)))
         if kind is dict:
-            return "dict", tuple((self.told(k), self.told(v)) for k, v in value.items())
+            return "dict", tuple((self.fingerprint(k), self.fingerprint(v)) for k, v in value.items())
         if kind is np.ndarray and value.base is None and value.nbytes <= _LARGE and not value.dtype.hasobject:
             return "ndarray", value.dtype.str, value.shape, value.strides, value.tobytes()
         if kind is types.FunctionType:
-            cells = tuple(self.told(c.cell_contents) for c in value.__closure__ or ())
-            told = self.told(vars(value)), self.told(value.__defaults__), self.told(value.__kwdefaults__)
-            return "function", value.__code__, id(value.__globals__), cells, told
+            cells = tuple(self.fingerprint(c.cell_contents) for c in value.__closure__ or ())
+            fingerprint = self.fingerprint(vars(value)), self.fingerprint(value.__defaults__), self.fingerprint(
+                value.__kwdefaults__
+            )
+            return "function", value.__code__, id(value.__globals__), cells, fingerprint
         if isinstance(value, enum.Enum):
-            return kind, tuple((k, self.told(v)) for k, v in vars(value).items())
+            return kind, tuple((k, self.fingerprint(v)) for k, v in vars(value).items())
         if kind is types.BuiltinFunctionType:  # what it is bound to may change: the append of a list
-            return "builtin", value.__name__, self.told(value.__self__)
+            return "builtin", value.__name__, self.fingerprint(value.__self__)
         if kind is types.MethodType:
-            return "method", self.told(value.__func__), self.told(value.__self__)
+            return "method", self.fingerprint(value.__func__), self.fingerprint(value.__self__)
         fields = getattr(value, "__dict__", None)
         plain = kind.__flags__ & (1 << 9) and kind.__basicsize__ == _PLAIN_SIZE and kind.__itemsize__ == 0
         if plain and isinstance(fields, dict):  # an instance of a Python class without slots or a built-in base
             counted = self.run.counted
             return "instance", kind, tuple(
-                (k, (_COUNTED, self.told(v)) if (id(value), k) in counted else self.told(v)) for k, v in fields.items())
-        raise _Untold
+                (
+                    k, (_COUNTED, self.fingerprint(v)) if (id(value), k) in counted else self.fingerprint(v)
+                ) for k, v in fields.items())
+        raise _NoFingerprintError
 
 
 _CALLED: Final = -dis.stack_effect(dis.opmap["CALL"], 0) + 1 if "CALL" in dis.opmap else 0
@@ -255,7 +262,7 @@ class _Plain:
 _PLAIN_SIZE: Final = _Plain.__basicsize__
 
 
-def _told_constant(value: Any) -> Hashable:
+def _constant_fingerprint(value: Any) -> Hashable:
     if isinstance(value, np.generic):
         return value.dtype.str, value.tobytes()
     return repr(value) if isinstance(value, slice | range) else value  # empty ranges are equal

@@ -61,7 +61,7 @@ def holds(run: Recorder, ok: int) -> bool | None:
     """
     if not is_caught():
         return None
-    if run.splitter is None:
+    if run.breaker is None:
         refuse_in_try("a step")
     truth = traced.fresh(run, ok)
     return bool(truth.all() if truth.shape else truth)
@@ -179,7 +179,7 @@ def _manager(before: list[dis.Instruction]) -> str | None:
             return None
         needed -= dis.stack_effect(step.opcode, step.arg, jump=False)
     while rest and rest[-1].opname in ("PRECALL", "CALL", "SWAP", "PUSH_NULL"):
-        rest.pop()  # a gate, whose last argument is the name
+        rest.pop()  # a probe, whose last argument is the name
     return str(rest[-1].argval) if rest and not needed else None
 
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from jitfuse.ir.program import Attrs, make_attrs
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.tensor.indexing import Place
+    from jitfuse.tracing.tensor.indexing import IndexedRegion
 
 _SPECIAL: Final = frozenset({"broadcast_to", "diagonal", "windows", "real", "imag"})
-"""Views of another dtype than their memory, or that not everybody may write into."""
+"""Views of another dtype than their memory, or that must not be written into."""
 _MERGED: Final = frozenset({"transpose", "broadcast_to"})
 """Further views of which two in a row are one."""
 
 
-class Path:
+class ViewStep:
     """A step that a view takes: `before` and `shape` are those of what it is of and of itself.
 
     `of` is what the step is taken from, None for the whole of a storage; `others` are the tensors it reads besides.
@@ -31,7 +31,7 @@ class Path:
     __slots__ = ("attrs", "before", "is_special", "name", "of", "others", "shape")
 
     def __init__(
-        self, of: Path | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],
+        self, of: ViewStep | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],
         others: tuple[int, ...],
     ) -> None:
         self.of, self.before = of, before
@@ -40,7 +40,7 @@ class Path:
         self.is_special: bool = name in _SPECIAL or (of is not None and of.is_special)
 
 
-def steps(path: Path | None) -> list[Path]:
+def steps(path: ViewStep | None) -> list[ViewStep]:
     """Return the steps from the whole of a storage to a view."""
     found = []
     while path is not None:
@@ -53,8 +53,8 @@ class Paths:
     """The paths of one run."""
 
     def __init__(self) -> None:
-        self._made: dict[Any, Path] = {}
-        self.places: dict[Any, Place] = {}
+        self._made: dict[Any, ViewStep] = {}
+        self.places: dict[Any, IndexedRegion] = {}
         """What indices mean, by what they index (a path, or a shape for the whole of a storage) and the index."""
 
     def clear(self) -> None:
@@ -63,26 +63,26 @@ class Paths:
         self.places.clear()
 
     def step(
-        self, of: Path | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],
+        self, of: ViewStep | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],
         others: tuple[int, ...] = (),
-    ) -> Path:
+    ) -> ViewStep:
         """Return the path of a view of `shape` that is one step further than a path that gives the shape `before`."""
         key = before if of is None else of, name, attrs, others
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Path(of, before, name, attrs, shape, others)
+            found = self._made[key] = ViewStep(of, before, name, attrs, shape, others)
         return found
 
-    def anew(self, path: Path) -> Path:
+    def anew(self, path: ViewStep) -> ViewStep:
         """Return another path of the same view, which is the one that is found from now on."""
         key = path.before if path.of is None else path.of, path.name, path.attrs, path.others
-        found = self._made[key] = Path(path.of, path.before, path.name, path.attrs, path.shape, path.others)
+        found = self._made[key] = ViewStep(path.of, path.before, path.name, path.attrs, path.shape, path.others)
         return found
 
     def sliced(
-        self, of: Path | None, before: tuple[int, ...], starts: tuple[int, ...], steps: tuple[int, ...],
+        self, of: ViewStep | None, before: tuple[int, ...], starts: tuple[int, ...], steps: tuple[int, ...],
         counts: tuple[int, ...],
-    ) -> Path:
+    ) -> ViewStep:
         """Return the path of a region; that of a region of a region is a region."""
         if of is not None and of.name == "slice":
             attrs: Any = dict(of.attrs)
@@ -93,18 +93,18 @@ class Paths:
         found = self._made.get(key)
         if found is None:
             attrs = ("counts", counts), ("starts", starts), ("steps", steps)
-            found = self._made[key] = Path(of, before, "slice", attrs, counts, ())
+            found = self._made[key] = ViewStep(of, before, "slice", attrs, counts, ())
         return found
 
-    def reshaped(self, of: Path | None, before: tuple[int, ...], shape: tuple[int, ...]) -> Path:
+    def reshaped(self, of: ViewStep | None, before: tuple[int, ...], shape: tuple[int, ...]) -> ViewStep:
         """Return the path of a view of another shape; only the last of several in a row counts."""
         if of is not None and of.name == "reshape":
             before, of = of.before, of.of
         return self.step(of, before, "reshape", (("shape", shape),), shape)
 
     def further(
-        self, of: Path | None, before: tuple[int, ...], name: str, attrs: Mapping[str, Any], shape: tuple[int, ...]
-    ) -> Path:
+        self, of: ViewStep | None, before: tuple[int, ...], name: str, attrs: Mapping[str, Any], shape: tuple[int, ...]
+    ) -> ViewStep:
         """Return the path of a view, merged into the step before it where both are of one kind."""
         if name == "slice":
             return self.sliced(of, before, attrs["starts"], attrs["steps"], shape)

@@ -14,12 +14,12 @@ from jitfuse.tracing.record.foreign import is_torch_tensor, tensor_as_array
 
 
 class DeviceArray:
-    """An array elsewhere; `stand_in` is what a trace takes in its place."""
+    """An array elsewhere; `placeholder` is what a trace takes in its place."""
 
     __slots__ = ()
 
     @property
-    def stand_in(self) -> np.ndarray[Any, Any]:
+    def placeholder(self) -> np.ndarray[Any, Any]:
         """The same object each time: arrays of the same memory have stand-ins that overlap."""
         raise NotImplementedError
 
@@ -37,7 +37,7 @@ class HostArray:
 
 def seen(value: Any) -> Any:
     """Return what a trace sees of a value: the stand-in of a device array, a wrapper's array, any other value."""
-    return value.stand_in if isinstance(value, DeviceArray) else unwrapped(value)
+    return value.placeholder if isinstance(value, DeviceArray) else unwrapped(value)
 
 
 def unwrapped(value: Any) -> Any:

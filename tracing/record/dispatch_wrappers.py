@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-_BEHIND: Final[dict[int, tuple[Any, Callable[..., Any]]]] = {}
+_UNWRAPPED: Final[dict[int, tuple[Any, Callable[..., Any]]]] = {}
 
 
 def show_in_traces(front: Callable[..., Any], function: Callable[..., Any]) -> None:
     """Have traces see a function where user code has its front."""
-    _BEHIND[id(front)] = (front, function)
+    _UNWRAPPED[id(front)] = (front, function)
 
 
-def behind(value: Any) -> Any:
+def unwrapped_function(value: Any) -> Any:
     """Return the function behind a front; any other value itself."""
-    found = _BEHIND.get(id(value))
+    found = _UNWRAPPED.get(id(value))
     return value if found is None else found[1]

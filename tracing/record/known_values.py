@@ -154,7 +154,7 @@ def way_out(what: str) -> str:
     return _WAY_OUT.get(what, "Return the value and look at it outside the fused function.")
 
 
-def look_error(description: str, what: str) -> TracedValueError:
+def value_read_error(description: str, what: str) -> TracedValueError:
     """Return the error for a look at a value that is not known while tracing."""
     return TracedValueError(
         f"{what} at {user_line()} looks at the value of a traced array, which is known only when the compiled "

@@ -12,7 +12,7 @@ from typing import Any
 from jitfuse.base.records import NamedTuple
 
 
-class Layout(NamedTuple):
+class MemoryLayout(NamedTuple):
     """Byte offset of the first element, and bytes from one element to the next along each axis."""
 
     offset: int
@@ -20,57 +20,57 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
+def contiguous(shape: tuple[int, ...], itemsize: int) -> MemoryLayout:
     """Return the layout of a fresh array in C order."""
     strides = []
     step = itemsize
     for extent in reversed(shape):
         strides.append(step)
         step *= max(extent, 1)
-    return Layout(0, tuple(reversed(strides)))
+    return MemoryLayout(0, tuple(reversed(strides)))
 
 
-def is_contiguous(shape: tuple[int, ...], layout: Layout, itemsize: int) -> bool:
+def is_contiguous(shape: tuple[int, ...], layout: MemoryLayout, itemsize: int) -> bool:
     """Return whether elements follow each other in C order; strides of axes of extent 1 do not matter."""
     plain = contiguous(shape, itemsize).strides
     return 0 in shape or all(n == 1 or s == p for n, s, p in zip(shape, layout.strides, plain, strict=True))
 
 
-def sliced(layout: Layout, starts: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
+def sliced(layout: MemoryLayout, starts: tuple[int, ...], steps: tuple[int, ...]) -> MemoryLayout:
     """Return the layout of a strided region."""
     strides = layout.strides
     offset = layout.offset + sum([a * s for a, s in zip(starts, strides, strict=True)])
-    return Layout(offset, tuple([k * s for k, s in zip(steps, strides, strict=True)]))
+    return MemoryLayout(offset, tuple([k * s for k, s in zip(steps, strides, strict=True)]))
 
 
-def rearranged(layout: Layout, shape: tuple[int, ...], axes: tuple[int | None, ...]) -> Layout:
+def rearranged(layout: MemoryLayout, shape: tuple[int, ...], axes: tuple[int | None, ...]) -> MemoryLayout:
     """Return the layout of these axes of an array of a shape, None for a new one; those left out have extent 1."""
     strides = layout.strides
-    return Layout(layout.offset, tuple([0 if a is None or shape[a] == 1 else strides[a] for a in axes]))
+    return MemoryLayout(layout.offset, tuple([0 if a is None or shape[a] == 1 else strides[a] for a in axes]))
 
 
-def transposed(layout: Layout, axes: tuple[int, ...]) -> Layout:
+def transposed(layout: MemoryLayout, axes: tuple[int, ...]) -> MemoryLayout:
     """Return the layout under permuted axes."""
-    return Layout(layout.offset, tuple(layout.strides[a] for a in axes))
+    return MemoryLayout(layout.offset, tuple(layout.strides[a] for a in axes))
 
 
-def broadcast(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...]) -> Layout:
+def broadcast(layout: MemoryLayout, shape: tuple[int, ...], new: tuple[int, ...]) -> MemoryLayout:
     """Return the layout of a broadcast view: stride 0 along repeated axes."""
     lead = len(new) - len(shape)
     kept = tuple(
         0 if n == 1 and m != 1 else s for n, m, s in zip(shape, new[lead:], layout.strides, strict=True)
     )
-    return Layout(layout.offset, (0,) * lead + kept)
+    return MemoryLayout(layout.offset, (0,) * lead + kept)
 
 
-def reshaped(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...], itemsize: int) -> Layout | None:
+def reshaped(layout: MemoryLayout, shape: tuple[int, ...], new: tuple[int, ...], itemsize: int) -> MemoryLayout | None:
     """Return the layout of a reshape that copies nothing, or None where NumPy copies.
 
     Old and new axes are matched in groups of equal products; a group is a view if its old axes lie in one
     run (the algorithm of NumPy's `_attempt_nocopy_reshape`).
     """
     found = _reshaped_strides(layout.strides, shape, new, itemsize)
-    return None if found is None else Layout(layout.offset, found)
+    return None if found is None else MemoryLayout(layout.offset, found)
 
 
 @lru_cache(maxsize=4096)
@@ -119,22 +119,22 @@ def is_identity(name: str, attrs: dict[str, Any]) -> bool:
     return name == "reshape"
 
 
-def diagonal(layout: Layout, offset: int) -> Layout:
+def diagonal(layout: MemoryLayout, offset: int) -> MemoryLayout:
     """Return the layout of a diagonal of the last two axes."""
     *outer, row, column = layout.strides
-    return Layout(layout.offset + max(-offset, 0) * row + max(offset, 0) * column, (*outer, row + column))
+    return MemoryLayout(layout.offset + max(-offset, 0) * row + max(offset, 0) * column, (*outer, row + column))
 
 
-def windows(layout: Layout, steps: tuple[int, ...], dilations: tuple[int, ...]) -> Layout:
+def windows(layout: MemoryLayout, steps: tuple[int, ...], dilations: tuple[int, ...]) -> MemoryLayout:
     """Return the layout of windows over the last axes: axes of the places in a window before those of the windows."""
     lead = len(layout.strides) - len(steps)
     outer, inner = layout.strides[:lead], layout.strides[lead:]
     places = tuple([d * s for d, s in zip(dilations, inner, strict=True)])
-    return Layout(layout.offset, (*outer, *places, *[k * s for k, s in zip(steps, inner, strict=True)]))
+    return MemoryLayout(layout.offset, (*outer, *places, *[k * s for k, s in zip(steps, inner, strict=True)]))
 
 
-def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, ...], new: tuple[int, ...],
-           itemsize: int) -> Layout | None:
+def viewed(layout: MemoryLayout, name: str, attrs: dict[str, Any], shape: tuple[int, ...], new: tuple[int, ...],
+           itemsize: int) -> MemoryLayout | None:
     """Return the layout of a view operator's result, or None where NumPy copies."""
     if name == "reshape":
         return reshaped(layout, shape, new, itemsize)
@@ -151,12 +151,12 @@ def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, .
 
 # ---------------------------------------------------------------- new arrays
 @lru_cache(maxsize=4096)
-def in_order(shape: tuple[int, ...], axes: tuple[int, ...], itemsize: int) -> Layout | None:
+def in_order(shape: tuple[int, ...], axes: tuple[int, ...], itemsize: int) -> MemoryLayout | None:
     """Return the layout of a fresh array whose axes lie in memory in this order, slowest first; None for C order."""
     if is_c_order(shape, axes):
         return None
     strides = contiguous(tuple(shape[a] for a in axes), itemsize).strides
-    return Layout(0, tuple(strides[axes.index(k)] for k in range(len(axes))))
+    return MemoryLayout(0, tuple(strides[axes.index(k)] for k in range(len(axes))))
 
 
 def is_c_order(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
@@ -170,7 +170,7 @@ def order_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...
     return tuple(sorted(range(len(shape)), key=lambda a: -abs(strides[a])))
 
 
-def common_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], Layout]]) -> tuple[int, ...]:
+def common_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], MemoryLayout]]) -> tuple[int, ...]:
     """Return the order of axes in which NumPy's iterator goes over operands that are broadcast to a shape.
 
     Axes are inserted one by one from the last to the first; an axis goes inside another where its strides are smaller.
@@ -202,7 +202,7 @@ def _common_order(
     return tuple(reversed(inner_first))
 
 
-def joined_order(operands: Sequence[tuple[tuple[int, ...], Layout]]) -> tuple[int, ...]:
+def joined_order(operands: Sequence[tuple[tuple[int, ...], MemoryLayout]]) -> tuple[int, ...]:
     """Return the order of axes of arrays that are joined (`PyArray_CreateMultiSortedStridePerm`).
 
     Axes are inserted from the first to the last; an axis goes outside another where its strides are larger in all

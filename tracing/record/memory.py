@@ -11,9 +11,9 @@ from jitfuse.base.later import Later
 from jitfuse.base.records import made
 from jitfuse.errors import ReadOnlyError, UnsupportedError, UntraceableError
 from jitfuse.ir.program import Attrs, Meta
-from jitfuse.tracing.record.access_paths import Path, Paths, steps
+from jitfuse.tracing.record.access_paths import Paths, ViewStep, steps
 from jitfuse.tracing.record.literals import Literals
-from jitfuse.tracing.record.session import Feed, Region, Session
+from jitfuse.tracing.record.session import Feed, Session, TracedRegion
 from jitfuse.tracing.record.source import user_line
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
 """Views that NumPy lets nobody write into."""
 _SHARED_PLACES: Final = frozenset({"broadcast_to", "windows"})
 """Views with several elements at one place of memory, into which torch lets nobody write either."""
-_NOTHING: Final[dict[Path, int]] = {}
+_NOTHING: Final[dict[ViewStep, int]] = {}
 """What is known of views of a storage of which nobody has a view: most are those of numbers. Nobody writes into it."""
 _PARTS: Final = frozenset({"real", "imag"})
 """Views of complex numbers: every other number of their memory."""
@@ -34,19 +34,19 @@ _PARTS: Final = frozenset({"real", "imag"})
 class Storage:
     """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
 
-    __slots__ = ("__weakref__", "cache", "feed", "frozen", "itemsize", "meta", "region", "rivals", "value")
+    __slots__ = ("__weakref__", "cache", "feed", "frozen", "itemsize", "may_alias", "meta", "region", "value")
 
-    def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: Region | None = None) -> None:
+    def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: TracedRegion | None = None) -> None:
         self.value = value
         self.region = region
         """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
         self.meta = meta
         self.feed = feed
-        self.cache: dict[Path, int] = _NOTHING
+        self.cache: dict[ViewStep, int] = _NOTHING
         """What views of it hold now, as far as that is known."""
         self.frozen = ""
         """The function whose result would show what is written here, or show here what is written there; or none."""
-        self.rivals: Any = None
+        self.may_alias: Any = None
         """The storages (`branch_values.Rivals`) that it may be one with in another call, by what branches chose."""
 
 
@@ -67,7 +67,7 @@ class Memory(Literals):
             found = self.storages[feed.id] = Storage(feed.id, feed.meta, feed)
         return found
 
-    def read(self, storage: Storage, path: Path | None) -> int:
+    def read(self, storage: Storage, path: ViewStep | None) -> int:
         """Return the tensor that a view of a storage holds now; without a path, the storage."""
         if path is None:
             return storage.value
@@ -96,7 +96,7 @@ class Memory(Literals):
             found = cache[path] = self.emit(name, (found, *others) if others else (found,), path.attrs, moved, line)
         return found
 
-    def write(self, storage: Storage, path: Path | None, value: int, shape: tuple[int, ...]) -> None:
+    def write(self, storage: Storage, path: ViewStep | None, value: int, shape: tuple[int, ...]) -> None:
         """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
 
         Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
@@ -124,7 +124,7 @@ class Memory(Literals):
             cache[path] = new
         storage.value, storage.cache = new, cache
 
-    def _check_special(self, storage: Storage, path: Path) -> str:
+    def _check_special(self, storage: Storage, path: ViewStep) -> str:
         """Return the dtype of what a view holds; raises where nobody may write into it."""
         names = {step.name for step in steps(path)}
         if not names.isdisjoint(_SHARED_PLACES if self.session.torch else _READ_ONLY):
@@ -151,10 +151,10 @@ class Memory(Literals):
                 f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "
                 "and returned."
             )
-        if storage.rivals is not None:
+        if storage.may_alias is not None:
             branch_values.written(self, storage)  # type: ignore[arg-type]
 
-    def _undone(self, storage: Storage, path: Path, new: int, line: str) -> int:
+    def _undone(self, storage: Storage, path: ViewStep, new: int, line: str) -> int:
         """Return what a view is taken from, with the view holding `new`."""
         name, attrs, metas = path.name, path.attrs, self.graph.metas
         if name == "slice":

@@ -63,21 +63,21 @@ def _stacked(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
     for t in inputs:
         where = t._where()
         strides = (*where.strides[:along], 0, *where.strides[along:])
-        parts.append(((*t.shape[:along], 1, *t.shape[along:]), layout.Layout(0, strides)))
+        parts.append(((*t.shape[:along], 1, *t.shape[along:]), layout.MemoryLayout(0, strides)))
     return layout.joined_order(parts)
 
 
 def _products(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
     """Return the order of a stack of products: that of the stacks, with the matrices in C order inside."""
     outer = len(shape) - sum(t.ndim > 1 for t in inputs)
-    stacks = [(t.shape[:-2], layout.Layout(0, t._where().strides[:-2])) for t in inputs if t.ndim > 2]
+    stacks = [(t.shape[:-2], layout.MemoryLayout(0, t._where().strides[:-2])) for t in inputs if t.ndim > 2]
     return *layout.common_order(shape[:outer], stacks), *range(outer, len(shape))
 
 
 def _stacked_matrices(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
     """Return the order of what is computed for each matrix of a stack."""
     outer = inputs[0].ndim - 2
-    stack = inputs[0].shape[:outer], layout.Layout(0, inputs[0]._where().strides[:outer])
+    stack = inputs[0].shape[:outer], layout.MemoryLayout(0, inputs[0]._where().strides[:outer])
     return *layout.common_order(shape[:outer], [stack]), *range(outer, len(shape))
 
 
@@ -91,7 +91,7 @@ def of_einsum(subscripts: str, inputs: Tensors) -> Axes:
         strides = dict.fromkeys(labels, 0)
         for c, n, s in zip(term, t.shape, t._where().strides, strict=True):
             strides[c] += s if n != 1 else 0
-        operands.append((tuple(sizes[c] for c in labels), layout.Layout(0, tuple(strides.values()))))
+        operands.append((tuple(sizes[c] for c in labels), layout.MemoryLayout(0, tuple(strides.values()))))
     order = layout.common_order(tuple(sizes[c] for c in labels), operands)
     return tuple(a for a in order if a < len(output))
 

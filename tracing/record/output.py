@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 
-class Text(NamedTuple):
+class PrintedText(NamedTuple):
     """What one `print` shows, and where: in a stream of `sys` by its name, or in a file."""
 
     text: str
@@ -19,15 +19,15 @@ class Text(NamedTuple):
     flush: bool
 
 
-class _Held(threading.local):
-    texts: list[Text] | None = None
+class _HeldOutput(threading.local):
+    texts: list[PrintedText] | None = None
 
 
-_held = _Held()
+_held = _HeldOutput()
 
 
 @contextlib.contextmanager
-def held() -> Iterator[list[Text]]:
+def held() -> Iterator[list[PrintedText]]:
     """Hold what a call prints; `show` the list, or clear it where it must not be seen."""
     before, texts = _held.texts, []  # type: ignore[var-annotated]
     _held.texts = texts
@@ -45,7 +45,7 @@ def is_held() -> bool:
 def hold(text: str, stream: Any, flush: bool) -> None:
     """Keep one text for the end of the call."""
     assert _held.texts is not None
-    _held.texts.append(Text(text, stream, flush))
+    _held.texts.append(PrintedText(text, stream, flush))
 
 
 def forget() -> None:
@@ -54,7 +54,7 @@ def forget() -> None:
         _held.texts.clear()
 
 
-def show(texts: list[Text]) -> None:
+def show(texts: list[PrintedText]) -> None:
     """Print what has been held."""
     for text, stream, flush in texts:
         file = getattr(sys, stream) if isinstance(stream, str) else stream

@@ -23,12 +23,12 @@ from jitfuse.tracing.record import error_state
 from jitfuse.tracing.record import layout as layouts
 from jitfuse.tracing.record.memory import Memory, Storage
 from jitfuse.tracing.record.session import Session
-from jitfuse.tracing.record.source import Lines, user_line
+from jitfuse.tracing.record.source import UserLines, user_line
 
 if TYPE_CHECKING:
     from jitfuse.tracing.control import long_loops, predication
     from jitfuse.tracing.observe import try_blocks
-    from jitfuse.tracing.record.value_reads import Site, Splitter
+    from jitfuse.tracing.record.value_reads import GraphBreaker, Site
     from jitfuse.tracing.scalars import branch_values
 else:
     predication = Later("jitfuse.tracing.control.predication")
@@ -39,11 +39,11 @@ else:
 
 MAX_OPS: Final = 500_000
 """Operators that one run of a function may record where plain Python can take over: they take seconds to trace, as ten
-thousand rounds of a loop of fifty do, of which Python itself takes a tenth."""
+thousand iterations of a loop of fifty do, of which Python itself takes a tenth."""
 _AS_LONG: Final = 10
-"""Operators of copied rounds that take as long as one that is recorded."""
+"""Operators of replicated iterations that take as long as one that is recorded."""
 _NOTED: Final = 16_384
-"""Operators between two times that the splitter hears how many there are."""
+"""Operators between two times that the breaker hears how many there are."""
 MANY_OPS: Final = 262_144
 """Operators after which loops of the function are made loops of the program, where they can."""
 
@@ -59,11 +59,11 @@ class Recorder(Memory):
     """Records the operators of one run. `mode` is the value of the training flag in this run."""
 
     def __init__(
-        self, session: Session, mode: bool = True, replay: bool = False, splitter: Splitter | None = None
+        self, session: Session, mode: bool = True, replay: bool = False, breaker: GraphBreaker | None = None
     ) -> None:
         super().__init__(session)
         self.replays = replay
-        self.splitter = splitter
+        self.breaker = breaker
         """Who answers when Python looks at traced data; None: nobody."""
         self.view: Any = None
         """The run's view of Python."""
@@ -71,7 +71,7 @@ class Recorder(Memory):
         """The storages that the run has made, in order, where the program may be split."""
         self.placed: list[tuple[Any, str]] = []
         """The values that texts which are only printed leave places for, and how each is formatted."""
-        self.looks = 0
+        self.value_reads = 0
         """How often Python has looked at data."""
         self.repeats = False
         """Whether Python's state at the last look was like the one before at that place, but for counters."""
@@ -79,32 +79,33 @@ class Recorder(Memory):
         """How often it had when a counter was stored last, by name."""
         self.ranges: list[weakref.ref[Any]] = []
         """The ranges that loops go over whose variables are counters."""
-        self.arms: list[Any] = []
-        """The arms of branches that are being computed, the innermost last."""
+        self.active_branches: list[Any] = []
+        """The branches of branches that are being computed, the innermost last."""
         self.loops: list[Any] = []
         """The loops of Python whose iteration is being traced as one of the program's, the innermost last."""
-        self.branched: set[Site] = set()
-        """Where branches have gone both ways, and loops have become loops of the program."""
-        self.lent: dict[int, Any] = {}
+        self.converted_sites: set[Site] = set()
+        """Where branches have been if-converted, and loops have become loops of the program."""
+        self.external_generators: dict[int, Any] = {}
         """What stands for generators from outside, by the tensors of their states."""
         self._most = min(_NOTED, MANY_OPS, MAX_OPS)
         self._are_many = False
-        self.copied = 0
-        """Operators that were written down for rounds of loops that Python did not run."""
+        self.replicated_ops = 0
+        """Operators that were written down for iterations of loops that Python did not run."""
         """Operators at which something is to be done about them."""
-        self.watched: list[Any] = []
-        """The loops that are gone through whose rounds may be copied, from the outside in."""
-        self.unproved: list[Site] = []
-        """The loops rounds of which have been copied, as long as none after them has shown that they are as recorded.
+        self.profiled_loops: list[Any] = []
+        """The loops that are gone through whose iterations may be copied, from the outside in."""
+        self.speculative_loops: list[Site] = []
+        """The loops iterations of which have been copied, as long as none after them has shown that they are as
+        recorded.
         """
         self.slices: list[Any] | None = None
         """The bounds of slices that meet an end of their axis, in order, since somebody wants to know."""
-        self.draws = 0
+        self.rng_calls = 0
         """How many draws from generators have been recorded."""
         self.mixed: dict[int, Mixed] = {}
         """Scalars that stand for a Python number where a branch has chosen one, and what is computed of these."""
         self.bounded: set[int] = set()
-        """Indices that are within bounds where the arm that they were made in is off."""
+        """Indices that are within bounds where the branch that they were made in is off."""
         self.mode = mode
         self.mode_read = False
         self.mode_matters = False
@@ -112,11 +113,11 @@ class Recorder(Memory):
         self.alive = True
         self.fixed_source: str | None = None
         self.feed_tensors: dict[int, Any] = {}
-        self.clothed: dict[int, Any] = {}
+        self.wrapped_modules: dict[int, Any] = {}
         """The tensors of feeds under another library's methods."""
         self.numbers: dict[int, Any] = {}
         """The tensors of Python's numbers as operands, by id; only operators hold them."""
-        self._lines = Lines()
+        self._lines = UserLines()
         self._errors = error_state.current()
         """The last state of `np.errstate` that kernels may go by."""
         self.random_calls = 0
@@ -132,21 +133,21 @@ class Recorder(Memory):
     def end(self) -> None:
         """End the run: its tensors are dead, and what it held of the call goes with its last user."""
         self.alive = False
-        self.splitter = self.view = None
+        self.breaker = self.view = None
         self.paths.clear()
-        self.clothed.clear()
+        self.wrapped_modules.clear()
         self.numbers.clear()
         self._lines.clear()
         self.placed.clear()
-        self.lent.clear()
-        self.arms.clear()
+        self.external_generators.clear()
+        self.active_branches.clear()
         self.loops.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
     def refuse_copies(self) -> NoReturn:
-        """Have all rounds run of the loops that have not shown what copies of their rounds are."""
-        assert self.splitter is not None
-        self.splitter.decide(self.unproved)
+        """Have all iterations run of the loops that have not shown what copies of their iterations are."""
+        assert self.breaker is not None
+        self.breaker.decide(self.speculative_loops)
 
     # ------------------------------------------------------------------ steps
     def emit(
@@ -169,8 +170,8 @@ class Recorder(Memory):
     ) -> int:
         """Record one operator by its row, as `emit` does by its name."""
         if error_state.current() is not self._errors:
-            self._look_at_errors()
-        if self.arms:
+            self._read_errors()
+        if self.active_branches:
             inputs = predication.check_recorded(self, row, inputs)
         if row.name in FALLIBLE:
             try_blocks.check_caught(self, row, inputs, attrs)
@@ -189,30 +190,30 @@ class Recorder(Memory):
             meta = _inferred(row, metas, attrs) if once else row.infer(metas, dict(attrs))
         if source is None:
             source = self.line()
-        if len(graph.ops) >= self._most and self.splitter is not None:
+        if len(graph.ops) >= self._most and self.breaker is not None:
             self._note_many(source)
         return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
 
     def _note_many(self, source: str) -> None:
         """Have loops be loops of the program where they can; give up where there are too many ops for any other way."""
-        assert self.splitter is not None
+        assert self.breaker is not None
         count = len(self.graph.ops)
-        self.splitter.note_operators(self.recorded, source)
+        self.breaker.note_operators(self.recorded, source)
         if count < MAX_OPS:
             self._most = min(count + _NOTED, MANY_OPS if count < MANY_OPS else MAX_OPS)
             if count >= MANY_OPS and not self._are_many:
                 self._are_many = True
-                long_loops.look_for_loops(self)
+                long_loops.find_long_loops(self)
             return
-        self.splitter.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
+        self.breaker.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
                               "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     @property
     def recorded(self) -> int:
         """How many operators the run has recorded; so many that were copied take as long as one."""
-        return len(self.graph.ops) - self.copied + self.copied // _AS_LONG
+        return len(self.graph.ops) - self.replicated_ops + self.replicated_ops // _AS_LONG
 
-    def _look_at_errors(self) -> None:
+    def _read_errors(self) -> None:
         error_state.refuse_shown()
         self._errors = error_state.current()
 
@@ -225,8 +226,8 @@ class Recorder(Memory):
         row = ops.get(op_name)
         assert row is not None, op_name
         if error_state.current() is not self._errors:
-            self._look_at_errors()
-        if self.arms:
+            self._read_errors()
+        if self.active_branches:
             branch_values.refuse(self)
         frozen = make_attrs(attrs)
         metas = row.result_metas([self.graph.metas[i] for i in inputs], dict(frozen))

@@ -14,14 +14,14 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram, Meta, OpStep
 from jitfuse.tracing.record.graph import OpNode
 from jitfuse.tracing.record.recorder import Recorder
-from jitfuse.tracing.record.session import Region, Session
+from jitfuse.tracing.record.session import Session, TracedRegion
 from jitfuse.tracing.record.source import user_line
 
 
-class Body(NamedTuple):
+class TracedBody(NamedTuple):
     """A traced body: its parameters, what it returns, its ops in order, and what it reads from around it."""
 
-    region: Region
+    region: TracedRegion
     parameters: tuple[int, ...]
     outputs: tuple[int, ...]
     ops: list[OpNode]
@@ -30,14 +30,14 @@ class Body(NamedTuple):
 
 def trace_body(
     run: Recorder, name: str, parameters: Sequence[tuple[str, Meta]], fn: Callable[[list[int]], Sequence[int]]
-) -> Body:
+) -> TracedBody:
     """Run `fn` on new tensors for the parameters (name and meta each); it returns the ids of its results.
 
     Random calls within are counted from where `fn` sets them, and from where they were again afterwards.
     """
     session = run.session
-    region = Region(name, len(run.graph.ops), session.region)
-    drawn = run.random_calls, run.random_base
+    region = TracedRegion(name, len(run.graph.ops), session.region)
+    rng_counts = run.random_calls, run.random_base
     session.region = region
     before = run.view.altered()
     try:
@@ -53,15 +53,15 @@ def trace_body(
                 "must return what it computes.")
     finally:
         session.region = region.outer
-        run.random_calls, run.random_base = drawn
+        run.random_calls, run.random_base = rng_counts
         close(session, region.start, len(run.graph.ops))
     return body_of(session, region, outputs)
 
 
-def body_of(session: Session, region: Region, outputs: tuple[int, ...]) -> Body:
+def body_of(session: Session, region: TracedRegion, outputs: tuple[int, ...]) -> TracedBody:
     """Return the body that computes these outputs of what was traced."""
     nodes, captured = _collect(session, region, outputs)
-    return Body(region, tuple(region.parameters), outputs, nodes, captured)
+    return TracedBody(region, tuple(region.parameters), outputs, nodes, captured)
 
 
 def close(session: Session, start: int, end: int) -> None:
@@ -72,7 +72,7 @@ def close(session: Session, start: int, end: int) -> None:
         session.closed.append((start, end))
 
 
-def _collect(session: Session, region: Region, outputs: Iterable[int]) -> tuple[list[OpNode], set[int]]:
+def _collect(session: Session, region: TracedRegion, outputs: Iterable[int]) -> tuple[list[OpNode], set[int]]:
     """Return the ops that the outputs need and that belong to the body, and the tensors that come from around it."""
     graph = session.graph
     captured: set[int] = set()
@@ -108,7 +108,7 @@ def _is_literal(op: OpNode) -> bool:
     return row is not None and row.kind == ops.CREATION and op.op_name != "constant"
 
 
-def _refuse_closed(session: Session, tensor: int, owner: Region | None) -> None:
+def _refuse_closed(session: Session, tensor: int, owner: TracedRegion | None) -> None:
     region = session.region
     while owner is not None and region is not None:
         if region is owner:
@@ -128,7 +128,7 @@ def refuse_leaked(session: Session, feeds: Collection[int]) -> None:
 
 
 def program_of(
-    session: Session, body: Body, slots: Sequence[tuple[int | None, Meta]], captured: Sequence[int]
+    session: Session, body: TracedBody, slots: Sequence[tuple[int | None, Meta]], captured: Sequence[int]
 ) -> FusedProgram:
     """Return a body as a program. Its feeds are `slots` (a parameter, or None for what it does not read; and what the
     slot looks like), then the captured tensors."""

@@ -27,17 +27,17 @@ class Feed(Record, frozen=True, eq=False):
     meta: Meta
     source: Any
     value: Any
-    layout: layouts.Layout
+    layout: layouts.MemoryLayout
     kind: str
     writeable: bool = False
 
 
-class Region:
+class TracedRegion:
     """The body of a loop or branch while it is traced: where its ops begin in the graph, and its parameters."""
 
     __slots__ = ("is_python", "name", "outer", "parameters", "start")
 
-    def __init__(self, name: str, start: int, outer: Region | None, *, is_python: bool = False) -> None:
+    def __init__(self, name: str, start: int, outer: TracedRegion | None, *, is_python: bool = False) -> None:
         self.is_python = is_python
         """Whether it is that of a loop of Python: what it writes into arrays from outside is carried."""
         self.name = name
@@ -60,7 +60,7 @@ class Session:
         self.loops = 0
         """How many loops of the program have been traced, those in others aside."""
         self.in_order: set[Any] = set()
-        """The sites of loops whose iterations could not be computed side by side, and are not tried again."""
+        """The sites of loops whose iterations could not be vectorised, and are not tried again."""
         self.int_ranges: dict[int, tuple[int, int]] = {}
         self.ranges: dict[int, tuple[int, int] | None] = {}
         """What Python ints may be, where that has been asked for."""
@@ -69,9 +69,9 @@ class Session:
         self.torch = False
         """Whether the function has seen tensors of torch's: then its results are."""
         self.random_feed: int | None = None
-        self.region: Region | None = None
+        self.region: TracedRegion | None = None
         """The innermost body that is being traced."""
-        self.parameters: dict[int, Region] = {}
+        self.parameters: dict[int, TracedRegion] = {}
         """The bodies that the tensors standing for carried values belong to."""
         self.closed: list[tuple[int, int]] = []
         """The ops (from, below) of bodies that have been traced."""
@@ -90,12 +90,12 @@ class Session:
         """Whether Python's numbers are computed from data, as far as somebody has asked."""
         self.counters: set[int] = set()
         """Python ints that are run-time values, though nothing but constants went into them."""
-        self.kept: dict[int, int] = {}
+        self.live: dict[int, int] = {}
         """What is at hand where the program was split last, instead of being computed: tensor -> place."""
         self.varying: set[int] = set()
         """What was kept at looks that a loop may come back to, with other values: data, whatever it was made of."""
 
-    def add_feed(self, source: Any, name: str, value: Any, meta: Meta, layout: layouts.Layout, kind: str,
+    def add_feed(self, source: Any, name: str, value: Any, meta: Meta, layout: layouts.MemoryLayout, kind: str,
                  writeable: bool = False) -> Feed:
         """Add a feed under its source; `kind` is "array", "python", "numpy" or "state"."""
         tensor = self.graph.add_feed(meta, name)
@@ -115,7 +115,7 @@ class Session:
         if known is not None:
             return self.feeds[known]
         meta = Meta(value.shape, dtype_name(value.dtype, name))
-        layout = layouts.Layout(0, value.strides)
+        layout = layouts.MemoryLayout(0, value.strides)
         feed = self.add_feed(source, name, value, meta, layout, "array", bool(value.flags.writeable))
         if not wrapped:
             self.feed_of_array[id(value)] = feed.id
@@ -133,4 +133,4 @@ class Session:
                 f"{name} is {value}: a Python int that is an argument travels as int64. Pass np.uint64(...) or a float"
             )
         kind = "python" if weak else "numpy"
-        return self.add_feed(source, name, value, Meta((), dtype, weak=weak), layouts.Layout(0, ()), kind)
+        return self.add_feed(source, name, value, Meta((), dtype, weak=weak), layouts.MemoryLayout(0, ()), kind)

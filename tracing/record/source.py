@@ -92,7 +92,7 @@ def _line(name: str, number: int) -> str:
     return f"{name}:{number}"
 
 
-class Lines:
+class UserLines:
     """The user's lines of one run, by code and instruction.
 
     Python searches a function from its beginning for each line. Where many are asked for, its table is read once.
@@ -101,8 +101,8 @@ class Lines:
     __slots__ = ("_met",)
 
     def __init__(self) -> None:
-        self._met: dict[int, _Met] = {}
-        """By the id of code, which `_Met` keeps."""
+        self._met: dict[int, _KnownLines] = {}
+        """By the id of code, which `_KnownLines` keeps."""
 
     def at_work(self, depth: int) -> str:
         """Return `user_line`, looking from so many frames above this one on."""
@@ -112,7 +112,7 @@ class Lines:
             code = frame.f_code
             met = known(id(code))
             if met is None:
-                met = self._met[id(code)] = _Met(code)
+                met = self._met[id(code)] = _KnownLines(code)
             if met.is_users:
                 found = met.lines.get(frame.f_lasti)
                 return met.line(frame) if found is None else found
@@ -124,7 +124,7 @@ class Lines:
         self._met.clear()
 
 
-class _Met:
+class _KnownLines:
     """Code whose lines have been asked for: those found, by instruction, and the first instruction of each line."""
 
     __slots__ = ("_numbers", "_starts", "code", "is_users", "lines")

@@ -1,6 +1,6 @@
 """Questions that Python asks of traced data: what is asked, and who answers.
 
-Owns `Question`, what a question's answer is made of, and the way from a traced tensor to the splitter of the trace.
+Owns `Question`, what a question's answer is made of, and the way from a traced tensor to the breaker of the trace.
 Does not own splitting (`jitfuse.graph_breaks`) or values that are known while tracing
 (`jitfuse.tracing.record.known_values`).
 """
@@ -14,12 +14,12 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.record.known_values import look_error
+from jitfuse.tracing.record.known_values import value_read_error
 from jitfuse.tracing.record.mode import ModeMattersSignal
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import user_line
 
-MAX_LOOKED_AT: Final = 4096
+MAX_READ: Final = 4096
 """Elements of an array that Python may look at as a whole: its values become part of the program."""
 
 
@@ -34,8 +34,8 @@ class Question(Record, frozen=True):
     """A look at traced data: what it is called, the user's line, and how its answer comes from the arrays' values.
 
     `number` is the Python type of the answer where it is nothing but the one value asked for, as that type has it.
-    `extent` says that the value is one, or bounds one, of arrays whose shapes depend on data. `looks` says that the
-    answer is what Python sees of one array in C order, and that nothing else happens where it is asked.
+    `extent` says that the value is one, or bounds one, of arrays whose shapes depend on data. `reads_data` says that
+    the answer is what Python sees of one array in C order, and that nothing else happens where it is asked.
     """
 
     what: str
@@ -43,14 +43,14 @@ class Question(Record, frozen=True):
     ask: Callable[..., Answer]
     number: type | None = None
     extent: bool = False
-    looks: bool = False
+    reads_data: bool = False
 
 
 Site = tuple[str, int, int] | tuple[str, str, int]
 """File, line and column of a branch of the user's code; or what makes a number of Python's, file and line."""
 
 
-class Splitter(Protocol):
+class GraphBreaker(Protocol):
     """Answers questions for one trace."""
 
     training: bool
@@ -82,10 +82,10 @@ class Splitter(Protocol):
         ...
 
 
-def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any], *, extent: bool = False) -> Any:
+def read_value(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any], *, extent: bool = False) -> Any:
     """Return what Python sees when it looks at a tensor's value; raises TracedValueError where nobody can tell."""
-    if run.graph.metas[tensor].size > MAX_LOOKED_AT:
-        raise look_error(run.graph.describe(tensor), what)
+    if run.graph.metas[tensor].size > MAX_READ:
+        raise value_read_error(run.graph.describe(tensor), what)
 
     def answer(array: np.ndarray[Any, Any]) -> Answer:
         value = convert(array[()])
@@ -94,9 +94,9 @@ def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any], *
         return Answer((what, exact(value)), value)
 
     number = _number(run.graph.metas[tensor], convert)
-    if number is None and tensor in run.session.feeds and may_split(run):
+    if number is None and tensor in run.session.feeds and may_break(run):
         tensor = run.emit("copy", (tensor,))  # whatever the argument's strides are
-    return ask(run, Question(what, run.fixed_source or user_line(), answer, number, extent, looks=True), (tensor,))
+    return ask(run, Question(what, run.fixed_source or user_line(), answer, number, extent, reads_data=True), (tensor,))
 
 
 def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:
@@ -106,33 +106,33 @@ def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:
     return as_it_is if meta.size == 1 and wanted is as_it_is else None
 
 
-def may_split(run: Recorder) -> bool:
+def may_break(run: Recorder) -> bool:
     """Return whether somebody answers looks at data where the run is now."""
-    return run.splitter is not None and run.session.region is None and not run.session.on_device
+    return run.breaker is not None and run.session.region is None and not run.session.on_device
 
 
 def may_put_off(run: Recorder) -> bool:
     """Return whether what Python would look at may stay traced data here: a look, or another trace, is the way out."""
     loops = run.loops
-    return may_split(run) or bool(run.splitter is not None and loops and run.session.region is loops[-1].region)
+    return may_break(run) or bool(run.breaker is not None and loops and run.session.region is loops[-1].region)
 
 
 def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
     """Split the program at a question; return its answer's value."""
-    splitter = run.splitter
-    if splitter is None or not may_split(run):
-        raise look_error(run.graph.describe(tensors[0]), question.what)
-    if run.unproved:
+    breaker = run.breaker
+    if breaker is None or not may_break(run):
+        raise value_read_error(run.graph.describe(tensors[0]), question.what)
+    if run.speculative_loops:
         run.refuse_copies()
-    if run.arms:
-        splitter.decide((run.arms[-1].both.place,))
-    if not splitter.asked:
-        if run.replays or (run.mode != splitter.training and run.mode_read):
+    if run.active_branches:
+        breaker.decide((run.active_branches[-1].both.place,))
+    if not breaker.asked:
+        if run.replays or (run.mode != breaker.training and run.mode_read):
             run.mode_matters = True
             raise ModeMattersSignal
-        run.mode = splitter.training
-    found = splitter.answer(run, question, tensors)
-    run.looks += 1
+        run.mode = breaker.training
+    found = breaker.answer(run, question, tensors)
+    run.value_reads += 1
     return found
 
 

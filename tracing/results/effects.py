@@ -67,7 +67,7 @@ def delivery(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
     return deliver
 
 
-def looks_other(before: Any, after: Any) -> bool:
+def is_changed(before: Any, after: Any) -> bool:
     """Return whether a trace that has read `before` at a place is not one for what the function has put there."""
     if type(before) in (str, bytes):
         return type(after) is not type(before) or bool(after != before)

@@ -19,17 +19,25 @@ from jitfuse.errors import ArgumentError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.record import layout
-from jitfuse.tracing.record.access_paths import Path, steps
+from jitfuse.tracing.record.access_paths import ViewStep, steps
 from jitfuse.tracing.record.dtype_name import DTypeName
 from jitfuse.tracing.record.foreign import Foreign, is_torch_constant
 from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import Recorder
-from jitfuse.tracing.results.returned import ConstantLeaf, PickedCopy, PickedView, Place, RawLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results.returned import (
+    ConstantLeaf,
+    LeafIndex,
+    PickedCopy,
+    PickedView,
+    RawLeaf,
+    SameLeaf,
+    ViewLeaf,
+)
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like.masked_selection import Selection
+    from jitfuse.tracing.numpy_like.masked_selection import MaskedSelection
     from jitfuse.tracing.record import value_reads
 else:
     value_reads = Later("jitfuse.tracing.record.value_reads")
@@ -90,7 +98,7 @@ def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
     found = [(k, x) for k, x in enumerate(map(_tensor, values)) if is_selection(x)]
     ids = [id(x) for _, x in found]
     for k, x in found:
-        if k >= returned or ids.count(id(x)) > 1 or not value_reads.may_split(run):
+        if k >= returned or ids.count(id(x)) > 1 or not value_reads.may_break(run):
             before, run.fixed_source = run.fixed_source, x.line  # no line of the user's is at work
             try:
                 x.picked()
@@ -129,7 +137,7 @@ def picked(
     return tuple(found)
 
 
-def _selected(run: Recorder, at: int, x: Selection, leaves: list[RawLeaf], paths: list[str]) -> PickedCopy:
+def _selected(run: Recorder, at: int, x: MaskedSelection, leaves: list[RawLeaf], paths: list[str]) -> PickedCopy:
     """Return a leaf that holds what a mask picks; the array and the mask become leaves."""
     whole, mask, axis = x.parts
     number, writes = len(leaves), any(held.value != feed for feed, held in run.storages.items())
@@ -146,7 +154,7 @@ def _selected(run: Recorder, at: int, x: Selection, leaves: list[RawLeaf], paths
     return PickedCopy(at, number, number + 1, axis, str(whole.dtype), mask.size, mask.ndim == whole.ndim)
 
 
-def _step(step: Path, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:
+def _step(step: ViewStep, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:
     """Return how arrays go a step of a path; places that it goes to become leaves."""
     attrs: Any = dict(step.attrs)
     if step.name == "slice":
@@ -156,7 +164,7 @@ def _step(step: Path, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tup
         return step.name, tuple(attrs["shape" if step.name == "reshape" else "axes"])
     index: list[Any] = [slice(None)] * len(step.before)
     for place, axis in zip(step.others, attrs["axes"], strict=True):
-        index[axis] = Place(len(leaves))
+        index[axis] = LeafIndex(len(leaves))
         paths.append(f"{paths[0]}: place {len(leaves)}")
         leaves.append(RawLeaf(None, place, "python", _NOBODYS - len(leaves)))
     while type(index[-1]) is slice:
@@ -218,7 +226,7 @@ _VIEWS: Final = ("reshape", "transpose", "gather")
 """Steps to views of arguments besides slices; a `gather` on a path is by numbers, one for each axis."""
 
 
-def _is_basic(step: Path) -> bool:
+def _is_basic(step: ViewStep) -> bool:
     if step.name == "slice":
         return True
     return step.name == "reshape" and [n for n in step.before if n != 1] == [n for n in step.shape if n != 1]

@@ -67,7 +67,7 @@ class PickedView(Record, frozen=True):
     """A leaf that is a view of an array at places that the program computes.
 
     `at` is the leaf's position, `whole` that of the leaf that is the array. Each step to the view is a method of arrays
-    and what it takes; in indices, a `Place` stands for what a leaf holds.
+    and what it takes; in indices, a `LeafIndex` stands for what a leaf holds.
     """
 
     at: int
@@ -77,14 +77,14 @@ class PickedView(Record, frozen=True):
     @property
     def count(self) -> int:
         """How many leaves it needs: the array and the places."""
-        return 1 + sum(type(i) is Place for name, given in self.steps if name == "index" for i in given)
+        return 1 + sum(type(i) is LeafIndex for name, given in self.steps if name == "index" for i in given)
 
     def of(self, values: Sequence[Any]) -> Any:
         """Return the view, from the values of all leaves."""
         found = values[self.whole]
         for name, given in self.steps:
             if name == "index":
-                found = found[tuple([values[i.leaf] if type(i) is Place else i for i in given])]
+                found = found[tuple([values[i.leaf] if type(i) is LeafIndex else i for i in given])]
             elif name == "transpose" and not isinstance(found, np.ndarray):
                 found = found.permute(given)
             else:
@@ -116,7 +116,7 @@ class PickedCopy(Record, frozen=True):
         return values[self.whole][(*(slice(None),) * self.axis, mask) if self.axis else mask]
 
 
-class Place(Record, frozen=True):
+class LeafIndex(Record, frozen=True):
     """What a leaf holds, in an index."""
 
     leaf: int
@@ -124,10 +124,10 @@ class Place(Record, frozen=True):
 
 def window(whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> np.ndarray[Any, Any]:
     """Return the view of an argument that a function returns."""
-    return np.asarray(_Window(whole, leaf)).view(whole.dtype)
+    return np.asarray(_ArrayWindow(whole, leaf)).view(whole.dtype)
 
 
-class _Window:
+class _ArrayWindow:
     """Memory of an array under another shape and strides; keeps the array alive."""
 
     def __init__(self, whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> None:

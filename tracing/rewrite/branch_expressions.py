@@ -1,7 +1,7 @@
-"""Expressions of branches as both ways, and the small trees that they and statements are made of.
+"""Expressions of if-converted branches, and the small trees that they and statements are made of.
 
-Owns ``a if c else b``, the truths of tests (``and``, ``or``, ``not``, comparisons in a row), and which functions arms
-call. Does not own statements (`jitfuse.tracing.rewrite.branch_statements`).
+Owns ``a if c else b``, the truths of tests (``and``, ``or``, ``not``, comparisons in a row), and which functions
+branches call. Does not own statements (`jitfuse.tracing.rewrite.branch_statements`).
 """
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FORBIDDEN: Final = (
     ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr, ast.Lambda, ast.Starred, ast.ListComp, ast.SetComp,
     ast.DictComp, ast.GeneratorExp,
 )
-"""What no arm holds: its order of evaluation or its scope is another."""
+"""What no branch holds: its order of evaluation or its scope is another."""
 
 
 _SCOPES: Final = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-class Context:
+class RewriteContext:
     """What the parts of one function have in common while it is rewritten."""
 
     def __init__(self, filename: str) -> None:
@@ -44,25 +44,27 @@ class Context:
 
 
 class Expressions(ast.NodeTransformer):
-    """Expressions: ``a if c else b`` goes both ways; what arms call is asked for."""
+    """Expressions: ``a if c else b`` is if-converted; what branches call is asked for."""
 
-    def __init__(self, context: Context, in_arm: bool = False) -> None:
-        self.context, self.in_arm = context, in_arm
+    def __init__(self, context: RewriteContext, in_branch: bool = False) -> None:
+        self.context, self.in_branch = context, in_branch
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Have an arm ask for the function that it calls."""
+        """Have a branch ask for the function that it calls."""
         self.generic_visit(node)
-        if self.in_arm:
+        if self.in_branch:
             named = constant(tuple(k.arg or "" for k in node.keywords))
             node.func = located(call("called", node.func, named), node)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        """Go both ways in ``a if c else b``."""
+        """If-convert ``a if c else b``."""
         if has(node, *FORBIDDEN):
             return node
-        arms = Expressions(self.context, in_arm=True)
-        return self._chosen("choose", node, self.truth(node.test), arms.visit(node.body), arms.visit(node.orelse))
+        branches = Expressions(self.context, in_branch=True)
+        return self._chosen(
+            "choose", node, self.truth(node.test), branches.visit(node.body), branches.visit(node.orelse)
+        )
 
     def visit(self, node: ast.AST) -> Any:
         """Rewrite an expression; in a comprehension, a name that a test sets would be the comprehension's own."""
@@ -70,12 +72,12 @@ class Expressions(ast.NodeTransformer):
 
     def truth(self, node: ast.expr) -> ast.expr:
         """Rewrite an expression of which only the truth is asked."""
-        arms = Expressions(self.context, in_arm=True)
+        branches = Expressions(self.context, in_branch=True)
         if isinstance(node, ast.BoolOp):
             *before, made = node.values
-            made = arms.truth(made) if before else self.truth(made)
+            made = branches.truth(made) if before else self.truth(made)
             for value in reversed(before):
-                first = self.truth(value) if value is node.values[0] else arms.truth(value)
+                first = self.truth(value) if value is node.values[0] else branches.truth(value)
                 ways = (made, ast.Constant(False)) if isinstance(node.op, ast.And) else (ast.Constant(True), made)
                 made = self._chosen("choose_truth", value, first, *ways)
             return made
@@ -102,7 +104,7 @@ class Expressions(ast.NodeTransformer):
         made: ast.expr = located(ast.BoolOp(ast.And(), parts), node)
         return made
 
-    def _chosen(self, gate_name: str, node: ast.expr, test: ast.expr, body: ast.expr, orelse: ast.expr) -> ast.expr:
+    def _chosen(self, probe_name: str, node: ast.expr, test: ast.expr, body: ast.expr, orelse: ast.expr) -> ast.expr:
         self.context.count += 1
         t = self.context.temporary()
         place = self.context.place(node)
@@ -111,7 +113,7 @@ class Expressions(ast.NodeTransformer):
         either = ast.NamedExpr(ast.Name(t, ast.Store()), ast.IfExp(call("plain", asked), known, load(t)))
         nothing = ast.Constant(None)
         made: ast.expr = located(call(
-            gate_name, either, ast.IfExp(call("then", load(t), constant(())), body, nothing),
+            probe_name, either, ast.IfExp(call("then", load(t), constant(())), body, nothing),
             ast.IfExp(call("otherwise", load(t)), orelse, nothing),
         ), node)
         return made
@@ -128,7 +130,7 @@ def load(name: str) -> ast.expr:
 
 
 def call(name: str, *values: ast.expr) -> ast.expr:
-    """Return a call of the trace, which code that is compiled has a gate for."""
+    """Return a call of the trace, which code that is compiled has a probe for."""
     return ast.Call(ast.Constant(MARK + name), list(values), [])
 
 

@@ -1,16 +1,16 @@
-"""Statements of a function whose branches go both ways.
+"""Statements of a function whose branches are if-converted.
 
-An ``if`` becomes, for the names x and y that its arms assign::
+An ``if`` becomes, for the names x and y that its branches assign::
 
     t = ask(place, test)
     if plain(t): t = True if t else False    # no traced data, or the trace wants Python to look at it
-    if then(t): ...                          # both run where t stands for both ways
+    if then(t): ...                          # both run where t is traced
     if is_both(t): x, y = begin_other(t, ("x", "y"))
     if otherwise(t): ...
-    if is_both(t): x, y = merge(t); and names that only one arm has bound are deleted
+    if is_both(t): x, y = merge(t); and names that only one branch has bound are deleted
     t = None
 
-Owns which statements arms may hold, and which names are chosen. Does not own expressions
+Owns which statements branches may hold, and which names are chosen. Does not own expressions
 (`jitfuse.tracing.rewrite.branch_expressions`) or what the calls do (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
@@ -24,8 +24,8 @@ from jitfuse.tracing.rewrite.branch_expressions import (
     FORBIDDEN,
     MARK,
     NAME,
-    Context,
     Expressions,
+    RewriteContext,
     assign,
     call,
     constant,
@@ -41,7 +41,7 @@ else:
     loop_statements = Later("jitfuse.tracing.rewrite.loop_statements")
     single_exit = Later("jitfuse.tracing.rewrite.single_exit")
 
-__all__ = ["MARK", "Rewriter"]
+__all__ = ["MARK", "BranchRewriter"]
 
 _DEPTH: Final = 8
 _OPERATORS: Final = {
@@ -51,20 +51,20 @@ _OPERATORS: Final = {
 }
 
 
-class Rewriter(Context):
+class BranchRewriter(RewriteContext):
     """One function being rewritten, with the functions in it."""
 
     def __init__(
-        self, filename: str, lines: Collection[int] = (), long: Collection[int] = (), apart: Collection[int] = (),
-        both_ways: bool = True,
+        self, filename: str, lines: Collection[int] = (), long: Collection[int] = (), independent: Collection[int] = (),
+        if_converted: bool = True,
     ) -> None:
-        """`lines`: where loops begin whose ranges are data, `long`: whose ranges are known and long, `apart`: whose
-        iterations may be computed side by side.
+        """`lines`: where loops begin whose ranges are data, `long`: whose ranges are known and long, `independent`:
+        whose iterations may be vectorised.
 
-        In code without any of these, loops are left alone. Without `both_ways`, so is all but the last kind.
+        In code without any of these, loops are left alone. Without `if_converted`, so is all but the last kind.
         """
         super().__init__(filename)
-        self.lines, self.long, self.apart, self._both_ways = lines, long, apart, both_ways
+        self.lines, self.long, self.independent, self._if_converted = lines, long, independent, if_converted
         self._outer: frozenset[str] = frozenset()
         self._function: ast.FunctionDef | None = None
         self._is_inner = False
@@ -76,20 +76,20 @@ class Rewriter(Context):
         self._outer = frozenset(n for s in ast.walk(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names)
         self._function = node
         if loop_statements.catches(node):
-            self.lines = self.long = self.apart = ()
+            self.lines = self.long = self.independent = ()
         if not any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) or _identifies(n) for n in ast.walk(node)):
-            if self._both_ways:
+            if self._if_converted:
                 node.body = single_exit.rewritten(node.body) or node.body
-            node.body = self.block(node.body, loop=False) if self._both_ways else self._loops_apart(node.body)
+            node.body = self.block(node.body, loop=False) if self._if_converted else self._independent_loops(node.body)
         self._outer, self._function = before
 
     @property
     def makes_loops(self) -> bool:
         """Whether loops may be loops of the program."""
-        return bool(self.lines or self.long or self.apart or self._is_inner)
+        return bool(self.lines or self.long or self.independent or self._is_inner)
 
     def inner(self, node: ast.FunctionDef) -> bool:
-        """Rewrite a function that loops of the program call: all that it does goes through gates, as in an arm.
+        """Rewrite a function that loops of the program call: all that it does goes through probes, as in a branch.
 
         False where it does more than compute, or returns in a way that cannot be put at its end.
         """
@@ -105,23 +105,23 @@ class Rewriter(Context):
         assert isinstance(end, ast.Return) and end.value is not None
         if has(end.value, *FORBIDDEN) or (steps and not self.fits(steps)):
             return False
-        arms = Arms(self)
-        node.body = [*arms.block(steps), located(ast.Return(arms.value(end.value)), end)]
+        branches = BranchBody(self)
+        node.body = [*branches.block(steps), located(ast.Return(branches.value(end.value)), end)]
         self.count += 1
         return True
 
-    def _loops_apart(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Rewrite the loops among statements whose iterations may be computed side by side, and nothing else."""
+    def _independent_loops(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Rewrite the loops among statements whose iterations may be vectorised, and nothing else."""
         made: list[ast.stmt] = []
         for s in body:
-            loop = loop_statements.as_loop(self, s) if isinstance(s, ast.For) and s.lineno in self.apart else None
+            loop = loop_statements.as_loop(self, s) if isinstance(s, ast.For) and s.lineno in self.independent else None
             if loop is not None:
                 made += loop
                 continue
             if isinstance(s, ast.If | ast.For | ast.While | ast.With | ast.Try):
-                s.body = self._loops_apart(s.body)
+                s.body = self._independent_loops(s.body)
                 if not isinstance(s, ast.With):
-                    s.orelse = self._loops_apart(s.orelse)
+                    s.orelse = self._independent_loops(s.orelse)
             made.append(s)
         return made
 
@@ -168,10 +168,10 @@ class Rewriter(Context):
         names = [f"{NAME}{k + 1}" for k in range(before, self.temporaries)]
         return [located(assign([n], ast.Constant(None)), like) for n in names]
 
-    def _branch(self, node: ast.If, loop: bool, in_arm: bool = False) -> list[ast.stmt]:
-        """Rewrite an ``if``: both ways where its arms only compute and assign.
+    def _branch(self, node: ast.If, loop: bool, in_branch: bool = False) -> list[ast.stmt]:
+        """Rewrite an ``if``: if-converted where its branches only compute and assign.
 
-        `in_arm`: what its test calls is asked for, as in the arm or loop of the program that it is in.
+        `in_branch`: what its test calls is asked for, as in the branch or loop of the program that it is in.
         """
         if not self.fits([*node.body, *node.orelse]) or has(node.test, *FORBIDDEN):
             node.body = self.block(node.body, loop)
@@ -181,9 +181,9 @@ class Rewriter(Context):
         before, names = self.temporaries, self._assigned(node)
         place = self.place(node)
         t, listed = self.temporary(), constant(tuple(names))
-        test = Expressions(self, in_arm).truth(node.test)
-        arms = Arms(self)
-        body, orelse = arms.block(node.body), arms.block(node.orelse)
+        test = Expressions(self, in_branch).truth(node.test)
+        branches = BranchBody(self)
+        body, orelse = branches.block(node.body), branches.block(node.orelse)
         made: list[ast.stmt] = [
             assign([t], call("ask", place, test)),
             ast.If(call("plain", load(t)), [assign([t], ast.IfExp(load(t), ast.Constant(True), ast.Constant(False)))],
@@ -250,10 +250,10 @@ class Rewriter(Context):
         )
 
 
-class Arms:
-    """The statements of an arm: what they write goes through gates, and functions that they call are asked for."""
+class BranchBody:
+    """The statements of a branch: what they write goes through probes, and functions that they call are asked for."""
 
-    def __init__(self, rewriter: Rewriter) -> None:
+    def __init__(self, rewriter: BranchRewriter) -> None:
         self.rewriter = rewriter
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -261,7 +261,7 @@ class Arms:
 
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
         if isinstance(s, ast.If):
-            return self.rewriter._branch(s, loop=False, in_arm=True)
+            return self.rewriter._branch(s, loop=False, in_branch=True)
         if isinstance(s, ast.For | ast.While):
             made = loop_statements.as_loop(self.rewriter, s) if self.rewriter.makes_loops else None
             if made is not None:
@@ -277,7 +277,7 @@ class Arms:
         return [s]
 
     def value(self, node: ast.expr) -> ast.expr:
-        made: ast.expr = Expressions(self.rewriter, in_arm=True).visit(node)
+        made: ast.expr = Expressions(self.rewriter, in_branch=True).visit(node)
         return made
 
     def _assignment(self, s: ast.Assign) -> list[ast.stmt]:
@@ -314,14 +314,16 @@ class Arms:
         return ast.Expr(call("update_item", name, self.value(s.target.value), _key(self, s.target.slice), value))
 
 
-def _key(arms: Arms, node: ast.expr) -> ast.expr:
+def _key(branches: BranchBody, node: ast.expr) -> ast.expr:
     """Return an index as a value: slices are calls of `slice`."""
     if isinstance(node, ast.Slice):
-        parts = [arms.value(p) if p is not None else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
+        parts = [
+            branches.value(p) if p is not None else ast.Constant(None) for p in (node.lower, node.upper, node.step)
+        ]
         return call("slice", *parts)
     if isinstance(node, ast.Tuple):
-        return ast.Tuple([_key(arms, e) for e in node.elts], ast.Load())
-    return arms.value(node)
+        return ast.Tuple([_key(branches, e) for e in node.elts], ast.Load())
+    return branches.value(node)
 
 
 def _is(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
@@ -345,7 +347,7 @@ def _begins(body: Sequence[ast.stmt], name: str) -> bool:
             found = [n for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
             return len(found) == 1 and isinstance(found[0].ctx, ast.Store)
         if any(_has(later, name) for later in body[k + 1 :]):
-            return False  # where a loop has no rounds, or an arm leaves it out, it would be read as it was before
+            return False  # where a loop has no iterations, or a branch leaves it out, it would be read as it was before
         if isinstance(s, ast.For):
             return not _has(s.iter, name) and (_has(s.target, name) or _begins(s.body, name))
         return isinstance(s, ast.If) and not _has(s.test, name) and _begins(s.body, name) and _begins(s.orelse, name)

@@ -1,8 +1,8 @@
-"""Branches as both ways: a function's code again, with an ``if`` that only computes and assigns asking the trace first.
+"""If-converted branches: a function's code again, with an ``if`` that only computes and assigns asking the trace first.
 
-Where Python decides by traced data what to assign, both arms can be computed and chosen between. The bytecode does not
-say where arms end and what they assign, so the function is compiled anew from its source, if compiling that source
-gives the function's very code. Owns which code that is, and what it calls. How statements are rewritten is in
+Where Python decides by traced data what to assign, both branches can be computed and chosen between. The bytecode does
+not say where branches end and what they assign, so the function is compiled anew from its source, if compiling that
+source gives the function's very code. Owns which code that is, and what it calls. How statements are rewritten is in
 `jitfuse.tracing.rewrite.branch_statements`, what the calls do in `jitfuse.tracing.control.if_conversion`.
 """
 from __future__ import annotations
@@ -31,19 +31,18 @@ _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
 _ADD_TO: Final = opcode.opmap["BINARY_OP"], 13
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
 _wanted: Final[dict[_Place, frozenset[int]]] = {}
-"""File and first line of code in which branches go both ways; the lines of its loops over ranges that are data."""
+"""File and first line of code whose branches are if-converted; the lines of its loops over ranges that are data."""
 _long: Final[dict[_Place, frozenset[int]]] = {}
 """The same for the lines of its loops over ranges that are known, and long."""
 _inner: Final[dict[_Place, bool]] = {}
 """By file and first line, whether functions that loops of the program call may be part of these."""
 _apart: Final[dict[int, tuple[Any, frozenset[int]]]] = {}
-"""By the id of a function's own code: a weak reference to it, and the lines of its loops that may be computed side by
-side."""
+"""By the id of a function's own code: a weak reference to it, and the lines of its loops that may be vectorised."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
-"""By the id of a function's own code: a weak reference to it, and the code that goes both ways, if there is any."""
+"""By the id of a function's own code: a weak reference to it, and the if-converted code, if there is any."""
 
 
-class Gate:
+class BranchProbe:
     """What compiled code calls for a step of a branch."""
 
     def __init__(self, name: str) -> None:
@@ -62,7 +61,7 @@ class Gate:
 
 
 def want(code: types.CodeType, line: int) -> bool:
-    """Have branches in a frame's code go both ways from now on. False where they do already, or cannot."""
+    """If-convert the branches of a frame's code from now on. False where they are already, or cannot be."""
     return _want(code, None)
 
 
@@ -116,7 +115,7 @@ def want_inner(code: types.CodeType) -> bool:
     if place in _inner:
         return False
     found = _read(code)
-    _inner[place] = found is not None and branch_statements.Rewriter(code.co_filename).inner(found[1])
+    _inner[place] = found is not None and branch_statements.BranchRewriter(code.co_filename).inner(found[1])
     if _inner[place]:
         _made.clear()
     return _inner[place]
@@ -134,21 +133,21 @@ def loops_around(code: types.CodeType, line: int) -> list[int]:
     return sorted({n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or n.lineno)})
 
 
-def both_ways(code: types.CodeType) -> types.CodeType | None:
-    """Return a function's code with branches that go both ways, where that is wanted, and with loops whose iterations
-    may be computed side by side; None where it has neither."""
-    if not _wanted and not _inner and not _may_be_apart(code):
+def if_converted(code: types.CodeType) -> types.CodeType | None:
+    """Return a function's code with if-converted branches, where that is wanted, and with loops whose iterations
+    may be vectorised; None where it has neither."""
+    if not _wanted and not _inner and not _may_be_independent(code):
         return None
     known = _made.get(id(code))
     if known is not None and known[0]() is code:
         return known[1]
-    made = _compiled(code) if _is_wanted(code) or _lines_apart(code) else None
+    made = _compiled(code) if _is_wanted(code) or _independent_lines(code) else None
     key = id(code)
     _made[key] = weakref.ref(code, lambda _: _made.pop(key, None)), made
     return made
 
 
-def _may_be_apart(code: types.CodeType) -> bool:
+def _may_be_independent(code: types.CodeType) -> bool:
     """Return whether a function has loops over ranges, and assigns items or adds to something."""
     if "range" not in code.co_names:
         return False
@@ -156,9 +155,9 @@ def _may_be_apart(code: types.CodeType) -> bool:
     return _STORE_ITEM in steps[::2] or any(pair == _ADD_TO for pair in zip(steps[::2], steps[1::2]))
 
 
-def _lines_apart(code: types.CodeType) -> frozenset[int]:
-    """Return the lines of a function's loops that may be computed side by side."""
-    if not _may_be_apart(code):
+def _independent_lines(code: types.CodeType) -> frozenset[int]:
+    """Return the lines of a function's loops that may be vectorised."""
+    if not _may_be_independent(code):
         return frozenset()
     known = _apart.get(id(code))
     if known is None or known[0]() is not code:
@@ -182,11 +181,11 @@ def _is_wanted(code: types.CodeType) -> bool:
 def _sites_in(
     filename: str, line: int, lines: frozenset[int], loop: int | None, long: frozenset[int] = frozenset()
 ) -> bool:
-    """Return whether a function of a file has branches that can go both ways, or such a loop at a line."""
+    """Return whether a function of a file has branches that can be if-converted, or such a loop at a line."""
     found = _function(filename, line)
     if found is None:
         return False
-    rewriter = branch_statements.Rewriter(filename, lines, long)
+    rewriter = branch_statements.BranchRewriter(filename, lines, long)
     rewriter.function(found)
     return rewriter.count > 0 if loop is None else loop in rewriter.loops
 
@@ -199,13 +198,15 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
     tree, node = found
     place = code.co_filename, code.co_firstlineno
     lines, long = _wanted.get(place, frozenset()), _long.get(place, frozenset())
-    rewriter = branch_statements.Rewriter(code.co_filename, lines, long, _lines_apart(code), _is_wanted(code))
+    rewriter = branch_statements.BranchRewriter(
+        code.co_filename, lines, long, _independent_lines(code), _is_wanted(code)
+    )
     if is_inner(code):
         rewriter.inner(node)
     else:
         rewriter.function(node)
     made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
-    return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)
+    return None if made is None or made.co_freevars != code.co_freevars else _with_probes(made)
 
 
 def source_of(code: types.CodeType) -> ast.FunctionDef | None:
@@ -250,17 +251,17 @@ def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
     return True
 
 
-def _with_gates(code: types.CodeType) -> types.CodeType:
-    """Put gates, and what takes no trace, where their marks are among the constants."""
+def _with_probes(code: types.CodeType) -> types.CodeType:
+    """Put probes, and what takes no trace, where their marks are among the constants."""
     from jitfuse.tracing.control.loop_capture import is_loop
     from jitfuse.tracing.scalars.branch_values import TESTS  # which imports the tracer
 
     def exchanged(value: Any) -> Any:
         if isinstance(value, types.CodeType):
-            return _with_gates(value)
+            return _with_probes(value)
         if not (isinstance(value, str) and value.startswith(branch_statements.MARK)):
             return value
         name = value.removeprefix(branch_statements.MARK)
-        return is_loop if name == "is_loop" else TESTS.get(name) or Gate(name)
+        return is_loop if name == "is_loop" else TESTS.get(name) or BranchProbe(name)
 
     return code.replace(co_consts=tuple(map(exchanged, code.co_consts)))

@@ -1,9 +1,9 @@
-"""Loops over ranges each round of which writes elements of its own: found in a function's source.
+"""Loops over ranges each iteration of which writes elements of its own: found in a function's source.
 
-Such loops may be computed side by side (`jitfuse.tracing.control.vectorise.vectorised_loop`). What is found here is a
+Such loops may be vectorised (`jitfuse.tracing.control.vectorise.vectorised_loop`). What is found here is a
 guess that saves the others an attempt: every array that the body writes is read and written, in the whole body, at one
-place along some axis, which the loop's variable says. A name that each round adds to is no obstacle, one that it hands
-on is.
+place along some axis, which the loop's variable says. A name that each iteration adds to is no obstacle, one that it
+hands on is.
 """
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NO: Final = (ast.Return, ast.Raise, ast.Try, ast.With, ast.FunctionDef, ast.Lam
 
 
 def lines_of(function: ast.FunctionDef) -> frozenset[int]:
-    """Return the lines of the outermost loops that may be computed side by side."""
+    """Return the lines of the outermost loops that may be vectorised."""
     return frozenset(loop.lineno for loop in _outermost(function.body))
 
 
 def _outermost(body: Sequence[ast.stmt]) -> Iterator[ast.For]:
     for s in body:
-        if isinstance(s, ast.For) and _is_apart(s):
+        if isinstance(s, ast.For) and _is_independent(s):
             yield s
         elif isinstance(s, ast.If | ast.For | ast.While | ast.With | ast.Try):
             yield from _outermost(s.body)
@@ -34,7 +34,7 @@ def _outermost(body: Sequence[ast.stmt]) -> Iterator[ast.For]:
                 yield from _outermost(s.orelse)
 
 
-def _is_apart(loop: ast.For) -> bool:
+def _is_independent(loop: ast.For) -> bool:
     if not isinstance(loop.target, ast.Name) or any(isinstance(n, _NO) for n in ast.walk(loop)) or breaks(loop.body):
         return False
     variable, body = loop.target.id, loop.body
@@ -42,7 +42,7 @@ def _is_apart(loop: ast.For) -> bool:
         return False
     slices = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Slice)]
     if any(not names_in(n).isdisjoint(_changing(loop)) for n in slices):
-        return False  # their extents would have to be the same in all rounds
+        return False  # their extents would have to be the same in all iterations
     items = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript)]
     written = {_name(n) for n in items if isinstance(n.ctx, ast.Store)}
     made = begun_in(body)

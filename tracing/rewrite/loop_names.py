@@ -1,4 +1,4 @@
-"""Names in the source of a loop: which are assigned, and which of these each round begins anew."""
+"""Names in the source of a loop: which are assigned, and which of these each iteration begins anew."""
 from __future__ import annotations
 
 import ast
@@ -54,11 +54,11 @@ def assignments(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.expr | None, ast
             yield from ((value, t) for value, t in zip(values, parts, strict=True) if isinstance(t, ast.Name))
 
 
-def begun_in(body: Sequence[ast.stmt], *, in_arms: bool = True) -> set[str]:
-    """Return the names that each round assigns before anything of it reads them.
+def begun_in(body: Sequence[ast.stmt], *, in_branches: bool = True) -> set[str]:
+    """Return the names that each iteration assigns before anything of it reads them.
 
-    An inner loop may have no rounds, and one arm of a branch does not run. What they begin is begun where nothing reads
-    it but the loop, or the branch. Without `in_arms`, arms begin nothing.
+    An inner loop may have no iterations, and one branch of a branch does not run. What they begin is begun where
+    nothing reads it but the loop, or the branch. Without `in_branches`, branches begin nothing.
     """
     begun: set[str] = set()
     within: set[str] = set()
@@ -66,10 +66,10 @@ def begun_in(body: Sequence[ast.stmt], *, in_arms: bool = True) -> set[str]:
     for s in body:
         names, own = names_in(s), set()
         if isinstance(s, ast.For):
-            own = (begun_in(s.body, in_arms=in_arms) | names_in(s.target)) - names_in(s.iter)
-        elif isinstance(s, ast.If) and in_arms:
-            arms = [(begun_in(arm), set().union(*map(names_in, arm))) for arm in (s.body, s.orelse)]
-            own = {n for began, _ in arms for n in began if all(n in b or n not in ns for b, ns in arms)}
+            own = (begun_in(s.body, in_branches=in_branches) | names_in(s.target)) - names_in(s.iter)
+        elif isinstance(s, ast.If) and in_branches:
+            branches = [(begun_in(branch), set().union(*map(names_in, branch))) for branch in (s.body, s.orelse)]
+            own = {n for began, _ in branches for n in began if all(n in b or n not in ns for b, ns in branches)}
             own -= names_in(s.test)
         elif isinstance(s, ast.Assign):
             stores = {t.id for whole in s.targets for t in targets(whole) if isinstance(t, ast.Name)}

@@ -10,9 +10,9 @@
     if is_loop(t): x, y = finish(t); and what may not be bound after the loop, k among it, is deleted
     t = None
 
-``break`` sets a name that `leave` hears, and what follows it is in the other arm. ``while c: ...`` is such a loop
+``break`` sets a name that `leave` hears, and what follows it is in the other branch. ``while c: ...`` is such a loop
 without an end, which begins with ``if not c: break``. Beside such loops they stand as they were, where Python goes
-through them; in arms and loops, where it cannot, they are refused.
+through them; in branches and loops, where it cannot, they are refused.
 
 Owns which loops these are. Does not own branches (`jitfuse.tracing.rewrite.branch_statements`) or what the calls do
 (`jitfuse.tracing.control.loop_capture`).
@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from jitfuse.tracing.rewrite.branch_expressions import FORBIDDEN, NAME, assign, call, constant, has, load, located
-from jitfuse.tracing.rewrite.branch_statements import Arms, Rewriter
+from jitfuse.tracing.rewrite.branch_statements import BranchBody, BranchRewriter
 
 HARMLESS: Final = frozenset({
     "errstate", "printoptions", "catch_warnings", "nullcontext", "closing", "redirect_stdout", "open", "no_grad",
@@ -47,13 +47,13 @@ def _last_name(e: ast.expr) -> str:
     return e.attr if isinstance(e, ast.Attribute) else e.id if isinstance(e, ast.Name) else ""
 
 
-def as_loop(rewriter: Rewriter, node: ast.For | ast.While) -> list[ast.stmt] | None:
+def as_loop(rewriter: BranchRewriter, node: ast.For | ast.While) -> list[ast.stmt] | None:
     """Return what a loop is rewritten to; None where its form is another."""
     made = _as_for(rewriter, node) if isinstance(node, ast.For) else _as_while(rewriter, node)
     return None if made is None else [located(s, node) for s in made]
 
 
-def _as_for(rewriter: Rewriter, node: ast.For) -> list[ast.stmt] | None:
+def _as_for(rewriter: BranchRewriter, node: ast.For) -> list[ast.stmt] | None:
     target = node.target
     if not isinstance(target, ast.Name) or not rewriter.is_target(target) or node.orelse:
         return None
@@ -75,26 +75,26 @@ def _as_for(rewriter: Rewriter, node: ast.For) -> list[ast.stmt] | None:
     around = any(
         isinstance(n, ast.For | ast.While) and _line(n) in rewriter.lines for n in (node, *_within(node.body))
         if n is not node or stop is not None)
-    arms = Arms(rewriter)
-    args = [arms.value(a) for a in over.args]
+    branches = BranchBody(rewriter)
+    args = [branches.value(a) for a in over.args]
     is_loop, ended = call("is_loop", load(t)), _named([*names, target.id], call("finish", load(t)))
-    apart = stop is None and not rebound and node.lineno in rewriter.apart
-    form = around, stop is not None, rebound, node.lineno in rewriter.long, apart
+    independent = stop is None and not rebound and node.lineno in rewriter.independent
+    form = around, stop is not None, rebound, node.lineno in rewriter.long, independent
     made: list[ast.stmt] = [
         assign([t], call("loop", place, constant(form), constant(tuple(names)), load("range"), *args))]
     begun = _named(names, call("enter", load(t)))
     if stop is None:
         left = [ast.If(is_loop, [_left(t, None)], [])]
-        made += [ast.For(target, load(t), [ast.If(is_loop, begun, []), *arms.block(body), *left], []),
+        made += [ast.For(target, load(t), [ast.If(is_loop, begun, []), *branches.block(body), *left], []),
                  ast.If(is_loop, ended, [])]
     else:
-        looped = [ast.For(target, load(t), [*begun, *arms.block(body), _left(t, stop)], []), *ended]
+        looped = [ast.For(target, load(t), [*begun, *branches.block(body), _left(t, stop)], []), *ended]
         own = ast.For(copy.deepcopy(target), load(t), rewriter.block(node.body, loop=True), [])
         made.append(ast.If(is_loop, looped, [own]))
     return [*made, *_cleared(rewriter, before)]
 
 
-def _as_while(rewriter: Rewriter, node: ast.While) -> list[ast.stmt] | None:
+def _as_while(rewriter: BranchRewriter, node: ast.While) -> list[ast.stmt] | None:
     if node.orelse or has(node.test, *FORBIDDEN):
         return None
     before = rewriter.temporaries
@@ -107,11 +107,11 @@ def _as_while(rewriter: Rewriter, node: ast.While) -> list[ast.stmt] | None:
     rewriter.loops.update(range(node.lineno, (node.test.end_lineno or node.lineno) + 1))
     rewriter.count += 1
     is_loop, wanted = call("is_loop", load(t)), _line(node) in rewriter.lines
-    arms = Arms(rewriter)
+    branches = BranchBody(rewriter)
     looped: list[ast.stmt] = [
         ast.For(ast.Name(variable, ast.Store()), load(t), [
             *_named(names, call("enter", load(t))),
-            *arms.block(body),
+            *branches.block(body),
             _left(t, stop),
         ], []),
         *_named(names, call("finish", load(t))),
@@ -145,7 +145,7 @@ def _set(name: str, value: bool) -> ast.stmt:
     return assign([name], ast.Constant(value))
 
 
-def _cleared(rewriter: Rewriter, before: int) -> list[ast.stmt]:
+def _cleared(rewriter: BranchRewriter, before: int) -> list[ast.stmt]:
     return [assign([f"{NAME}{k + 1}"], ast.Constant(None)) for k in range(before, rewriter.temporaries)]
 
 
@@ -160,7 +160,7 @@ def _named(names: Sequence[str], value: ast.expr) -> list[ast.stmt]:
 
 
 def without_continue(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the body of a loop with what comes after ``if c: continue`` in the other arm."""
+    """Return the body of a loop with what comes after ``if c: continue`` in the other branch."""
     for k, s in enumerate(body):
         if isinstance(s, ast.Continue):
             return body[:k] or [located(ast.Pass(), s)]

@@ -51,8 +51,8 @@ def _ended(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
         if isinstance(s, ast.If) and _returns(s):
             if not (_always(s.body) or _always(s.orelse) or not rest):
                 return None  # what follows would be there twice
-            arms = [arm if _always(arm) else [*arm, *rest] for arm in (s.body, s.orelse)]
-            first, other = map(_ended, arms)
+            branches = [branch if _always(branch) else [*branch, *rest] for branch in (s.body, s.orelse)]
+            first, other = map(_ended, branches)
             if first is None or other is None:
                 return None
             return [*body[:k], located(ast.copy_location(ast.If(s.test, first, other), s), s)]

@@ -1,9 +1,9 @@
-"""Loops over ranges each round of which does what the others do, to other elements: found in a function's source.
+"""Loops over ranges each iteration of which does what the others do, to other elements: found in a function's source.
 
-The rounds of such a loop differ in its variable alone, and all that the variable does is to say by a linear rule which
-elements are meant. So whatever Python does in one round, it does in all, as long as its own state is the same after
-each. What of that cannot be read from source is watched while rounds run (`jitfuse.tracing.control.replication`). What
-is not known here makes a loop none of these.
+The iterations of such a loop differ in its variable alone, and all that the variable does is to say by a linear rule
+which elements are meant. So whatever Python does in one iteration, it does in all, as long as its own state is the same
+after each. What of that cannot be read from source is watched while iterations run
+(`jitfuse.tracing.control.replication`). What is not known here makes a loop none of these.
 """
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ Site = tuple[str, int, int]
 """The file, line and column of a loop."""
 
 
-class SteadyLoop(NamedTuple):
+class UniformLoop(NamedTuple):
     """A loop, and what has to be looked at while it runs.
 
     `functions` are read of modules, the parts of their names; `builtins` must be Python's own. `arrays` must hold
     arrays, `ints` Python's, `values` any numbers or arrays; `outside` are those of them that are global names. `kept`
-    are assigned and hold something from one round to the next. `branches` says that Python may have to decide something
-    in it.
+    are assigned and hold something from one iteration to the next. `branches` says that Python may have to decide
+    something in it.
     """
 
     site: Site
@@ -67,12 +67,12 @@ class SteadyLoop(NamedTuple):
     branches: bool
 
 
-_met: Final[dict[int, tuple[Any, dict[tuple[int, int], SteadyLoop]]]] = {}
+_met: Final[dict[int, tuple[Any, dict[tuple[int, int], UniformLoop]]]] = {}
 """By the id of a function's own code: a weak reference to it, and its loops by line and column."""
 
 
-def steady_loop(code: types.CodeType, line: int, column: int) -> SteadyLoop | None:
-    """Return what is known of a loop of a function's own code; None where its rounds may differ."""
+def uniform_loop(code: types.CodeType, line: int, column: int) -> UniformLoop | None:
+    """Return what is known of a loop of a function's own code; None where its iterations may differ."""
     known = _met.get(id(code))
     if known is None or known[0]() is not code:
         key = id(code)
@@ -80,7 +80,7 @@ def steady_loop(code: types.CodeType, line: int, column: int) -> SteadyLoop | No
     return known[1].get((line, column))
 
 
-def _loops_of(code: types.CodeType) -> dict[tuple[int, int], SteadyLoop]:
+def _loops_of(code: types.CodeType) -> dict[tuple[int, int], UniformLoop]:
     node = branches.source_of(code)
     if node is None:
         return {}
@@ -92,7 +92,7 @@ def _loops_of(code: types.CodeType) -> dict[tuple[int, int], SteadyLoop]:
     found = {}
     for loop in own:
         if isinstance(loop, ast.For) and id(loop) not in tried:
-            reading = _Reading(loop, places)
+            reading = _LoopReading(loop, places)
             if reading.fits():
                 place = loop.lineno, loop.col_offset  # of GET_ITER; from 3.12 on it is that of what is iterated over
                 found[place] = reading.loop((code.co_filename, *place))
@@ -100,15 +100,15 @@ def _loops_of(code: types.CodeType) -> dict[tuple[int, int], SteadyLoop]:
     return found
 
 
-class _Reading:
+class _LoopReading:
     """One loop being read. `places` are the function's variables."""
 
     def __init__(self, loop: ast.For, places: set[str]) -> None:
         self._loop, self._places = loop, places
         self._moving: set[str] = set()
-        """Ints that each round counts on, and those that loops in it count."""
+        """Ints that each iteration counts on, and those that loops in it count."""
         self._turning: set[str] = set()
-        """Those of them that are the same in all rounds, at the same place of an inner loop."""
+        """Those of them that are the same in all iterations, at the same place of an inner loop."""
         self._functions: set[tuple[str, ...]] = set()
         self._builtins: set[str] = set()
         self._values: set[str] = set()
@@ -118,7 +118,7 @@ class _Reading:
         """Names items of which are taken at places that move."""
 
     def fits(self) -> bool:
-        """Return whether nothing stands in the way of equal rounds."""
+        """Return whether nothing stands in the way of equal iterations."""
         loop = self._loop
         if not self._is_range(loop):
             return False
@@ -132,16 +132,16 @@ class _Reading:
         assigned = {t.id for _, t in assignments(loop.body)}
         return fits and self._ints.isdisjoint(assigned) and self._hold_arrays()
 
-    def loop(self, site: Site) -> SteadyLoop:
+    def loop(self, site: Site) -> UniformLoop:
         """Return what has been found."""
         body = self._loop.body
         assigned = ({t.id for _, t in assignments(body)} - self._moving) | self._turning
         branches = any(isinstance(n, ast.If | ast.IfExp | ast.BoolOp) for s in body for n in inside(s))
         values = self._values | assigned
-        return SteadyLoop(
+        return UniformLoop(
             site, frozenset(self._functions), frozenset(self._builtins), frozenset(self._arrays), frozenset(self._ints),
             frozenset(values), frozenset(values - self._places),
-            frozenset(assigned - begun_in(body, in_arms=False)), branches)
+            frozenset(assigned - begun_in(body, in_branches=False)), branches)
 
     def _hold_arrays(self) -> bool:
         """Return whether names whose items are taken at moving places are assigned nothing but arrays in the loop."""
@@ -156,7 +156,7 @@ class _Reading:
         return True
 
     def _is_array(self, e: ast.expr) -> bool:
-        """Return whether an expression that is the same in all rounds can only make an array or a number."""
+        """Return whether an expression that is the same in all iterations can only make an array or a number."""
         if isinstance(e, ast.Constant):
             return type(e.value) in (bool, int, float, complex)
         if isinstance(e, ast.Name):
@@ -203,7 +203,7 @@ class _Reading:
             others = {t.id for _, t in assignments(body)} - self._moving
             for step in steps:
                 names = {t.id for t in step.targets if isinstance(t, ast.Name)} & self._moving
-                reading = _Reading(self._loop, self._places)
+                reading = _LoopReading(self._loop, self._places)
                 reading._moving = before
                 if names <= self._turning and not (reading._linear(step.value) and reading._ints.isdisjoint(others)):
                     self._moving -= names
@@ -242,7 +242,7 @@ class _Reading:
 
     # ------------------------------------------------------------------ expressions
     def _same(self, e: ast.expr) -> bool:
-        """Return whether an expression is one way to compute a value in all rounds."""
+        """Return whether an expression is one way to compute a value in all iterations."""
         if isinstance(e, ast.Constant):
             return True
         if isinstance(e, ast.Name):
@@ -309,7 +309,8 @@ class _Reading:
         return self._linear(e) if not self._moving.isdisjoint(names_in(e)) else self._same(e)
 
     def _linear(self, e: ast.expr) -> bool:
-        """Return whether an int of Python's, which never wraps, is the same in all rounds or moves on by the same."""
+        """Return whether an int of Python's, which never wraps, is the same in all iterations or moves on by the
+        same."""
         if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Add | ast.Sub):
             return self._linear(e.left) and self._linear(e.right)
         if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult):

@@ -41,7 +41,8 @@ DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
 def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Meta]) -> bool:
     """Tell whether an operator among Python numbers may need ints that 64 bits, or a double, do not hold.
 
-    Ints that go from round to round of a loop of the program are bounded where that decides: the loop checks them.
+    Ints that go from one iteration to the next of a loop of the program are bounded where that decides: the loop checks
+    them.
     """
     if not _may_leave(run, name, ids, metas):
         return False
@@ -137,7 +138,7 @@ def _find(run: Recorder, tensor: int) -> Range | None:
         low, high = session.int_ranges.get(tensor, _INT64)
         session.int_ranges[tensor] = max(low, -bound), min(high, bound)
         return -bound, bound
-    if node is None or tensor in session.kept:
+    if node is None or tensor in session.live:
         return None
     if node.op_name == "full":
         value: Any = dict(node.attrs)["value"]
@@ -224,7 +225,7 @@ def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta
         return ids
     if name in DIVISIONS:
         ok = _is_not_zero(run, ids[1])
-        if _is_looked_at(run, ok, name, metas, 1, 0):
+        if _is_read(run, ok, name, metas, 1, 0):
             return ids
         return ids[0], _required(run, ids[1], ok, statuses.DIVISION_BY_ZERO)
     if name == "power" and metas[0].dtype == "float64":
@@ -232,7 +233,7 @@ def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta
     return ids
 
 
-def _is_looked_at(run: Recorder, ok: int | None, name: str, metas: Sequence[Meta], *example: int) -> bool:
+def _is_read(run: Recorder, ok: int | None, name: str, metas: Sequence[Meta], *example: int) -> bool:
     """Return whether Python has looked whether an operator raises nothing, because the function would catch that.
 
     Where it does, Python raises it of an example.
@@ -258,7 +259,7 @@ def delivered(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Me
     for i in ids:
         if literal(run, i) is None and run.graph.metas[i].dtype == "float64":
             ok = run.emit("logical_or", (ok, run.emit("logical_not", (run.emit("isfinite", (i,)),))))
-    if _is_looked_at(run, ok, name, metas, 2, 2000):
+    if _is_read(run, ok, name, metas, 2, 2000):
         return result
     return run.emit("require", (result, ok), {"status": statuses.TOO_LARGE})
 
@@ -291,7 +292,7 @@ def _base(run: Recorder, ids: tuple[int, ...], metas: Sequence[Meta]) -> int:
     ok = _is_not_zero(run, ids[0])
     if ok is not None and exponent is None:
         ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
-    if _is_looked_at(run, ok, "power", metas, 0, -1):
+    if _is_read(run, ok, "power", metas, 0, -1):
         return ids[0]
     return _required(run, ids[0], ok, statuses.DIVISION_BY_ZERO)
 

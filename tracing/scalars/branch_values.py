@@ -1,4 +1,4 @@
-"""What is chosen where a branch of Python has gone both ways: numbers and arrays of either arm.
+"""What is selected after an if-converted branch of Python: numbers and arrays of either side.
 
 Owns branches that are going on, what of two values a tensor stands for, and that nobody writes into an array that may
 be one with another. Does not own the steps of a branch (`jitfuse.tracing.control.if_conversion`).
@@ -30,7 +30,7 @@ _PYTHON: Final = frozenset({bool, int, float})
 
 
 class Both:
-    """A condition of the trace that branches both ways, and how far the branch has come."""
+    """The condition of an if-converted branch, and how far the branch has come."""
 
     __slots__ = ("condition", "place", "saved", "values")
 
@@ -39,7 +39,7 @@ class Both:
         self.saved: dict[str, Any] = {}
         """What the names held before."""
         self.values: dict[str, Any] = {}
-        """What they held after the first arm."""
+        """What they held after the first branch."""
 
 
 def _is_both(value: Any) -> bool:
@@ -58,18 +58,18 @@ TESTS: Final[dict[str, Callable[[Any], bool]]] = {"is_both": _is_both, "plain": 
 """What compiled code asks of a value, whatever is going on."""
 
 
-class Arm:
-    """An arm that is being computed: its branch, whether it is the first, and the arm around it."""
+class ActiveBranch:
+    """A branch that is being computed: its branch, whether it is the first, and the branch around it."""
 
     __slots__ = ("_around", "_condition", "_first", "both")
 
-    def __init__(self, both: Both, first: bool, around: Arm | None) -> None:
+    def __init__(self, both: Both, first: bool, around: ActiveBranch | None) -> None:
         self.both, self._first, self._around = both, first, around
         self._condition: TracedTensor | None = None
 
     @property
     def condition(self) -> TracedTensor:
-        """The condition of all arms around it and of its own, recorded when somebody asks: few arms need it."""
+        """The condition of all branches around it and of its own, recorded when somebody asks: few branches need it."""
         if self._condition is None:
             own = self.both.condition if self._first else self.both.condition.call("logical_not")
             self._condition = own if self._around is None else self._around.condition.call("logical_and", own)
@@ -78,10 +78,10 @@ class Arm:
 
 def refuse(run: Recorder, place: Site | None = None) -> NoReturn:
     """Have Python decide at the innermost branch, or one at a place, in no loop of the program; does not return."""
-    assert run.splitter is not None
+    assert run.breaker is not None
     if run.loops:
-        run.splitter.decide([loop.place for loop in run.loops])
-    run.splitter.decide((place,) if place is not None else (run.arms[-1].both.place,))
+        run.breaker.decide([loop.place for loop in run.loops])
+    run.breaker.decide((place,) if place is not None else (run.active_branches[-1].both.place,))
 
 
 def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
@@ -102,7 +102,7 @@ def truth_of(value: TracedTensor) -> TracedTensor:
     return made
 
 
-class Rivals:
+class MayAlias:
     """Arrays of which any two may be one, by what branches chose."""
 
     __slots__ = ("members", "places")
@@ -118,7 +118,7 @@ class Rivals:
         return [s for ref in self.members if (s := ref()) is not None]
 
 
-class ApartError(Exception):
+class NoCommonValueError(Exception):
     """Two values that no tensor stands for."""
 
 
@@ -126,8 +126,8 @@ def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> l
     """Return what is chosen of each pair; where one cannot be, Python looks at the condition."""
     try:
         return [chosen(run, both, both.condition, a, b) for a, b in pairs]
-    except ApartError:
-        if run.arms or run.loops:
+    except NoCommonValueError:
+        if run.active_branches or run.loops:
             refuse(run)
         first = bool(both.condition)
         return [a if first else b for a, b in pairs]
@@ -138,8 +138,8 @@ def chosen(run: Recorder, both: Both, condition: TracedTensor, a: Any, b: Any) -
     if a is b:
         return a
     if a is UNBOUND or b is UNBOUND:
-        if not run.arms and not run.loops:
-            raise ApartError
+        if not run.active_branches and not run.loops:
+            raise NoCommonValueError
         return UNBOUND  # a use of it raises, and then the branch is refused
     if is_number(a) and is_number(b):
         return _chosen_number(run, condition, a, b)
@@ -149,7 +149,7 @@ def chosen(run: Recorder, both: Both, condition: TracedTensor, a: Any, b: Any) -
         return _chosen_array(both, condition, a, b)
     if type(a) is type(b) and type(a) in (str, bytes, type(None)) and a == b:
         return a
-    raise ApartError
+    raise NoCommonValueError
 
 
 def is_number(value: Any) -> bool:
@@ -163,28 +163,29 @@ def _chosen_number(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Tr
     if type(a) is type(b) and type(a) is not TracedTensor and exact(a) == exact(b):
         return a  # type: ignore[no-any-return]
     if any(type(v) is int and not -(2**63) <= v < 2**63 for v in (a, b)):
-        raise ApartError
+        raise NoCommonValueError
     one, two = lift(run, a), lift(run, b)
     kinds = {one._meta.dtype, two._meta.dtype}
     if len(kinds) > 1 and any(v.weak and not _is_exact(run, v) for v in (one, two)):
-        raise ApartError
+        raise NoCommonValueError
     if one.weak and two.weak:
         if len(kinds) > 1 or not kinds <= {"bool", "int64", "float64"}:
-            raise ApartError
+            raise NoCommonValueError
         return as_python(condition.call("where", one, two))
     dtype = next(v._meta.dtype for v in (one, two) if not v.weak)
     if not all(v._meta.dtype == dtype if not v.weak else holds(dtype, v._meta.dtype) for v in (one, two)):
-        raise ApartError
+        raise NoCommonValueError
     return either(condition, one, two, dtype)
 
 
 def either(condition: TracedTensor, one: TracedTensor, two: TracedTensor, dtype: str) -> TracedTensor:
-    """Return one of two scalars as one of a dtype, Python's where it is; raises ApartError for two types of these."""
+    """Return one of two scalars as one of a dtype, Python's where it is; raises NoCommonValueError for two types of
+    these."""
     run = condition._run
     mixed = [Mixed(run.scalar(True, "bool"), v._meta.dtype) if v.weak else run.mixed.get(v._id()) for v in (one, two)]
     pythons = {m.python for m in mixed if m is not None}
     if len(pythons) > 1:
-        raise ApartError
+        raise NoCommonValueError
     cast = [run.emit("astype", (v._id(),), {"dtype": dtype}) if v.weak else v._id() for v in (one, two)]
     made = run.emit("where", (condition._id(), *cast))
     if pythons:
@@ -216,13 +217,13 @@ def _chosen_array(both: Both, condition: TracedTensor, a: TracedTensor, b: Trace
     """
     made: TracedTensor = condition.call("where", a, b)
     if made._meta != a._meta:
-        raise ApartError
+        raise NoCommonValueError
     storages = [v._storage for v in (a, b, made)]
-    before: list[Rivals] = [s.rivals for s in storages if s.rivals is not None]
+    before: list[MayAlias] = [s.may_alias for s in storages if s.may_alias is not None]
     places = [both.place, *(p for r in before for p in r.places)]
-    rivals = Rivals([*storages, *(s for r in before for s in r.alive())], places)
-    for s in rivals.alive():
-        s.rivals = rivals
+    may_alias = MayAlias([*storages, *(s for r in before for s in r.alive())], places)
+    for s in may_alias.alive():
+        s.may_alias = may_alias
     return made.laid_out(None)
 
 
@@ -233,11 +234,11 @@ def written(run: Recorder, storage: Storage) -> None:
         if is_user_code(frame.f_code.co_filename):
             frame.f_locals  # noqa: B018 -- brings it up to date: it may hold values of earlier
         frame = frame.f_back
-    rivals: Rivals = storage.rivals
-    storage.rivals = None
-    if any(s is not storage for s in rivals.alive()):
-        assert run.splitter is not None
-        run.splitter.decide(rivals.places)
+    may_alias: MayAlias = storage.may_alias
+    storage.may_alias = None
+    if any(s is not storage for s in may_alias.alive()):
+        assert run.breaker is not None
+        run.breaker.decide(may_alias.places)
 
 
 def returned(run: Recorder, values: Iterable[Any]) -> None:
@@ -245,11 +246,11 @@ def returned(run: Recorder, values: Iterable[Any]) -> None:
     met: set[int] = set()
     storages = {id(v._storage): v._storage for v in values if type(v) is TracedTensor and v.shape}
     for storage in storages.values():
-        rivals: Rivals | None = storage.rivals
-        if rivals is None:
+        may_alias: MayAlias | None = storage.may_alias
+        if may_alias is None:
             continue
-        is_argument = storage.feed is None and any(s.feed is not None for s in rivals.alive())
-        if is_argument or id(rivals) in met:
-            assert run.splitter is not None
-            run.splitter.decide(rivals.places)
-        met.add(id(rivals))
+        is_argument = storage.feed is None and any(s.feed is not None for s in may_alias.alive())
+        if is_argument or id(may_alias) in met:
+            assert run.breaker is not None
+            run.breaker.decide(may_alias.places)
+        met.add(id(may_alias))

@@ -47,7 +47,7 @@ def type_of(*values: Any, **options: Any) -> Any:
     """Return what `type` returns: the type that a value has in Python."""
     values = tuple(map(settled, values))
     kind = type(values[0]) if len(values) == 1 and not options else None
-    if kind is TracedTensor or hasattr(kind, "_stands_for"):  # a generator
+    if kind is TracedTensor or hasattr(kind, "_original"):  # a generator
         return values[0].__class__
     return type(*values, **options)
 
@@ -90,7 +90,7 @@ def _made(python: type, dtype: str, values: tuple[Any, ...]) -> Any:
 def goes(value: TracedTensor, what: str) -> bool:
     """Return whether a number is made of a value without a look; it is noted where."""
     run, dtype = value._run, value._meta.dtype
-    if not run.alive or run.splitter is None or value.shape or not may_put_off(run) or dtype == "uint64":
+    if not run.alive or run.breaker is None or value.shape or not may_put_off(run) or dtype == "uint64":
         return False
     if kind(dtype) == "complex" or kind(dtype) not in ("bool", "int", "uint", "float"):
         return False
@@ -98,12 +98,12 @@ def goes(value: TracedTensor, what: str) -> bool:
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     place = (what, "" if frame is None else frame.f_code.co_filename, 0 if frame is None else frame.f_lineno)
-    if run.splitter.decides(place):
+    if run.breaker.decides(place):
         return False
     try:
         known_value(run.session, value._id())
     except UnknownValueError:
-        run.branched.add(place)
+        run.converted_sites.add(place)
         return True
     return False
 

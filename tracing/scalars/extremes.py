@@ -39,7 +39,7 @@ def _chosen(
         for value in several[1:]:
             better = beats(value, found)
             found = _either(better, value, found) if isinstance(better, TracedTensor) else value if better else found
-    except branch_values.ApartError:  # Python's ints and floats among them
+    except branch_values.NoCommonValueError:  # Python's ints and floats among them
         return original(*values)
     return found
 

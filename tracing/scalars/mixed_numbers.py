@@ -1,6 +1,6 @@
 """Scalars that stand for a number of NumPy's or of Python's, whichever the call has come to.
 
-A branch that goes both ways, `max` and a loop's number may choose a Python number where the other one is NumPy's:
+An if-converted branch, `max` and a loop's number may choose a Python number where the other one is NumPy's:
 ``best = 0.0`` before ``if x > best: best = x``. Such a scalar is NumPy's in the program, with the truth that it is
 Python's beside it. Owns what operators make of it, and when the truth is looked at: where it makes a difference beyond
 the type of a result. Results take the type that it says (`jitfuse.tracing.results.returned`). Does not own what is
@@ -25,7 +25,7 @@ from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 _STORES: Final = frozenset({"scatter", "update_slice", "update_at"})
 
 
-def stands_for(dtype: str, python: str) -> bool:
+def represents(dtype: str, python: str) -> bool:
     """Return whether results of a dtype have the values of those that Python's numbers have."""
     return dtype == python or (dtype == "float64" and python == "int64")
 
@@ -85,7 +85,7 @@ def apply(op: ops.Op, inputs: Sequence[TracedTensor], attrs: dict[str, Any]) -> 
     python = op.infer(plain, attrs).dtype
     pairs = [(op.infer(metas, attrs).dtype, python)]
     pairs += zip(op.loop(op.name, metas).inputs, op.loop(op.name, plain).inputs, strict=True)
-    if not all(stands_for(*pair) for pair in pairs):
+    if not all(represents(*pair) for pair in pairs):
         return _as_they_are(op, inputs, attrs)
     truth = _all_python(run, ids)
     made = run.emit(op.name, _checked(run, op.name, ids, truth), attrs)

@@ -20,7 +20,7 @@ from jitfuse.tracing.schedule.scheduler import SchedulingProblem, load_of
 WHOLE: Final = 10
 """Ops up to which a schedule is one integer program; longer ones are improved in overlapping pieces."""
 PIECE: Final = 8
-ROUNDS: Final = 3
+ITERATIONS: Final = 3
 MAX_NODES: Final = 50
 """Branch and bound nodes of one integer program: what it has found by then is used."""
 
@@ -36,7 +36,7 @@ def improved(problem: SchedulingProblem, order: Sequence[int]) -> list[int]:
     if len(best) <= WHOLE:
         found = _solve(solver, _piece(problem, best, 0, len(best)))
         return found if load_of(problem, found) < load else best
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         before = load
         for begin in range(0, len(best) - PIECE // 2, PIECE // 2):
             end = min(begin + PIECE, len(best))
@@ -71,7 +71,7 @@ class _Tensor(NamedTuple):
     kept: bool
 
 
-class _Piece(NamedTuple):
+class _ScheduleRun(NamedTuple):
     """A run of a schedule that is ordered anew: ids as they stand, who needs whom, tensors that come and go in it."""
 
     ids: tuple[int, ...]
@@ -79,7 +79,7 @@ class _Piece(NamedTuple):
     tensors: tuple[_Tensor, ...]
 
 
-def _piece(problem: SchedulingProblem, order: Sequence[int], begin: int, end: int) -> _Piece:
+def _piece(problem: SchedulingProblem, order: Sequence[int], begin: int, end: int) -> _ScheduleRun:
     """Return order[begin:end] as a problem of its own, with what lives before and after it as its borders."""
     ids = tuple(order[begin:end])
     place = {op: k for k, op in enumerate(problem.ids)}
@@ -103,10 +103,10 @@ def _piece(problem: SchedulingProblem, order: Sequence[int], begin: int, end: in
     before = tuple(
         frozenset(maker[t] for t in problem.inputs[place[op]] if t in maker) for op in ids
     )
-    return _Piece(ids, before, tuple(tensors))
+    return _ScheduleRun(ids, before, tuple(tensors))
 
 
-def _windows(piece: _Piece) -> tuple[list[int], list[int]]:
+def _windows(piece: _ScheduleRun) -> tuple[list[int], list[int]]:
     """Return the first and the last slot of each op: its ancestors come before, its descendants after."""
     n = len(piece.ids)
     ancestors: list[set[int]] = []
@@ -188,7 +188,7 @@ class _Program:
 class _Slots:
     """The columns of a piece: whether op i has run by slot t, whether a tensor lies in memory in slot t."""
 
-    def __init__(self, program: _Program, piece: _Piece) -> None:
+    def __init__(self, program: _Program, piece: _ScheduleRun) -> None:
         self.program = program
         self.piece = piece
         n = len(piece.ids)
@@ -238,7 +238,7 @@ class _Slots:
         return [self.piece.ids[i] for i in sorted(range(len(waits)), key=waits.__getitem__)]
 
 
-def _solve(solver: Any, piece: _Piece) -> list[int]:
+def _solve(solver: Any, piece: _ScheduleRun) -> list[int]:
     """Return the ids of a piece in the best order found, least peak first, then least memory over time."""
     if not piece.tensors:
         return list(piece.ids)

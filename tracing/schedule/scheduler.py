@@ -43,7 +43,7 @@ class SchedulingProblem(Record, frozen=True):
     nbytes: Mapping[int, int]
     kept: frozenset[int]
 
-    def places(self) -> Places:
+    def places(self) -> OpPositions:
         """Return what reads what, by numbers: an op's first result has the op's position, others come behind."""
         number = {made[0]: k for k, made in enumerate(self.results) if made}
         owners = list(range(len(self.results)))
@@ -62,10 +62,10 @@ class SchedulingProblem(Record, frozen=True):
             reads.append(found)
             for place in found:
                 readers[place].append(k)
-        return Places(number, owners, reads, readers)
+        return OpPositions(number, owners, reads, readers)
 
 
-class Places(NamedTuple):
+class OpPositions(NamedTuple):
     """The tensors that ops make, numbered, and the positions of ops by them.
 
     `number` tells a tensor's place, `owners` a place's op, `reads` what places an op reads, once each, `readers` what
@@ -143,7 +143,7 @@ class ILPScheduler:
         return dict(zip(problem.ids, found, strict=True))
 
 
-def _by_integer_program(problem: SchedulingProblem, places: Places) -> dict[int, int]:
+def _by_integer_program(problem: SchedulingProblem, places: OpPositions) -> dict[int, int]:
     from jitfuse.tracing.schedule.integer_schedule import improved
 
     starts = [linear(problem.ids, found) for found in (_asap(places.before()), _slack(problem, places))]
@@ -190,7 +190,7 @@ def _freed(problem: SchedulingProblem, number: Mapping[int, int], places: int) -
     return freed
 
 
-def _slack(problem: SchedulingProblem, places: Places) -> list[int]:
+def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
     """Take the ready op with the least (allocated - freed, slack, id), one after the other.
 
     An op frees an input when it is its last reader. For that each place keeps the sum of its remaining
@@ -231,7 +231,7 @@ def _slack(problem: SchedulingProblem, places: Places) -> list[int]:
     return level
 
 
-def _after(places: Places) -> list[list[int]]:
+def _after(places: OpPositions) -> list[list[int]]:
     """Return for each op what reads its results, once for each result."""
     _, owners, reads, readers = places
     n = len(reads)

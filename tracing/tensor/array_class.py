@@ -14,7 +14,7 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.tracing.record.source import user_line
 
 
-class _StandIn(type):
+class _ClassProxy(type):
     original: type
     create: Callable[..., Any]
 
@@ -42,12 +42,12 @@ class _StandIn(type):
 
 def original(value: Any) -> Any:
     """Return the class that a value stands in for; others as they are."""
-    return value.original if type(value) is _StandIn else value
+    return value.original if type(value) is _ClassProxy else value
 
 
-def stand_in(original: type, create: Callable[..., Any]) -> type:
+def class_proxy(original: type, create: Callable[..., Any]) -> type:
     """Return what stands in for a class; `create` is what calling it does."""
-    return _StandIn(original.__name__, (), {"original": original, "create": staticmethod(create)})
+    return _ClassProxy(original.__name__, (), {"original": original, "create": staticmethod(create)})
 
 
 def array_class(create: Callable[..., Any]) -> type:
@@ -59,4 +59,4 @@ def array_class(create: Callable[..., Any]) -> type:
                                    f"{user_line()}. Pass the array as an argument.")
         return create(shape, dtype, order or "C")
 
-    return stand_in(np.ndarray, made)
+    return class_proxy(np.ndarray, made)

@@ -33,7 +33,7 @@ else:
     masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
 
 
-class Selection(NamedTuple):
+class IndexSelection(NamedTuple):
     """An index by arrays: the basic index that comes first, then arrays for some axes of what it gives."""
 
     basic: tuple[Any, ...]
@@ -69,7 +69,7 @@ def _is_array(item: Any) -> bool:
     return isinstance(item, list | range | np.ndarray)
 
 
-def select(x: Tensor, index: Any) -> Selection:
+def select(x: Tensor, index: Any) -> IndexSelection:
     """Read an index that holds arrays; raises BoundsError, and UnsupportedError for masks that are data."""
     items = _expanded(x, list(index) if isinstance(index, tuple) else [index])
     advanced = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
@@ -86,7 +86,7 @@ def select(x: Tensor, index: Any) -> Selection:
             basic.append(item)
         kept += item is None or isinstance(item, slice) or _is_array(item)
         axis += item is not None
-    return Selection(tuple(basic), tuple(arrays), tuple(axes), place)
+    return IndexSelection(tuple(basic), tuple(arrays), tuple(axes), place)
 
 
 def _expanded(x: Tensor, items: list[Any]) -> list[Any]:
@@ -146,7 +146,7 @@ def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
     tensor: Tensor = x.as_tensor(item)
     if not is_integer(str(tensor.dtype)):
         raise BoundsError(f"arrays used as indices must be of integer (or boolean) type, at {user_line()}")
-    return predication.index_in_arm(x._run, tensor) if x._run.arms else tensor
+    return predication.index_in_branch(x._run, tensor) if x._run.active_branches else tensor
 
 
 # ---------------------------------------------------------------- items
@@ -185,7 +185,7 @@ def set_item(x: Tensor, index: Any, value: Any, combine: str = "set") -> None:
     view._assign(_scattered(view, new, found, combine))
 
 
-def _scattered(view: Tensor, value: Tensor, found: Selection, combine: str) -> Tensor:
+def _scattered(view: Tensor, value: Tensor, found: IndexSelection, combine: str) -> Tensor:
     row = ops.get("gather")
     assert row is not None
     metas = [t._meta for t in (view, *found.arrays)]

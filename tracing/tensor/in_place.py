@@ -9,12 +9,12 @@ from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.python_protocol import Looks
+from jitfuse.tracing.tensor.python_protocol import PythonReads
 
 _NO_ATTRIBUTES: Final[dict[str, Any]] = {}
 
 
-class InPlace(Looks):
+class InPlace(PythonReads):
     """The in-place operators of a traced value, which a subclass holds and writes."""
 
     __slots__ = ()

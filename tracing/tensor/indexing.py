@@ -16,7 +16,7 @@ from jitfuse.base.records import NamedTuple, made
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.record.access_paths import Path, Paths
+from jitfuse.tracing.record.access_paths import Paths, ViewStep
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import traced_among
 
@@ -160,17 +160,17 @@ def _at_zero(key: Key, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[i
     return tuple([axis for item, axis in zip(items, places) if type(item) is int]), region[0], tuple(region[1:])
 
 
-class Place:
+class IndexedRegion:
     """What an index means: its region, and the path of the slice that it takes."""
 
     __slots__ = ("_view", "part", "region")
 
-    def __init__(self, region: Region, part: Path | None) -> None:
+    def __init__(self, region: Region, part: ViewStep | None) -> None:
         self.region = region
         self.part = part
         self._view = None if region.moves_axes else part
 
-    def view(self, paths: Paths) -> Path | None:
+    def view(self, paths: Paths) -> ViewStep | None:
         """Return the path of the view that it gives."""
         region = self.region
         if self._view is None and region.moves_axes:
@@ -178,15 +178,15 @@ class Place:
         return self._view
 
 
-def place_of(x: Any, index: Any, key: Key | None) -> Place:
+def place_of(x: Any, index: Any, key: Key | None) -> IndexedRegion:
     """Return what a basic index of a tensor means; with a key, it is read once in a run."""
     path, shape, paths = x._path, x._meta.shape, x._run.paths
     full = shape if path is None else path, key
-    found: Place | None = None if key is None else paths.places.get(full)
+    found: IndexedRegion | None = None if key is None else paths.places.get(full)
     if found is None:
         region = parse(index, shape) if key is None else _region(key, index, shape)
         part = path if region.is_whole else paths.sliced(path, shape, region.starts, region.steps, region.counts)
-        found = Place(region, part)
+        found = IndexedRegion(region, part)
         if key is not None:
             paths.places[full] = found
     return found

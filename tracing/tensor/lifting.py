@@ -11,7 +11,7 @@ from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.record.device_array import unwrapped
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.foreign import Foreign, bare
-from jitfuse.tracing.record.layout import Layout
+from jitfuse.tracing.record.layout import MemoryLayout
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import user_line
@@ -52,7 +52,7 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
     if isinstance(value, np.ndarray):
         made = fresh(run, run.constant(value), scalar=False)
         if not value.flags.c_contiguous:
-            made._spot = Layout(0, value.strides)
+            made._spot = MemoryLayout(0, value.strides)
         return made
     if isinstance(value, list | tuple):
         return stack_nested(run, value)

@@ -16,7 +16,7 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.base.later import Later
 from jitfuse.errors import UnsupportedAttributeError
-from jitfuse.tracing.record.known_values import UnknownValueError, known_value, look_error
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value, value_read_error
 from jitfuse.tracing.record.source import is_user_code, user_line
 from jitfuse.tracing.tensor import numpy_protocol
 from jitfuse.tracing.tensor.array_methods import ArrayMethods
@@ -41,7 +41,7 @@ _SAME: Final = ("bool()", "float()", "complex()", "np.asarray()", "tolist()")
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
 
-class Looks(ArrayMethods):
+class PythonReads(ArrayMethods):
     """The looks of Python at a traced value, which a subclass holds."""
 
     __slots__ = ()
@@ -58,12 +58,12 @@ class Looks(ArrayMethods):
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError
 
-    def _look(self, what: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
+    def _read_value(self, what: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
         """Return `convert` of the value; where only data knows it, the program is split here, or TracedValueError."""
         if self._run.mixed and what not in _SAME:
             known = mixed_numbers.settled(self)
             if known is not self:
-                return known._look(what, convert)
+                return known._read_value(what, convert)
         tensor = self._id()
         try:
             value = known_value(self._run.session, tensor)
@@ -72,23 +72,23 @@ class Looks(ArrayMethods):
                 convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does
             elif self._meta.weak and convert not in _TAKES_NUMBERS:
                 python = _PYTHON_TYPE[self._meta.dtype]  # Python sees a number of its own
-                return value_reads.look(self._run, tensor, what, lambda value: convert(python(value)))
-            elif convert is bool and self._meta.dtype != "bool" and value_reads.may_split(self._run):
+                return value_reads.read_value(self._run, tensor, what, lambda value: convert(python(value)))
+            elif convert is bool and self._meta.dtype != "bool" and value_reads.may_break(self._run):
                 tensor = self.call("astype", dtype="bool")._id()  # native code reads it, and it has two values
-            return value_reads.look(self._run, tensor, what, convert)
+            return value_reads.read_value(self._run, tensor, what, convert)
         return convert(value)
 
     def __bool__(self) -> bool:
-        return bool(self._look("bool()", bool))
+        return bool(self._read_value("bool()", bool))
 
     def __int__(self) -> int:
-        return int(self._look("int()", int))
+        return int(self._read_value("int()", int))
 
     def __float__(self) -> float:
-        return float(self._look("float()", float))
+        return float(self._read_value("float()", float))
 
     def __complex__(self) -> complex:
-        return complex(self._look("complex()", complex))
+        return complex(self._read_value("complex()", complex))
 
     def __index__(self) -> int:
         if self._run.mixed:
@@ -97,17 +97,17 @@ class Looks(ArrayMethods):
                 return int(known.__index__())
         if not self._meta.weak and not dtypes.is_integer(self._meta.dtype):
             operator.index(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype))[()])  # raises
-        return int(self._look("int()", operator.index))
+        return int(self._read_value("int()", operator.index))
 
     def __hash__(self) -> int:
         if not self._meta.weak and not self._scalar:
             raise TypeError("unhashable type: 'numpy.ndarray'")
-        return hash(self._look("hash()"))
+        return hash(self._read_value("hash()"))
 
     def __round__(self, digits: int | None = None) -> Any:
         if not self._meta.weak and not self._scalar:
             raise TypeError("type numpy.ndarray doesn't define __round__ method")
-        return round(self._look("round()"), digits)
+        return round(self._read_value("round()"), digits)
 
     def __floor__(self) -> int:
         return math.floor(self._number())
@@ -127,7 +127,7 @@ class Looks(ArrayMethods):
         return _divmod(other, self)
 
     def _number(self) -> int | float:
-        """Return the value for what `math` rounds: of a Python int itself, which a float may not hold."""
+        """Return the value for what `math` iterations: of a Python int itself, which a float may not hold."""
         return int(self) if self._meta.weak and dtypes.is_integer(self._meta.dtype) else float(self)
 
     def __format__(self, spec: str) -> str:
@@ -141,14 +141,14 @@ class Looks(ArrayMethods):
             place = printing.placed(self._run, self, spec, sys._getframe(1))
             if place is not None:
                 return place
-        return format(self._look("format()"), spec)
+        return format(self._read_value("format()"), spec)
 
     def __str__(self) -> str:
-        return str(self._look("str()") if self._is_shown() else self._description())
+        return str(self._read_value("str()") if self._is_shown() else self._description())
 
     def _is_shown(self) -> bool:
         """Return whether texts show the value: where it is a Python number or the program may be split."""
-        return self._meta.weak or (self._run.alive and value_reads.may_split(self._run))
+        return self._meta.weak or (self._run.alive and value_reads.may_break(self._run))
 
     def __repr__(self) -> str:
         """Return what NumPy's `repr` does for the user's code, and what the tensor is for ours."""
@@ -158,15 +158,15 @@ class Looks(ArrayMethods):
         if self._run.mixed:
             known = mixed_numbers.settled(self)
             if known is not self:
-                return repr(known._look("repr()"))
-        value = self._look("repr()")
+                return repr(known._read_value("repr()"))
+        value = self._read_value("repr()")
         return repr(value if self._scalar or self._meta.weak else np.asarray(value))
 
     def _description(self) -> str:
         return f"<traced {self._meta}: {self._run.graph.describe(self._storage.value)}>"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return np.array(self._look("np.asarray()"), dtype)
+        return np.array(self._read_value("np.asarray()"), dtype)
 
     def item(self, *index: Any) -> Any:
         """Return the value as a Python scalar, where it is known while tracing."""
@@ -177,27 +177,27 @@ class Looks(ArrayMethods):
             chosen = self[at] if isinstance(at, tuple) else self.call("reshape", shape=(-1,))[at]
             return chosen.item()
         made = conversions.item(self)  # type: ignore[arg-type]
-        return self._look("item()", _item) if made is None else made
+        return self._read_value("item()", _item) if made is None else made
 
     def tolist(self) -> Any:
         """Return the values as nested lists, where they are known while tracing."""
-        return np.asarray(self._look("tolist()")).tolist()
+        return np.asarray(self._read_value("tolist()")).tolist()
 
     def known(self) -> Any:
         """Return the value where constants and Python scalars give it; raises TracedValueError otherwise."""
         try:
             return known_value(self._run.session, self._id())
         except UnknownValueError:
-            raise look_error(self._run.graph.describe(self._id()), "the use of its value") from None
+            raise value_read_error(self._run.graph.describe(self._id()), "the use of its value") from None
 
     def __len__(self) -> int:
         if not self.shape:
-            raise look_error(self._run.graph.describe(self._id()), "len()")
+            raise value_read_error(self._run.graph.describe(self._id()), "len()")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
-            raise look_error(self._run.graph.describe(self._id()), "iter()")
+            raise value_read_error(self._run.graph.describe(self._id()), "iter()")
         return map(self.__getitem__, range(self.shape[0]))  # each element as it is when its turn comes
 
     @property  # type: ignore[misc]
@@ -213,7 +213,7 @@ class Looks(ArrayMethods):
 
     def __getattr__(self, name: str) -> Any:
         if self.weak and not name.startswith("__") and hasattr(_PYTHON_TYPE[self._meta.dtype], name):
-            return getattr(self._look(name), name)
+            return getattr(self._read_value(name), name)
         if name.startswith("__"):
             raise AttributeError(name)
         raise UnsupportedAttributeError(

@@ -20,7 +20,7 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record import layout
-from jitfuse.tracing.record.access_paths import Path
+from jitfuse.tracing.record.access_paths import ViewStep
 from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName, dtype_name
 from jitfuse.tracing.record.foreign import bare
 from jitfuse.tracing.record.known_values import python_operator
@@ -49,20 +49,20 @@ else:
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal", "windows"})
 
 
-class _Part(NamedTuple):
+class _PartLayout(NamedTuple):
     """Where a part of an array lies, by where the array lies, its meta and the index; nobody asks for most of them.
 
     `in_order` says that the axes lie in C order as those of the array do, for a basic index does not change that.
     """
 
-    whole: layout.Layout | _Part | None
+    whole: layout.MemoryLayout | _PartLayout | None
     meta: Meta
     region: indexing.Region
     in_order: bool
 
-    def layout(self) -> layout.Layout:
+    def layout(self) -> layout.MemoryLayout:
         """Return the layout."""
-        whole = self.whole.layout() if isinstance(self.whole, _Part) else self.whole
+        whole = self.whole.layout() if isinstance(self.whole, _PartLayout) else self.whole
         where = whole or layout.contiguous(self.meta.shape, dtypes.itemsize(self.meta.dtype))
         part = layout.sliced(where, self.region.starts, self.region.steps)
         return layout.rearranged(part, self.region.counts, self.region.axes) if self.region.moves_axes else part
@@ -77,8 +77,8 @@ class TracedTensor(Operators):
 
     __slots__ = ("_meta", "_path", "_run", "_scalar", "_spot", "_storage")
 
-    def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: Path | None = None,
-                 place: layout.Layout | _Part | None = None, scalar: bool = False) -> None:
+    def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: ViewStep | None = None,
+                 place: layout.MemoryLayout | _PartLayout | None = None, scalar: bool = False) -> None:
         self._run = run
         self._storage = storage
         self._meta = meta
@@ -132,7 +132,7 @@ class TracedTensor(Operators):
             if type(t) is not TracedTensor:
                 return masked_selection.apply(op, inputs, attrs)
             place = t._spot
-            if place is not None and not (type(place) is _Part and place.in_order):
+            if place is not None and not (type(place) is _PartLayout and place.in_order):
                 in_order = False
             found.append(t._id())
         run, ids, meta = self._run, tuple(found), None
@@ -222,14 +222,14 @@ class TracedTensor(Operators):
         return where is None or layout.is_contiguous(self.shape, where, self.itemsize)
 
     @property
-    def _layout(self) -> layout.Layout | None:
+    def _layout(self) -> layout.MemoryLayout | None:
         """Where the elements lie, which is found out when somebody asks; None for a fresh array in C order."""
         place = self._spot
-        if type(place) is _Part:
+        if type(place) is _PartLayout:
             place = self._spot = place.layout()
         return place  # type: ignore[return-value]
 
-    def _where(self) -> layout.Layout:
+    def _where(self) -> layout.MemoryLayout:
         return self._layout or layout.contiguous(self.shape, dtypes.itemsize(self._meta.dtype))
 
     def _view(self, op: ops.Op, attrs: dict[str, Any]) -> TracedTensor:
@@ -250,7 +250,7 @@ class TracedTensor(Operators):
         view._id()
         return view
 
-    def at(self, place: indexing.Place) -> TracedTensor:
+    def at(self, place: indexing.IndexedRegion) -> TracedTensor:
         """Return the view at a basic index, which is a scalar where every axis is dropped."""
         run, storage = self._run, self._storage
         if not run.alive:
@@ -260,10 +260,10 @@ class TracedTensor(Operators):
         if not region.shape and not region.has_ellipsis:
             return fresh(run, tensor)
         lies = self._spot
-        in_order = lies is None or (type(lies) is _Part and lies.in_order)
-        if type(lies) is _Part and type(lies.whole) is _Part:
+        in_order = lies is None or (type(lies) is _PartLayout and lies.in_order)
+        if type(lies) is _PartLayout and type(lies.whole) is _PartLayout:
             lies = self._layout  # parts of parts of parts: as deep as a loop is long
-        part = made(_Part, (lies, self._meta, region, in_order))
+        part = made(_PartLayout, (lies, self._meta, region, in_order))
         return TracedTensor(run, storage, run.graph.metas[tensor], path, part)
 
     def with_ones(self, shape: tuple[int, ...]) -> TracedTensor:
@@ -289,7 +289,9 @@ class TracedTensor(Operators):
         if node is not None and node.op_name == "gather":
             path = self._run.paths.anew(path)
         place = self._where()  # of the first of them; which one it is makes no difference to what is a view
-        rest = layout.Layout(place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"]))
+        rest = layout.MemoryLayout(
+            place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"])
+        )
         view = TracedTensor(self._run, self._storage, meta, path, rest)
         view._id()
         return view
@@ -300,7 +302,7 @@ class TracedTensor(Operators):
             made: TracedTensor = self.call(name)
             return made if self._scalar else made.as_copy()
         whole, dtype = self._where(), dtypes.component(self._meta.dtype)
-        place = layout.Layout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
+        place = layout.MemoryLayout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
         path = self._run.paths.step(self._path, self._meta.shape, name, (), self._meta.shape)
         view = TracedTensor(self._run, self._storage, Meta(self.shape, dtype, self._meta.device), path, place)
         view._id()
@@ -331,7 +333,7 @@ class TracedTensor(Operators):
         """Write into this tensor's memory by NumPy's rules of item assignment."""
         self.assign_at(value, self._path, self._meta.shape)
 
-    def assign_at(self, value: TracedTensor, path: Path | None, shape: tuple[int, ...]) -> None:
+    def assign_at(self, value: TracedTensor, path: ViewStep | None, shape: tuple[int, ...]) -> None:
         """Write into a part of this tensor's memory, a path to a view of a shape."""
         if self._scalar or self._meta.weak:
             raise ArgumentError(
@@ -401,7 +403,7 @@ def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
     """Return a tensor of its own storage; rank 0 is an immutable scalar unless told otherwise."""
     meta = run.graph.metas[tensor]
     storage = Storage(tensor, meta, None, run.session.region)
-    if run.splitter is not None:
+    if run.breaker is not None:
         run.born.append(weakref.ref(storage))
     return TracedTensor(run, storage, meta, None, None, scalar and not meta.shape)
 
@@ -429,7 +431,7 @@ def plain(value: Any) -> Any:
         return value
     value = bare(value)
     if type(value) is TracedTensor:
-        found = value._look("int()")
+        found = value._read_value("int()")
         return found.item() if isinstance(found, np.generic) else found
     if type(value) in (tuple, list):
         return tuple(plain(v) for v in value)

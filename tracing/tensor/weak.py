@@ -63,11 +63,11 @@ def number(run: Recorder, tensor: int) -> Any:
     try:
         return known_value(run.session, tensor)
     except UnknownValueError:
-        from jitfuse.tracing.record.value_reads import look
+        from jitfuse.tracing.record.value_reads import read_value
 
         kinds = {"bool": bool, "int64": int, "float64": float}
         python = kinds[run.graph.metas[tensor].dtype]
-        return look(run, tensor, f"{python.__name__}()", python)
+        return read_value(run, tensor, f"{python.__name__}()", python)
 
 
 class Operands(NamedTuple):

@@ -21,7 +21,7 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import from_feed
-from jitfuse.tracing.torch_like.tensor import TorchTensor, unwrap, wrap
+from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, unwrap, wrap
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _TENSORS: Final = ("_parameters", "_buffers")
@@ -29,18 +29,18 @@ _DERIVED: Final = ("_flat_weights", "_flat_weight_refs")
 """Lists that recurrent layers make of their parameters, anew where these have been replaced."""
 
 
-def clothed(run: Recorder, feed: Any) -> TorchTensor:
+def wrapped_module(run: Recorder, feed: Any) -> TracedTorchTensor:
     """Return the tensor of a feed as torch's, the same object each time in a run."""
-    found = run.clothed.get(feed.id)
+    found = run.wrapped_modules.get(feed.id)
     if found is None:
         tensor: Tensor | None = run.feed_tensors.get(feed.id)
         if tensor is None:
             tensor = run.feed_tensors[feed.id] = from_feed(run, feed)
-        found = run.clothed[feed.id] = TorchTensor(tensor)
+        found = run.wrapped_modules[feed.id] = TracedTorchTensor(tensor)
     return found
 
 
-def read(run: Recorder, chain: Chain, tensor: Any) -> TorchTensor:
+def read(run: Recorder, chain: Chain, tensor: Any) -> TracedTorchTensor:
     """Return what stands for a real tensor at the end of a chain; raises ArgumentError where gradients need it."""
     session = run.session
     known = session.met.get(id(tensor))
@@ -50,7 +50,7 @@ def read(run: Recorder, chain: Chain, tensor: Any) -> TorchTensor:
         session.feed_of_array[id(tensor)] = feed.id
         known = session.met[id(tensor)] = tensor, feed
     session.torch = True
-    return clothed(run, known[1])
+    return wrapped_module(run, known[1])
 
 
 def met(tensor: Any) -> Tensor:
@@ -59,7 +59,7 @@ def met(tensor: Any) -> Tensor:
     assert run is not None
     known = run.session.met.get(id(tensor))
     if known is not None:
-        return clothed(run, known[1]).tensor
+        return wrapped_module(run, known[1]).tensor
     if isinstance(tensor, torch.nn.Parameter) or tensor.requires_grad:
         raise UntraceableError(
             f"a parameter that no name, attribute or module leads to is used at {user_line()}: its changes would not "

@@ -31,7 +31,7 @@ from jitfuse.tracing.torch_like.promotion import (
     strong,
 )
 from jitfuse.tracing.torch_like.table import implements, of_floats
-from jitfuse.tracing.torch_like.tensor import TorchTensor, assign, wrap
+from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, assign, wrap
 
 
 @implements("linear")
@@ -174,7 +174,7 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
         mean = x.call("mean", axis=over)
         variance = x.call("var", axis=over, correction=0.0)
         count = x.size // max(x.shape[1], 1)
-        if isinstance(running_mean, TorchTensor):
+        if isinstance(running_mean, TracedTorchTensor):
             _moved(running_mean, mean, momentum)
             _moved(running_var, variance * (count / max(count - 1, 1)), momentum)
     else:
@@ -183,7 +183,7 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
     return wrap(_scaled(made, weight, bias, shape))
 
 
-def _moved(running: TorchTensor, new: Tensor, momentum: Any) -> None:
+def _moved(running: TracedTorchTensor, new: Tensor, momentum: Any) -> None:
     x = running.tensor
     running.tensor._assign(x * (1.0 - numbers(momentum)) + new * numbers(momentum))
 
@@ -196,7 +196,7 @@ def dropout(input: Any, p: Any = 0.5, training: bool = True, inplace: bool = Fal
     if not 0.0 <= drop <= 1.0:
         raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {drop}, at {user_line()}")
     if not training or drop == 0.0:
-        return input if isinstance(input, TorchTensor) else wrap(x)
+        return input if isinstance(input, TracedTorchTensor) else wrap(x)
     run = run_of_trace()
     drawn = fresh(run, run.emit("random_uniform", run.random_operands(), {"shape": x.shape, "dtype": "float32"}))
     scale = 0.0 if drop == 1.0 else 1.0 / (1.0 - drop)
@@ -209,7 +209,7 @@ def _of_channels(name: str) -> None:
     def function(input: Any, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Any:
         x, drop = operand(input), float(numbers(p))
         if not training or drop == 0.0:
-            return input if isinstance(input, TorchTensor) else wrap(x)
+            return input if isinstance(input, TracedTorchTensor) else wrap(x)
         shares = x.create("full", shape=(*x.shape[:2], *(1,) * (x.ndim - 2)), value=1, dtype=str(x.dtype))
         kept = wrap(x * operand(dropout(wrap(shares), drop)))
         return assign(input, kept, name) if inplace else kept

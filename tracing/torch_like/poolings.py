@@ -24,7 +24,7 @@ from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
-class _Window(Record, frozen=True):
+class _PoolingWindow(Record, frozen=True):
     """A pooling's window over the last axes: one number for each of them."""
 
     sizes: tuple[int, ...]
@@ -36,7 +36,7 @@ class _Window(Record, frozen=True):
 
 
 def _window(name: str, x: Tensor, sizes: Any, stride: Any, padding: Any, dilation: Any, ceil: bool,
-            rank: int) -> _Window:
+            rank: int) -> _PoolingWindow:
     if x.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: expected {rank + 1} or {rank + 2} axes, got a tensor of shape {x.shape}, at "
                          f"{user_line()}")
@@ -50,7 +50,7 @@ def _window(name: str, x: Tensor, sizes: Any, stride: Any, padding: Any, dilatio
                    zip(x.shape[-rank:], extents, strides, widths, steps, (ceil,) * rank, strict=True))
     if any(c < 1 for c in counts):
         raise ShapeError(f"{name}: a window of {extents} does not fit into {x.shape[-rank:]}, at {user_line()}")
-    return _Window(extents, strides, widths, steps, counts)
+    return _PoolingWindow(extents, strides, widths, steps, counts)
 
 
 def _count(n: int, size: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
@@ -62,7 +62,7 @@ def _count(n: int, size: int, stride: int, padding: int, dilation: int, ceil: bo
     return found
 
 
-def _slices(x: Tensor, window: _Window, filler: float) -> list[Tensor]:
+def _slices(x: Tensor, window: _PoolingWindow, filler: float) -> list[Tensor]:
     """Return the elements at each place of the windows; beyond the tensor lies the filler."""
     rank = len(window.sizes)
     widths = []
@@ -115,7 +115,7 @@ def _max_pool(rank: int) -> None:
     function.__name__ = name
 
 
-def _places(parts: list[Tensor], window: _Window, spatial: tuple[int, ...]) -> Tensor:
+def _places(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...]) -> Tensor:
     """Return where in the flattened last axes the largest elements lie."""
     best = shapes.stack(parts, 0).call("argmax", axis=0)
     place = np.arange(math.prod(window.sizes)).reshape(window.sizes)
@@ -157,7 +157,7 @@ def _avg_pool(rank: int) -> None:
     function.__name__ = name
 
 
-def _counted(window: _Window, spatial: tuple[int, ...], padded: bool) -> Any:
+def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> Any:
     """Return how many elements each window has: those of the tensor, or those of the padded one."""
     counts = np.ones((), "int64")
     for n, k, s, p, c in zip(spatial, window.sizes, window.strides, window.padding, window.counts, strict=True):

@@ -1,4 +1,4 @@
-"""TorchTensor: what a function that was called with torch tensors sees of them while it is traced.
+"""TracedTorchTensor: what a function that was called with torch tensors sees of them while it is traced.
 
 It has torch's methods, operators and `__torch_function__`, all of them over one traced tensor. Owns Python's protocols,
 items, attributes and in-place methods. NumPy's functions over it give one again: torch wins. Does not own any function.
@@ -21,7 +21,7 @@ from jitfuse.tracing.torch_like import table
 from jitfuse.tracing.torch_like.promotion import TORCH, cast, memory, operand
 
 
-class TorchTensor(Foreign):
+class TracedTorchTensor(Foreign):
     """A traced tensor under torch's methods."""
 
     __slots__ = ("__weakref__",)
@@ -72,12 +72,12 @@ class TorchTensor(Foreign):
     @property
     def T(self) -> Any:  # noqa: N802
         """All axes reversed."""
-        return TorchTensor(self.tensor.T)
+        return TracedTorchTensor(self.tensor.T)
 
     @property
     def mT(self) -> Any:  # noqa: N802
         """The last two axes exchanged."""
-        return TorchTensor(self.tensor.swapaxes(-1, -2))
+        return TracedTorchTensor(self.tensor.swapaxes(-1, -2))
 
     @property
     def data(self) -> Any:
@@ -87,12 +87,12 @@ class TorchTensor(Foreign):
     @property
     def real(self) -> Any:
         """The real part."""
-        return TorchTensor(self.tensor.real)
+        return TracedTorchTensor(self.tensor.real)
 
     @property
     def imag(self) -> Any:
         """The imaginary part."""
-        return TorchTensor(memory(self.tensor.imag))
+        return TracedTorchTensor(memory(self.tensor.imag))
 
     requires_grad: Final = False
     grad: Final = None
@@ -125,7 +125,7 @@ class TorchTensor(Foreign):
         found = whole[at]
         if not found.ndim and not self.tensor.weak and _is_of_ints(at):
             found = whole[(*at, ...) if isinstance(at, tuple) else (at, ...)]  # a view, as in torch
-        return TorchTensor(memory(found))
+        return TracedTorchTensor(memory(found))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         new = operand(value)
@@ -186,7 +186,7 @@ class TorchTensor(Foreign):
 def wrap(value: Any) -> Any:
     """Return traced tensors in a result as torch's."""
     if type(value) is TracedTensor:
-        return value if value.weak else TorchTensor(memory(value))
+        return value if value.weak else TracedTorchTensor(memory(value))
     if isinstance(value, tuple | list):
         parts = [wrap(v) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
@@ -248,7 +248,7 @@ def _item(item: Any) -> Any:
     return found
 
 
-def assign(target: TorchTensor, result: Any, name: str) -> TorchTensor:
+def assign(target: TracedTorchTensor, result: Any, name: str) -> TracedTorchTensor:
     """Write a result into a tensor as torch's in-place methods do; raises DTypeError and ShapeError."""
     new = operand(result)
     own, other = str(target.tensor.dtype), str(new.dtype)
@@ -263,7 +263,7 @@ def assign(target: TorchTensor, result: Any, name: str) -> TorchTensor:
     return target
 
 
-def _written(function: Callable[..., Any], self: TorchTensor, *args: Any, **kwargs: Any) -> Any:
+def _written(function: Callable[..., Any], self: TracedTorchTensor, *args: Any, **kwargs: Any) -> Any:
     """Carry out a method and write its result into the tensor."""
     return assign(self, function(self, *args, **kwargs), getattr(function, "__name__", "in-place"))
 
@@ -279,7 +279,7 @@ _UNARY: Final = {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwi
 
 
 def _operator(name: str, reflected: bool) -> Callable[..., Any]:
-    def operator(self: TorchTensor, other: Any) -> Any:
+    def operator(self: TracedTorchTensor, other: Any) -> Any:
         if other is None or isinstance(other, str | list | tuple | dict):
             return NotImplemented
         function = _function(name)
@@ -289,7 +289,7 @@ def _operator(name: str, reflected: bool) -> Callable[..., Any]:
 
 
 def _inplace(name: str) -> Callable[..., Any]:
-    def operator(self: TorchTensor, other: Any) -> Any:
+    def operator(self: TracedTorchTensor, other: Any) -> Any:
         return assign(self, _function(name)(self, other), name)
 
     return operator
@@ -301,9 +301,9 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 for _dunder, _name in {**_BINARY, **_COMPARISONS}.items():
-    setattr(TorchTensor, f"__{_dunder}__", _operator(_name, reflected=False))
+    setattr(TracedTorchTensor, f"__{_dunder}__", _operator(_name, reflected=False))
 for _dunder, _name in _BINARY.items():
-    setattr(TorchTensor, f"__r{_dunder}__", _operator(_name, reflected=True))
-    setattr(TorchTensor, f"__i{_dunder}__", _inplace(_name))
+    setattr(TracedTorchTensor, f"__r{_dunder}__", _operator(_name, reflected=True))
+    setattr(TracedTorchTensor, f"__i{_dunder}__", _inplace(_name))
 for _dunder, _name in _UNARY.items():
-    setattr(TorchTensor, f"__{_dunder}__", (lambda n: lambda self: _function(n)(self))(_name))
+    setattr(TracedTorchTensor, f"__{_dunder}__", (lambda n: lambda self: _function(n)(self))(_name))

@@ -14,8 +14,8 @@ from jitfuse.backends.llvm.codegen import pairs
 from jitfuse.backends.llvm.codegen.analysis import Analysis
 from jitfuse.backends.llvm.codegen.elements.masks import any_lane
 from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE, i64
-from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
-from jitfuse.backends.llvm.codegen.memory import Memory
+from jitfuse.backends.llvm.codegen.frame import Address, LoadedLaunch, VectorGroup
+from jitfuse.backends.llvm.codegen.memory import VectorMemory
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.backends.llvm.text.builder import Function, Value, vector
 from jitfuse.ir.kernels.stages import Instr
@@ -25,7 +25,7 @@ from jitfuse.ir.kernels.values import access
 class Accesses:
     """The values of a kernel under construction, and their ways from and to memory."""
 
-    def __init__(self, f: Function, analysis: Analysis, launch: Launch, has_fma: bool) -> None:
+    def __init__(self, f: Function, analysis: Analysis, launch: LoadedLaunch, has_fma: bool) -> None:
         self.f = f
         self.analysis = analysis
         self.launch = launch
@@ -33,7 +33,7 @@ class Accesses:
         self.producers = {n: i for _, body, _ in analysis.form.numbered for n, i in body}
         called = math.repeated((i.op for i in self.producers.values()), math.FUNCTIONS)
         self.context = Context(f, has_fma, called=called)
-        self.memory = Memory(self.context, launch.lanes)
+        self.memory = VectorMemory(self.context, launch.lanes)
         self.values: dict[int, Batch] = {}
         self._splats: dict[int, Value] = {}
 
@@ -49,7 +49,7 @@ class Accesses:
             return self.f.const(vector(scalar.type, self.lanes), instr.imm)
         return self.f.splat(scalar, self.lanes)
 
-    def vectors(self, number: int, frame: Frame) -> Batch:
+    def vectors(self, number: int, frame: VectorGroup) -> Batch:
         """Return a value as the vectors of a frame."""
         batch = self.values[number]
         if not self.analysis.info[number].uniform:
@@ -67,7 +67,7 @@ class Accesses:
     def _scalar(self, number: int | None) -> Value | None:
         return None if number is None else self.values[number].values[0]
 
-    def _place(self, address: Address, offset: int | None, frame: Frame) -> Address:
+    def _place(self, address: Address, offset: int | None, frame: VectorGroup) -> Address:
         """Return an address moved by the value of a byte offset."""
         if offset is None:
             return address
@@ -81,7 +81,7 @@ class Accesses:
         ]
         return Address("free", address.base, offsets=offsets)
 
-    def _offsets(self, address: Address, frame: Frame) -> Sequence[Value | None]:
+    def _offsets(self, address: Address, frame: VectorGroup) -> Sequence[Value | None]:
         """Return the byte offsets of all lanes from the base, None for 0."""
         f = self.f
         if address.kind == "same":
@@ -92,7 +92,7 @@ class Accesses:
         ahead = [f.mul(address.stride, i64(j * self.lanes)) for j in range(frame.count)]
         return [f.add(address.steps, f.splat(a, self.lanes)) for a in ahead]
 
-    def masks(self, mask: int | None, frame: Frame) -> list[Value | None]:
+    def masks(self, mask: int | None, frame: VectorGroup) -> list[Value | None]:
         """Return, for each vector of a frame, the lanes that are active and whose `mask` is set; None for all."""
         own: list[Value | None] = [None] * frame.count if frame.masks is None else list(frame.masks)
         if mask is None:
@@ -100,7 +100,7 @@ class Accesses:
         given = self.vectors(mask, frame).values
         return [g if o is None else self.f.and_(o, g) for o, g in zip(own, given, strict=True)]
 
-    def load(self, instr: Instr, frame: Frame, uniform: bool) -> Batch:
+    def load(self, instr: Instr, frame: VectorGroup, uniform: bool) -> Batch:
         """Return what a load gives for a frame's vectors, or for all lanes."""
         offset, mask = self._optional(instr, 0)
         operand, part = access(instr).operand, access(instr).part
@@ -117,7 +117,7 @@ class Accesses:
             found = frame.pairs[operand, offset, mask] = self._load_vectors(operand, offset, mask, frame)
         return found[part]
 
-    def _load_vectors(self, operand: int, offset: int | None, mask: int | None, frame: Frame) -> Sequence[Batch]:
+    def _load_vectors(self, operand: int, offset: int | None, mask: int | None, frame: VectorGroup) -> Sequence[Batch]:
         """Load one batch, or the two of the components of a complex operand."""
         address = self._address(operand, offset, frame)
         if mask is None:
@@ -130,7 +130,7 @@ class Accesses:
         return self._load_if(wanted, operand, address, frame, masks)
 
     def _load_lanes(
-        self, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
+        self, operand: int, address: Address, frame: VectorGroup, masks: Sequence[Value | None]
     ) -> Sequence[Batch]:
         dtype = self.launch.form.operands[operand].dtype
         if address.kind == "runs":
@@ -138,7 +138,7 @@ class Accesses:
         return self._load_at(dtype, address, masks)
 
     def _load_if(
-        self, wanted: Value, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
+        self, wanted: Value, operand: int, address: Address, frame: VectorGroup, masks: Sequence[Value | None]
     ) -> Sequence[Batch]:
         """Load some lanes where `wanted` says that one of them is on at all, else 0, by a branch.
 
@@ -166,7 +166,7 @@ class Accesses:
         return [self.memory.load_each(dtype, address, masks)]
 
     def _load_runs(
-        self, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
+        self, dtype: str, operand: int, base: Value, frame: VectorGroup, masks: Sequence[Value | None]
     ) -> Sequence[Batch]:
         """Load evenly spaced lanes where the group stays in one run, vectors in two pieces where each may pass from
         one run to the next once (but pairs), else every lane from its own address.
@@ -197,7 +197,8 @@ class Accesses:
         return [self.context.batch(values) for values in joined]
 
     def _store_runs(
-        self, x: Sequence[Batch], dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
+        self, x: Sequence[Batch], dtype: str, operand: int, base: Value, frame: VectorGroup,
+        masks: Sequence[Value | None]
     ) -> None:
         f = self.f
         together, apart, end = f.fresh("together"), f.fresh("apart"), f.fresh("stored")
@@ -209,7 +210,7 @@ class Accesses:
         self._store_at(x, dtype, frame.bent(operand, base, here=True), masks)
         f.label(end)
 
-    def _address(self, operand: int, offset: int | None, frame: Frame) -> Address:
+    def _address(self, operand: int, offset: int | None, frame: VectorGroup) -> Address:
         address = frame.address(operand)
         varying = offset is not None and not self.analysis.info[offset].uniform
         if varying and address.kind == "runs":
@@ -220,7 +221,7 @@ class Accesses:
             address = Address("step", address.base, steps, i64(ITEMSIZE[dtype]))
         return self._place(address, offset, frame)
 
-    def store(self, instr: Instr, frame: Frame, uniform: bool) -> None:
+    def store(self, instr: Instr, frame: VectorGroup, uniform: bool) -> None:
         """Write a store of a frame's vectors."""
         operand = access(instr).operand
         dtype = self.launch.form.operands[operand].dtype

@@ -1,7 +1,7 @@
 """What codegen must know about a form before it writes code: where each value is made, and how wide to go.
 
 Owns: the scope of values (once per kernel, once per unit, in the loops), whether all lanes share a value, the
-number of lanes of a vector, the number of vectors side by side. Does not own addresses or code.
+number of lanes of a vector, the number of vectors at once. Does not own addresses or code.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BODY: Final = 3
 _LONG_CHAIN: Final = 24
 """Instructions from which on latencies show with fewer than 16 chains."""
 _MAX_TEXT: Final = 6000
-"""Instructions of a loop body, over all vectors side by side, that still compile fast enough."""
+"""Instructions of a loop body, over all vectors at once, that still compile fast enough."""
 _SHORT_TEXT: Final = 500
 """Instructions below which long ones are interleaved by four rather than two, at more time to compile."""
 _LONG_TEXT: Final = 50
@@ -203,7 +203,7 @@ class Analysis(Record, frozen=True, eq=False):
         return [ITEMSIZE[d] for d in dtypes if d != "bool"]
 
     def vectors(self, vector_bytes: int, loop: Sequence[tuple[int, Instr]] | None = None) -> int:
-        """Return how many vectors to work on side by side, a power of two: enough to hide latencies, few enough
+        """Return how many vectors to work on at once, a power of two: enough to hide latencies, few enough
         to stay in registers and to keep the text short.
 
         `loop`: the instructions of a stage that has a loop of its own.
@@ -228,7 +228,7 @@ class Analysis(Record, frozen=True, eq=False):
         return 1 << max(1, fitting).bit_length() - 1
 
     def tail_vectors(self, vectors: int) -> int:
-        """Return how many masked vectors to work on side by side where a whole group is too much."""
+        """Return how many masked vectors to work on at once where a whole group is too much."""
         return vectors if self.masked_only else max(1, vectors // 4)
 
     @cached_property

@@ -14,7 +14,7 @@ from jitfuse.backends.llvm.codegen.elements import elementwise, integers, philox
 from jitfuse.backends.llvm.codegen.elements.casts import astype
 from jitfuse.backends.llvm.codegen.elements.masks import any_lane
 from jitfuse.backends.llvm.codegen.elements.types import KIND, MEMORY, REGISTER, i64
-from jitfuse.backends.llvm.codegen.frame import Frame, Launch
+from jitfuse.backends.llvm.codegen.frame import LoadedLaunch, VectorGroup
 from jitfuse.backends.llvm.codegen.scans import Scans
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.text.builder import Function, Value, lanes
@@ -23,10 +23,10 @@ from jitfuse.ir.kernels.values import access
 from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
 
 
-class Body(Accesses):
+class KernelBody(Accesses):
     """Values of a kernel under construction, and what writes more of them."""
 
-    def __init__(self, f: Function, analysis: Analysis, launch: Launch, has_fma: bool) -> None:
+    def __init__(self, f: Function, analysis: Analysis, launch: LoadedLaunch, has_fma: bool) -> None:
         super().__init__(f, analysis, launch, has_fma)
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
@@ -42,23 +42,23 @@ class Body(Accesses):
         return i64(0) if self._status is None else self.f.load("i64", self._status)
 
     # ------------------------------------------------------------------ values
-    def hoist(self, body: Sequence[tuple[int, Instr]], scope: int, frame: Frame) -> None:
+    def hoist(self, body: Sequence[tuple[int, Instr]], scope: int, frame: VectorGroup) -> None:
         """Write those instructions of a body that belong to a scope outside its loops."""
         for number, instr in body:
             if self.analysis.info[number].scope == scope:
                 self._write(number, instr, frame)
 
-    def run(self, body: Sequence[tuple[int, Instr]], frame: Frame) -> None:
+    def run(self, body: Sequence[tuple[int, Instr]], frame: VectorGroup) -> None:
         """Write the instructions of a body that belong in its loops, for a frame's vectors."""
         self.hoist(body, BODY, frame)
 
-    def run_point(self, body: Sequence[tuple[int, Instr]], frame: Frame) -> None:
+    def run_point(self, body: Sequence[tuple[int, Instr]], frame: VectorGroup) -> None:
         """Write a body that no loop over inner axes surrounds, for a frame's vectors."""
         for number, instr in body:
             if self.analysis.info[number].scope >= POINT:
                 self._write(number, instr, frame)
 
-    def _write(self, number: int, instr: Instr, frame: Frame) -> None:
+    def _write(self, number: int, instr: Instr, frame: VectorGroup) -> None:
         uniform = self.analysis.info[number].uniform
         if instr.op == "store":
             self.store(instr, frame, uniform)
@@ -74,7 +74,7 @@ class Body(Accesses):
             args = [] if instr.op == "load" else [self.vectors(a, frame) for a in instr.args]
             self.values[number] = self._make(number, instr, frame, args, False)
 
-    def _make(self, number: int, instr: Instr, frame: Frame, args: list[Batch], uniform: bool) -> Batch:
+    def _make(self, number: int, instr: Instr, frame: VectorGroup, args: list[Batch], uniform: bool) -> Batch:
         op = instr.op
         if op == "param":
             return self._param(int(instr.imm), instr.dtype)
@@ -115,7 +115,7 @@ class Body(Accesses):
         return self.context.batch([self.memory.from_memory(x, dtype)])
 
     # ------------------------------------------------------------------ powers
-    def _power(self, instr: Instr, frame: Frame, args: list[Batch], uniform: bool) -> Batch:
+    def _power(self, instr: Instr, frame: VectorGroup, args: list[Batch], uniform: bool) -> Batch:
         x, exponent = args
         producer = self.producers.get(instr.args[1])
         known = producer.imm if producer is not None and producer.op == "const" else None
@@ -130,7 +130,7 @@ class Body(Accesses):
         self._report_where(below_zero, NEGATIVE_POWER, frame, uniform)
         return integers.power(x, exponent.replace(below_zero, 0))
 
-    def _report_where(self, wrong: Batch, status: int, frame: Frame, uniform: bool) -> None:
+    def _report_where(self, wrong: Batch, status: int, frame: VectorGroup, uniform: bool) -> None:
         """Return a status from the kernel where a condition holds in some lane that is on, unless there is one.
 
         What is checked later may be made of what has failed.
@@ -143,7 +143,7 @@ class Body(Accesses):
             self.f.store(self.f.select(self.f.icmp("eq", known, i64(0)), i64(status), known), self._status)
 
     # ------------------------------------------------------------------ indices that are data
-    def _bounded(self, instr: Instr, frame: Frame, args: list[Batch], uniform: bool) -> Batch:
+    def _bounded(self, instr: Instr, frame: VectorGroup, args: list[Batch], uniform: bool) -> Batch:
         """Return an index from 0 on, 0 where it leaves the extent; the status then says which one did first.
 
         The first check that fails is that of the first axis, as NumPy looks at one axis after the other.
@@ -169,18 +169,18 @@ class Body(Accesses):
         return index.replace(outside, 0)
 
     # ------------------------------------------------------------------ kept rows
-    def _keep(self, instr: Instr, frame: Frame) -> None:
+    def _keep(self, instr: Instr, frame: VectorGroup) -> None:
         k, value = int(instr.imm), self.vectors(instr.args[0], frame)
         if frame.keeps:
             self.memory.store_lanes(value, self.launch.form.keeps[k], frame.keeps[k])
         else:
             self._kept[k, self._point(frame)] = value
 
-    def _take(self, instr: Instr, frame: Frame) -> Batch:
+    def _take(self, instr: Instr, frame: VectorGroup) -> Batch:
         k = int(instr.imm)
         if frame.keeps:
             return self.memory.load_lanes(self.launch.form.keeps[k], frame.keeps[k], frame.count)
         return self._kept[k, self._point(frame)]
 
-    def _point(self, frame: Frame) -> str:
+    def _point(self, frame: VectorGroup) -> str:
         return " ".join(index.ref for _, index in sorted(frame.inner.items()))

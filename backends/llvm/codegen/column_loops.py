@@ -12,22 +12,22 @@ from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_phases import final, store_partial
 from jitfuse.backends.llvm.codegen.column_places import ColumnPlaces, Numbered
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum
-from jitfuse.backends.llvm.codegen.combine import Part, State
+from jitfuse.backends.llvm.codegen.combine import Reduced, State
 from jitfuse.backends.llvm.codegen.elements.types import i64
-from jitfuse.backends.llvm.codegen.frame import Frame
+from jitfuse.backends.llvm.codegen.frame import VectorGroup
 from jitfuse.backends.llvm.text.builder import Value
 from jitfuse.ir.kernels.stages import POSITIONS
 
 
-class Columns(ColumnPlaces):
+class ColumnVectors(ColumnPlaces):
     """The inner loops of one group of vectors of columns."""
 
     def map(self, instructions: Numbered) -> None:
         """Write a stage without reductions."""
         self.body.scans.begin(instructions, self.frame.count)
-        self._rounds(instructions, [], [], {}, self.start, self.stop)
+        self._iterations(instructions, [], [], {}, self.start, self.stop)
 
-    def reduce(self, instructions: Numbered, reduced: list[Part]) -> None:
+    def reduce(self, instructions: Numbered, reduced: list[Reduced]) -> None:
         """Write a stage with reductions."""
         self.body.scans.begin(instructions, self.frame.count)
         scans = any(i.op == "scan" for _, i in instructions)
@@ -42,13 +42,13 @@ class Columns(ColumnPlaces):
             totals = self._in_blocks(instructions, free, sums)
         else:
             initial = [p.start(self.filled) for p in free]
-            totals = self._rounds(instructions, free, initial, {}, self.start, self.stop)
+            totals = self._iterations(instructions, free, initial, {}, self.start, self.stop)
         by_number = dict(zip([p.number for p in free], totals, strict=True))
         for p in reduced:
             self._deliver(p, sums.get(p.number), by_number.get(p.number))
 
-    def _rounds(
-        self, instructions: Numbered, free: list[Part], initial: list[State], sums: Mapping[int, ColumnSum],
+    def _iterations(
+        self, instructions: Numbered, free: list[Reduced], initial: list[State], sums: Mapping[int, ColumnSum],
         start: Value, stop: Value,
     ) -> list[State]:
         """Write the loop over elements; returns what the reductions of free order come to."""
@@ -64,7 +64,7 @@ class Columns(ColumnPlaces):
         return totals
 
     def _lane_by_lane(
-        self, instructions: Numbered, free: list[Part], sums: Mapping[int, ColumnSum]
+        self, instructions: Numbered, free: list[Reduced], sums: Mapping[int, ColumnSum]
     ) -> list[State]:
         """Write the loop over elements for float sums that have their number of virtual lanes in common.
 
@@ -95,7 +95,8 @@ class Columns(ColumnPlaces):
         return carried.results(initial)
 
     def _round(
-        self, carried: Carried, instructions: Numbered, reduced: list[Part], initial: list[State], frame: Frame,
+        self, carried: Carried, instructions: Numbered, reduced: list[Reduced], initial: list[State],
+        frame: VectorGroup,
         linear: Value,
     ) -> list[State]:
         """Write the body of a loop that carries states; returns them as they are after the loop."""
@@ -109,7 +110,7 @@ class Columns(ColumnPlaces):
         return carried.results(initial)
 
     def _in_blocks(
-        self, instructions: Numbered, free: list[Part], sums: Mapping[int, ColumnSum]
+        self, instructions: Numbered, free: list[Reduced], sums: Mapping[int, ColumnSum]
     ) -> list[State]:
         """Write the loop over elements, in order, for float sums whose blocks differ."""
         f = self.f
@@ -122,7 +123,7 @@ class Columns(ColumnPlaces):
             for s in sums.values():
                 with self._where_block(s.part, f.sub(loop.index, self.start), size):
                     s.clear()
-            carried.update_all(self._rounds(instructions, free, initial, sums, loop.index, end))
+            carried.update_all(self._iterations(instructions, free, initial, sums, loop.index, end))
             self._push_finished(sums, end, size)
         self._finish(sums)
         return carried.results(initial)
@@ -147,14 +148,14 @@ class Columns(ColumnPlaces):
         for s in sums.values():
             s.finish(self.f.lshr(last, i64(s.part.block.bit_length() - 1)))
 
-    def _where_block(self, part: Part, element: Value, size: int) -> AbstractContextManager[None]:
+    def _where_block(self, part: Reduced, element: Value, size: int) -> AbstractContextManager[None]:
         """Guard what happens only where a block of this sum begins or ends, in a loop by `size` elements."""
         if part.block == size:
             return nullcontext()
         f = self.f
         return f.if_(f.icmp("eq", f.and_(element, i64(part.block - 1)), i64(0)))
 
-    def _deliver(self, part: Part, column_sum: ColumnSum | None, total: State | None) -> None:
+    def _deliver(self, part: Reduced, column_sum: ColumnSum | None, total: State | None) -> None:
         """Make a reduction's result a value, or store what the chunk comes to."""
         if part.reduction.phase == "partial":
             store_partial(self, part, column_sum, total)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_places import ColumnPlaces
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum
-from jitfuse.backends.llvm.codegen.combine import Part, State
+from jitfuse.backends.llvm.codegen.combine import Reduced, State
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import Address
 from jitfuse.backends.llvm.text.builder import Value
 
 
-def final(places: ColumnPlaces, free: list[Part], sums: Mapping[int, ColumnSum]) -> list[State]:
+def final(places: ColumnPlaces, free: list[Reduced], sums: Mapping[int, ColumnSum]) -> list[State]:
     """Write the loop over the rows that a partial phase left."""
     f = places.f
     last = f.intrinsic("smax", "i64", f.sub(places.stop, i64(1)), i64(0))
@@ -42,7 +42,7 @@ def final(places: ColumnPlaces, free: list[Part], sums: Mapping[int, ColumnSum])
     return carried.results(totals)
 
 
-def store_partial(places: ColumnPlaces, part: Part, column_sum: ColumnSum | None, total: State | None) -> None:
+def store_partial(places: ColumnPlaces, part: Reduced, column_sum: ColumnSum | None, total: State | None) -> None:
     """Store rows of virtual lanes; of what is in one lane, the first has it all."""
     r, start = part.reduction, part.start(places.filled)
     with places.f.loop(i64(0), i64(r.partial_rows[0][1])) as loop:
@@ -59,7 +59,7 @@ def store_partial(places: ColumnPlaces, part: Part, column_sum: ColumnSum | None
             places.body.memory.store_each(x, dtype, address, places.body.masks(None, places.frame))
 
 
-def _load_lane(places: ColumnPlaces, part: Part, chunk: Value, lane: Value) -> State:
+def _load_lane(places: ColumnPlaces, part: Reduced, chunk: Value, lane: Value) -> State:
     """Return a lane of what a chunk came to in the partial phase, for every column."""
     r, loaded = part.reduction, []
     for o, (dtype, _) in zip(r.load_from, r.partial_rows, strict=True):

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from jitfuse.backends.llvm.codegen.analysis import ROW_BYTES
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum, used_lanes
-from jitfuse.backends.llvm.codegen.combine import Part, Positions
+from jitfuse.backends.llvm.codegen.combine import Positions, Reduced
 from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, i64
-from jitfuse.backends.llvm.codegen.frame import Frame
+from jitfuse.backends.llvm.codegen.frame import VectorGroup
 from jitfuse.backends.llvm.codegen.layout import tree_sums
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -39,7 +39,9 @@ class Contracted(Record, frozen=True):
 class ColumnPlaces:
     """The places of one group of vectors of columns, `start` to `stop` of their elements, `count` in number."""
 
-    def __init__(self, body: Body, frame: Frame, scratch: Value, contracted: Contracted | None = None) -> None:
+    def __init__(
+        self, body: KernelBody, frame: VectorGroup, scratch: Value, contracted: Contracted | None = None
+    ) -> None:
         self.body, self.frame, self.f = body, frame, body.f
         f, analysis = self.f, body.analysis
         self.axes = analysis.inner_axes
@@ -65,7 +67,7 @@ class ColumnPlaces:
             self._strides[0] = contracted.stride
         self._levels = f.offset(rows, f.mul(row, i64(before))) if before else rows
 
-    def at(self, linear: Value, inner: Mapping[int, Value]) -> Frame:
+    def at(self, linear: Value, inner: Mapping[int, Value]) -> VectorGroup:
         """Return the group's frame at an element: its number, and its positions along the inner axes."""
         keeps = [self.f.offset(k, self.f.mul(linear, s)) for k, s in zip(self._keeps, self._strides, strict=True)]
         return self.frame.at(inner, keeps)
@@ -84,7 +86,7 @@ class ColumnPlaces:
             yield loop, odometer
             odometer.advance()
 
-    def place(self, loop: Loop, odometer: Odometer | None) -> Frame:
+    def place(self, loop: Loop, odometer: Odometer | None) -> VectorGroup:
         """Return the group's frame at the element of a loop."""
         positions = [loop.index] if odometer is None else odometer.positions
         return self.at(loop.index, dict(zip(self.axes, positions, strict=True)))
@@ -93,7 +95,7 @@ class ColumnPlaces:
         """Return vectors of a constant for the whole group."""
         return self.body.memory.constant(dtype, value, self.frame.count)
 
-    def column_sum(self, part: Part, k: int) -> ColumnSum:
+    def column_sum(self, part: Reduced, k: int) -> ColumnSum:
         """Return the k-th sum of the group, in its scratch memory."""
         f, size = self.f, ROW_BYTES * self.width
         whole = part.reduction.phase == "whole"

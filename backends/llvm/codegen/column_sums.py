@@ -5,9 +5,9 @@ binary counter, each as large. Does not own the loop over the elements.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.carried import Carried
-from jitfuse.backends.llvm.codegen.combine import Part
+from jitfuse.backends.llvm.codegen.combine import Reduced
 from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.text.builder import Value
@@ -21,7 +21,7 @@ class ColumnSum:
     """
 
     def __init__(
-        self, body: Body, part: Part, vectors: int, tile: Value, levels: Value, pitch: int, used: Value
+        self, body: KernelBody, part: Reduced, vectors: int, tile: Value, levels: Value, pitch: int, used: Value
     ) -> None:
         self._body, self.part, self._vectors = body, part, vectors
         self._f = body.f
@@ -95,7 +95,7 @@ class ColumnSum:
         return self.part.finished((self.load(i64(0)),))
 
 
-def used_lanes(body: Body, part: Part, count: Value) -> Value:
+def used_lanes(body: KernelBody, part: Reduced, count: Value) -> Value:
     """Return how many virtual lanes `count` elements reach, rounded up to a power of two."""
     f = body.f
     last = f.intrinsic("smax", "i64", f.sub(count, i64(1)), i64(0))

@@ -6,12 +6,12 @@ Does not own the loops over inner axes.
 from __future__ import annotations
 
 from jitfuse.backends.llvm.codegen.analysis import POINT
-from jitfuse.backends.llvm.codegen.body import Body
-from jitfuse.backends.llvm.codegen.column_loops import Columns
+from jitfuse.backends.llvm.codegen.body import KernelBody
+from jitfuse.backends.llvm.codegen.column_loops import ColumnVectors
 from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.elements.masks import rest_masks, tail_masks
 from jitfuse.backends.llvm.codegen.elements.types import i64
-from jitfuse.backends.llvm.codegen.frame import Frame
+from jitfuse.backends.llvm.codegen.frame import VectorGroup
 from jitfuse.backends.llvm.codegen.layout import block
 from jitfuse.backends.llvm.codegen.pads import Pads
 from jitfuse.backends.llvm.codegen.positions import parts
@@ -20,7 +20,7 @@ from jitfuse.backends.llvm.text.builder import Value
 
 
 def emit_block(
-    body: Body, unit: Frame, start: Value, stop: Value, scratch: Value, vector_bytes: int,
+    body: KernelBody, unit: VectorGroup, start: Value, stop: Value, scratch: Value, vector_bytes: int,
     contracted: Contracted | None = None,
 ) -> None:
     """Write the loops over the lanes from `start` to `stop`: all stages, first in groups, then masked.
@@ -47,7 +47,7 @@ def emit_block(
         _stages(body, unit.group(few, loop.index, masks), scratch, contracted)
 
 
-def _padded(body: Body, unit: Frame, start: Value, stop: Value, vectors: int, vector_bytes: int) -> None:
+def _padded(body: KernelBody, unit: VectorGroup, start: Value, stop: Value, vectors: int, vector_bytes: int) -> None:
     """Write one loop over whole groups, gone through again for the rest, which lies in pads then.
 
     Where there is no rest, nothing is moved: from and to the first element, which a masked access finds mapped.
@@ -66,11 +66,11 @@ def _padded(body: Body, unit: Frame, start: Value, stop: Value, vectors: int, ve
     pads.deliver(place)
 
 
-def _stages(body: Body, frame: Frame, scratch: Value, contracted: Contracted | None) -> None:
+def _stages(body: KernelBody, frame: VectorGroup, scratch: Value, contracted: Contracted | None) -> None:
     analysis = body.analysis
     if analysis.form.inner:
         frame = frame.prepare()
-    columns = Columns(body, frame, scratch, contracted) if analysis.loops_inside else None
+    columns = ColumnVectors(body, frame, scratch, contracted) if analysis.loops_inside else None
     for stage, instructions, reductions in analysis.form.numbered:
         if stage.kind == "point" or not analysis.form.inner:
             body.run_point(instructions, frame)

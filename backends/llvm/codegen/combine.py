@@ -1,7 +1,7 @@
 """What reductions compute: their identities, how two parts combine, how lanes fold into one value.
 
-Owns: the table of combine functions, and `Part`, one value under reduction. What is accumulated is a `State`, a tuple
-of batches. Does not own loops or memory, or reductions that find a position (`positions`).
+Owns: the table of combine functions, and `Reduced`, one value under reduction. What is accumulated is a `State`, a
+tuple of batches. Does not own loops or memory, or reductions that find a position (`positions`).
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def identity(combine: str, dtype: str) -> float | int | bool:
     return SMALLEST[dtype] if smallest else LARGEST[dtype]
 
 
-class Part(Record, frozen=True):
+class Reduced(Record, frozen=True):
     """One value under reduction: which number its result has, and what is reduced (None in a final phase)."""
 
     number: int

@@ -5,9 +5,9 @@ Owns: the levels of one sum whose virtual lanes fit in a few vectors: 128 bytes 
 from __future__ import annotations
 
 from jitfuse.backends.llvm.codegen.analysis import ROW_BYTES
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.carried import Carried
-from jitfuse.backends.llvm.codegen.combine import Part
+from jitfuse.backends.llvm.codegen.combine import Reduced
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.text.builder import Value
@@ -20,7 +20,7 @@ _ALIGN = 64
 class Counter:
     """The finished groups of one sum, and the block under way, which lies in memory between blocks."""
 
-    def __init__(self, body: Body, part: Part) -> None:
+    def __init__(self, body: KernelBody, part: Reduced) -> None:
         self._body = body
         self.part = part
         self._vectors = part.row // body.lanes

@@ -1,7 +1,7 @@
 """Where a group of vectors lies: lane positions, active lanes, and the address of each operand there.
 
-Owns: address arithmetic. `Launch` is what the words of a launch hold; `Frame` one place in the index space,
-a number of vectors side by side. Does not own loads and stores (`jitfuse.backends.llvm.codegen.body`).
+Owns: address arithmetic. `LoadedLaunch` is what the words of a launch hold; `VectorGroup` one place in the index space,
+a number of vectors at once. Does not own loads and stores (`jitfuse.backends.llvm.codegen.body`).
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jitfuse.base.records import NamedTuple, Record, fresh
 from jitfuse.ir.kernels.form import KernelForm
 
 
-class Launch:
+class LoadedLaunch:
     """The words of a launch, loaded at the kernel's entry, and vectors that depend on them alone."""
 
     def __init__(self, f: Function, analysis: Analysis, words: Value, lanes: int) -> None:
@@ -116,7 +116,7 @@ class Piece(NamedTuple):
     left: Value
 
 
-class Frame(Record):
+class VectorGroup(Record):
     """A group of `count` vectors whose first lane is at position `first` along the lanes.
 
     `pointers` are the operands' addresses at position 0 of the lanes and of the inner axes that lanes do not
@@ -124,7 +124,7 @@ class Frame(Record):
     `keeps`: the address of each kept row at lane 0. `streams`: whether outputs are stored past the caches.
     """
 
-    launch: Launch
+    launch: LoadedLaunch
     count: int
     first: Value
     pointers: Mapping[int, Value]
@@ -139,20 +139,20 @@ class Frame(Record):
     pairs: dict[Any, Any] = fresh(default_factory=dict)
     """The components of what was loaded from complex operands here, by load."""
 
-    def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
+    def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> VectorGroup:
         """Return another group of vectors in the same place otherwise."""
-        return Frame(
+        return VectorGroup(
             self.launch, count, first, self.pointers, masks, self.inner, self.indices, self.keeps, self.streams
         )
 
-    def at(self, inner: Mapping[int, Value], keeps: Sequence[Value]) -> Frame:
+    def at(self, inner: Mapping[int, Value], keeps: Sequence[Value]) -> VectorGroup:
         """Return the frame at a position along the inner axes, with the lane addresses of `prepare`."""
-        return Frame(
+        return VectorGroup(
             self.launch, self.count, self.first, self.pointers, self.masks, inner, self.indices, keeps,
             self.streams, dict(self._lane_pointers),
         )
 
-    def prepare(self) -> Frame:
+    def prepare(self) -> VectorGroup:
         """Compute every operand's address here and now, for use in all blocks that follow."""
         for operand in range(len(self.launch.form.operands)):
             self._lane_pointers[operand] = self._lane_address(operand)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
-from jitfuse.backends.llvm.codegen.frame import Frame, Launch
-from jitfuse.backends.llvm.codegen.gemm_panels import Columns, Numbered, Range, Side, padded
+from jitfuse.backends.llvm.codegen.frame import LoadedLaunch, VectorGroup
+from jitfuse.backends.llvm.codegen.gemm_panels import Numbered, PanelColumns, Range, Side, padded
 from jitfuse.backends.llvm.codegen.gemm_tile import Tile, Tiles, emit_tile, tiles_of
 from jitfuse.backends.llvm.codegen.layout import SUB_LANE_BYTES, SUB_ROW_BYTES
 from jitfuse.backends.llvm.codegen.odometer import decode
@@ -46,12 +46,12 @@ def emit_contraction(
     words, begin, end, scratch = f.args
     with f.if_(f.icmp("sge", begin, end), likely=False):
         f.ret(i64(0))
-    kernel = _Kernel(f, form, words, target, tiles)
+    kernel = _GemmKernel(f, form, words, target, tiles)
     kernel.units(begin, end, scratch)
     f.ret(kernel.status())
 
 
-class _Kernel:
+class _GemmKernel:
     """What the loops of one kernel have in common."""
 
     def __init__(self, f: Function, form: KernelForm, words: Value, target: Target, tiles: Tiles) -> None:
@@ -65,10 +65,10 @@ class _Kernel:
         self.left = Side(f, form, words, target, tile, contraction.left, self.rows_axis, tile.rows)
         self.right = Side(f, form, words, target, tile, contraction.right, self.lanes_axis, tile.columns)
         analysis = Analysis(form)
-        self.launch = Launch(f, analysis, words, tile.lanes)
-        self.body = Body(f, analysis, self.launch, target.has_fma)
+        self.launch = LoadedLaunch(f, analysis, words, tile.lanes)
+        self.body = KernelBody(f, analysis, self.launch, target.has_fma)
         self.before = self._read_later(analysis)
-        entry = Frame(self.launch, 0, i64(0), dict(enumerate(self.launch.addresses)))
+        entry = VectorGroup(self.launch, 0, i64(0), dict(enumerate(self.launch.addresses)))
         for _, instructions, _ in self._stages():
             self.body.hoist(instructions, ENTRY, entry)
         self.counts = [f.field("i64", words, 8 * (form.words.blocks + k)) for k in range(2)]
@@ -164,7 +164,7 @@ class _Kernel:
                     self._tiles(strip, part, columns, products, first, left, f.offset(block, origin))
 
     def _tiles(
-        self, rows: Range, lanes: Range, columns: Columns, products: Range, first: Value, left: Value, out: Value
+        self, rows: Range, lanes: Range, columns: PanelColumns, products: Range, first: Value, left: Value, out: Value
     ) -> None:
         """Write the loops over tiles: whole ones, then low ones; narrow ones where few lanes are left."""
         f, tile, low, narrow = self.f, self.tile, self.tiles.low, self.tiles.narrow
@@ -209,7 +209,7 @@ class _Kernel:
         for o in range(len(pointers)):
             for axis, index in batch.items():
                 pointers[o] = self.launch.moved(pointers[o], o, axis, index)
-        unit = Frame(self.launch, 0, i64(0), dict(enumerate(pointers)), indices=batch)
+        unit = VectorGroup(self.launch, 0, i64(0), dict(enumerate(pointers)), indices=batch)
         if body.analysis.lanes_on_grid:
             for _, instructions, _ in self._stages():
                 body.hoist(instructions, UNIT, unit)
@@ -219,7 +219,7 @@ class _Kernel:
         with f.loop(rows.start, rows.stop) as loop:
             at = loop.carry(places[0])
             moved = {o: self.launch.moved(p, o, self.rows_axis, loop.index) for o, p in enumerate(pointers)}
-            here = Frame(self.launch, 0, i64(0), moved, indices={**batch, self.rows_axis: loop.index})
+            here = VectorGroup(self.launch, 0, i64(0), moved, indices={**batch, self.rows_axis: loop.index})
             body.hoist(self.before, UNIT, here)
             start = f.offset(at, f.sub(i64(0), lanes.start), MEMORY[self.tile.dtype])
             row = Row(body, here, places[-1], self.vector_bytes, (lanes.start, lanes.stop), start)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitfuse.backends.llvm.codegen.analysis import BODY, ENTRY, POINT, UNIT, Analysis
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.elements.masks import tail_masks
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
-from jitfuse.backends.llvm.codegen.frame import Frame, Launch
+from jitfuse.backends.llvm.codegen.frame import LoadedLaunch, VectorGroup
 from jitfuse.backends.llvm.codegen.gemm_tile import Tile
 from jitfuse.backends.llvm.jit import Target
 from jitfuse.backends.llvm.text.builder import Function, Value
@@ -39,7 +39,7 @@ class Range(Record, frozen=True):
     stop: Value
 
 
-class Columns:
+class PanelColumns:
     """Where the columns of a part of the right operand lie: whole panels in memory, the others packed.
 
     `packed_from`: the first column of the packed ones, a whole number of panels after the part's first.
@@ -72,18 +72,18 @@ class Columns:
         return f.select(packed, at, memory), f.select(packed, step, row_bytes)
 
 
-class InPlace:
+class UnpackedPanels:
     """The right operand in memory, for products of so few rows that packing would cost more than it saves."""
 
     def __init__(self, side: Side, use: Value | None, base: Value | None) -> None:
         self._side, self._use, self._base = side, use, base
 
-    def columns(self, part: Range, products: Range, packed: Value) -> Columns:
+    def columns(self, part: Range, products: Range, packed: Value) -> PanelColumns:
         """Return where the columns of a part lie, for a range of products."""
         side, f = self._side, self._side.f
         size = side.tile.itemsize
         panel = f.mul(padded(f, f.sub(products.stop, products.start), side.tile.lanes), i64(side.width * size))
-        columns = Columns(f, part, packed, side.width, panel, side.width * size)
+        columns = PanelColumns(f, part, packed, side.width, panel, side.width * size)
         if self._use is not None and self._base is not None:
             operand = side.plain_operand
             assert operand is not None
@@ -112,10 +112,12 @@ class Side:
         )
         # the words of a launch follow from the axes in order and from what contracts, and stay what they are
         self.analysis = Analysis(packing)
-        self.launch = Launch(f, self.analysis, words, tile.lanes)
-        self.body = Body(f, self.analysis, self.launch, target.has_fma)
+        self.launch = LoadedLaunch(f, self.analysis, words, tile.lanes)
+        self.body = KernelBody(f, self.analysis, self.launch, target.has_fma)
         self.instructions = instructions
-        self.body.hoist(instructions, ENTRY, Frame(self.launch, 0, i64(0), dict(enumerate(self.launch.addresses))))
+        self.body.hoist(
+            instructions, ENTRY, VectorGroup(self.launch, 0, i64(0), dict(enumerate(self.launch.addresses)))
+        )
 
     @property
     def plain_operand(self) -> int | None:
@@ -126,17 +128,17 @@ class Side:
         plain = not offset and not mask and part is None and self.launch.form.operands[number].strides[self.axis] == "1"
         return number if plain else None
 
-    def in_place(self, batch: Mapping[int, Value], rows: Value) -> InPlace:
+    def in_place(self, batch: Mapping[int, Value], rows: Value) -> UnpackedPanels:
         """Return what tells whether panels are read where they are, for products of so many rows."""
         operand, f = self.plain_operand, self.f
         if operand is None:
-            return InPlace(self, None, None)
+            return UnpackedPanels(self, None, None)
         base = self.launch.addresses[operand]
         for axis, index in batch.items():
             base = self.launch.moved(base, operand, axis, index)
         once = f.icmp("sle", rows, i64(self.tile.rows))
         near = f.icmp("ule", self.launch.stride(operand, self.contracted), i64(NEAR_BYTES))
-        return InPlace(self, f.or_(once, f.and_(f.icmp("sle", rows, i64(FEW_ROWS)), near)), base)
+        return UnpackedPanels(self, f.or_(once, f.and_(f.icmp("sle", rows, i64(FEW_ROWS)), near)), base)
 
     @property
     def _size(self) -> int:
@@ -146,7 +148,7 @@ class Side:
         """Write panels over two ranges to `out`, one after the other; `scratch` holds one panel."""
         f = self.f
         pointers = self._moved(dict(enumerate(self.launch.addresses)), batch)
-        unit = Frame(self.launch, 0, i64(0), pointers, indices=batch)
+        unit = VectorGroup(self.launch, 0, i64(0), pointers, indices=batch)
         self.body.hoist(self.instructions, UNIT, unit) if not self.transposed else None
         count = padded(f, f.sub(contracted.stop, contracted.start), self.tile.lanes)
         panel = f.mul(count, i64(self.width * self._size))
@@ -167,7 +169,7 @@ class Side:
         return moved
 
     # ------------------------------------------------------------------ vectors along the panel's axis
-    def _pack_along(self, unit: Frame, along: Range, contracted: Range, out: Value) -> None:
+    def _pack_along(self, unit: VectorGroup, along: Range, contracted: Range, out: Value) -> None:
         f, lanes = self.f, self.tile.lanes
         count = -(-self.width // lanes)
         if count * lanes != self.width:
@@ -181,7 +183,7 @@ class Side:
             f.br(end)
         f.label(end)
 
-    def _rows(self, unit: Frame, along: Range, contracted: Range, out: Value, *, masked: bool) -> None:
+    def _rows(self, unit: VectorGroup, along: Range, contracted: Range, out: Value, *, masked: bool) -> None:
         """Write one row of the panel after the other; lanes past its end are overwritten by the next row."""
         f, lanes = self.f, self.tile.lanes
         count = -(-self.width // lanes)
@@ -193,26 +195,28 @@ class Side:
             self._store(frame.at({self.contracted: loop.index}, ()), at)
             loop.update(0, f.offset(at, self.width * self._size))
 
-    def _store(self, frame: Frame, at: Value) -> None:
+    def _store(self, frame: VectorGroup, at: Value) -> None:
         self.body.hoist(self.instructions, BODY, frame)
         self.body.memory.store_lanes(self.body.vectors(self.value, frame), self.tile.dtype, at)
 
     # ------------------------------------------------------------------ vectors along the contracted axis
     def _pack_across(
-        self, unit: Frame, batch: Mapping[int, Value], along: Range, contracted: Range, out: Value, scratch: Value
+        self, unit: VectorGroup, batch: Mapping[int, Value], along: Range, contracted: Range, out: Value, scratch: Value
     ) -> None:
         """Compute each of the panel's lines along the contracted axis into scratch, then transpose."""
         f = self.f
         with f.loop(along.start, along.stop) as loop:
             at = loop.carry(scratch)
             here = {**batch, self.axis: loop.index}
-            line = Frame(self.launch, 0, i64(0), self._moved(unit.pointers, {self.axis: loop.index}), indices=here)
+            line = VectorGroup(
+                self.launch, 0, i64(0), self._moved(unit.pointers, {self.axis: loop.index}), indices=here
+            )
             self.body.hoist(self.instructions, UNIT, line)
             self._line(line, contracted, at)
             loop.update(0, f.offset(at, CONTRACTION_BLOCK * self._size))
         self._transpose(f.sub(contracted.stop, contracted.start), scratch, out)
 
-    def _line(self, line: Frame, contracted: Range, out: Value) -> None:
+    def _line(self, line: VectorGroup, contracted: Range, out: Value) -> None:
         f, lanes = self.f, self.tile.lanes
         length = f.sub(contracted.stop, contracted.start)
         whole = f.add(contracted.start, f.and_(length, i64(-lanes)))

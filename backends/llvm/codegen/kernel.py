@@ -6,17 +6,17 @@ loops inside a unit (`columns`, `rows`).
 from __future__ import annotations
 
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.chain import emit_chain
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.elements.types import i64
-from jitfuse.backends.llvm.codegen.frame import Frame, Launch, multiply
+from jitfuse.backends.llvm.codegen.frame import LoadedLaunch, VectorGroup, multiply
 from jitfuse.backends.llvm.codegen.gemm import emit_contraction
 from jitfuse.backends.llvm.codegen.layout import block, unit_order
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
 from jitfuse.backends.llvm.codegen.rows import emit_point
 from jitfuse.backends.llvm.codegen.stream import Streams
-from jitfuse.backends.llvm.codegen.sweeps import Iterations
+from jitfuse.backends.llvm.codegen.sweeps import IterationLoop
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.backends.llvm.text.builder import Function, Module, Value
 from jitfuse.ir.kernels.form import KernelForm
@@ -42,16 +42,16 @@ def emit_kernel(module: Module, name: str, form: KernelForm, target: Target) -> 
     words, begin, end, scratch = f.args
     with f.if_(f.icmp("sge", begin, end), likely=False):
         f.ret(i64(0))
-    launch = Launch(f, analysis, words, analysis.lanes(target.vector_bytes))
-    body = Body(f, analysis, launch, target.has_fma)
-    entry = Frame(launch, 0, i64(0), dict(enumerate(launch.addresses)))
+    launch = LoadedLaunch(f, analysis, words, analysis.lanes(target.vector_bytes))
+    body = KernelBody(f, analysis, launch, target.has_fma)
+    entry = VectorGroup(launch, 0, i64(0), dict(enumerate(launch.addresses)))
     for _, instructions, _ in analysis.form.numbered:
         body.hoist(instructions, ENTRY, entry)
     _units(f, body, begin, end, scratch, target.vector_bytes)
     f.ret(body.status())
 
 
-def _units(f: Function, body: Body, begin: Value, end: Value, scratch: Value, vector_bytes: int) -> None:
+def _units(f: Function, body: KernelBody, begin: Value, end: Value, scratch: Value, vector_bytes: int) -> None:
     launch, analysis = body.launch, body.analysis
     form = analysis.form
     counts = list(launch.extents[: len(form.grid)])
@@ -64,7 +64,7 @@ def _units(f: Function, body: Body, begin: Value, end: Value, scratch: Value, ve
     still = {a: i64(0) for a in range(len(counts)) if a not in order}
     ordered = [counts[a] for a in order]
     first = decode(f, begin, ordered)
-    sweep = None if form.sweep is None else Iterations(body, begin)
+    sweep = None if form.sweep is None else IterationLoop(body, begin)
     with f.loop(begin, end) as loop:
         units = Odometer(f, loop, first, ordered)
         if sweep is not None:
@@ -78,7 +78,7 @@ def _units(f: Function, body: Body, begin: Value, end: Value, scratch: Value, ve
 
 
 def _unit(
-    f: Function, body: Body, indices: dict[int, Value], streams: Streams, scratch: Value, vector_bytes: int
+    f: Function, body: KernelBody, indices: dict[int, Value], streams: Streams, scratch: Value, vector_bytes: int
 ) -> None:
     launch, analysis = body.launch, body.analysis
     start = i64(0)
@@ -88,7 +88,7 @@ def _unit(
     for o in range(len(pointers)):
         for axis, index in indices.items():
             pointers[o] = launch.moved(pointers[o], o, axis, index)
-    unit = Frame(launch, 0, i64(0), dict(enumerate(pointers)), indices=indices)
+    unit = VectorGroup(launch, 0, i64(0), dict(enumerate(pointers)), indices=indices)
     if not analysis.lanes_on_grid:
         unit.streams = streams.of_unit(pointers, start)
         emit_point(body, unit, scratch, vector_bytes)

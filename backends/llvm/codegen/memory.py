@@ -20,7 +20,7 @@ WINDOWS: Final = 2 * MAX_STATIC_EXTENT
 """Elements at most so far apart are picked from vectors that cover them, others loaded one by one."""
 
 
-class Memory:
+class VectorMemory:
     """Writes loads and stores of vectors of a kernel's number of lanes."""
 
     def __init__(self, context: Context, lanes: int) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
-from jitfuse.backends.llvm.codegen.frame import Address, Frame
+from jitfuse.backends.llvm.codegen.frame import Address, VectorGroup
 from jitfuse.backends.llvm.text.builder import Value
 from jitfuse.ir.kernels.values import access
 
@@ -19,7 +19,7 @@ _LINE = 64
 class Pads:
     """A group of vectors of each operand that lies along the lanes of one unit, for positions from `first` on."""
 
-    def __init__(self, body: Body, unit: Frame, first: Value, masks: Sequence[Value]) -> None:
+    def __init__(self, body: KernelBody, unit: VectorGroup, first: Value, masks: Sequence[Value]) -> None:
         """Take the lanes, of as many vectors as there are masks, that are there at all."""
         self._body, self._unit, self._first, self._masks = body, unit, first, masks
         form = body.analysis.form

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE
 from jitfuse.backends.llvm.codegen.frame import Address
-from jitfuse.backends.llvm.codegen.memory import Memory
+from jitfuse.backends.llvm.codegen.memory import VectorMemory
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.text.builder import Value
 
 Components = tuple[Batch, Batch]
 
 
-def load_pairs(memory: Memory, dtype: str, address: Address, masks: Sequence[Value | None]) -> Components:
+def load_pairs(memory: VectorMemory, dtype: str, address: Address, masks: Sequence[Value | None]) -> Components:
     """Return the real and the imaginary parts of the vectors of pairs at an address; 0 in lanes that are off."""
     component = COMPONENT[dtype]
     if address.kind != "next":
@@ -36,7 +36,7 @@ def load_pairs(memory: Memory, dtype: str, address: Address, masks: Sequence[Val
 
 
 def store_pairs(
-    memory: Memory, x: Components, dtype: str, address: Address, masks: Sequence[Value | None]
+    memory: VectorMemory, x: Components, dtype: str, address: Address, masks: Sequence[Value | None]
 ) -> None:
     """Store vectors of pairs at an address, the lanes that are on in each mask (None: all)."""
     component = COMPONENT[dtype]
@@ -47,7 +47,7 @@ def store_pairs(
         memory.store_each(batch, component, _of_part(memory, dtype, address, k), masks)
 
 
-def interleaved(memory: Memory, x: Components) -> Batch:
+def interleaved(memory: VectorMemory, x: Components) -> Batch:
     """Return the components of adjacent pairs in the order of memory: twice as many vectors."""
     f, lanes, batch = memory.f, memory.lanes, x[0].context.batch
     pairs = zip(x[0].values, x[1].values, strict=True)
@@ -57,17 +57,17 @@ def interleaved(memory: Memory, x: Components) -> Batch:
     return batch([f.shuffle(a, b, half) for a, b in pairs for half in (order[:lanes], order[lanes:])])
 
 
-def part_pointer(memory: Memory, dtype: str, pointer: Value, part: int) -> Value:
+def part_pointer(memory: VectorMemory, dtype: str, pointer: Value, part: int) -> Value:
     """Return the address of one component of the pair at an address."""
     return memory.f.offset(pointer, part * ITEMSIZE[COMPONENT[dtype]])
 
 
-def _of_part(memory: Memory, dtype: str, address: Address, part: int) -> Address:
+def _of_part(memory: VectorMemory, dtype: str, address: Address, part: int) -> Address:
     apart = None if address.apart is None else 2 * address.apart
     return replace(address, base=part_pointer(memory, dtype, address.base, part), apart=apart)
 
 
-def _doubled(memory: Memory, masks: Sequence[Value | None]) -> list[Value | None]:
+def _doubled(memory: VectorMemory, masks: Sequence[Value | None]) -> list[Value | None]:
     """Return the masks of the vectors that adjacent pairs take: each lane stands for two components."""
     f, lanes = memory.f, memory.lanes
     doubled: list[Value | None] = []

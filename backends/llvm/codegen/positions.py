@@ -1,12 +1,12 @@
 """Reductions that find a position: argmin and argmax, over pairs of an element and its position.
 
-Owns: which of two pairs wins, and `parts`, which gives every reduction its kind of `Part`.
+Owns: which of two pairs wins, and `parts`, which gives every reduction its kind of `Reduced`.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.codegen.combine import Constant, Part, Positions, State
+from jitfuse.backends.llvm.codegen.combine import Constant, Positions, Reduced, State
 from jitfuse.backends.llvm.codegen.elements import elementwise
 from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, KIND, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -14,7 +14,7 @@ from jitfuse.backends.llvm.text.builder import lanes, with_element
 from jitfuse.ir.kernels.stages import POSITIONS, Reduction
 
 
-class PositionPart(Part, frozen=True):
+class PositionPart(Reduced, frozen=True):
     """One argmin or argmax. A state is (extremes, positions).
 
     A lane that saw nothing better than the identity says position 0: it only wins where every element equals the
@@ -100,11 +100,11 @@ class PositionPart(Part, frozen=True):
         return state[1]
 
 
-def parts(reductions: Sequence[tuple[int, Reduction]]) -> list[Part]:
+def parts(reductions: Sequence[tuple[int, Reduction]]) -> list[Reduced]:
     """Return the values under reduction of a stage, one for each component."""
     result = []
     for number, r in reductions:
         values: tuple[int | None, ...] = r.values or (None,)
-        kind = PositionPart if r.combine in POSITIONS else Part
+        kind = PositionPart if r.combine in POSITIONS else Reduced
         result += [kind(number + k, r.combine, r.dtype, v, r) for k, v in enumerate(values)]
     return result

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.backends.llvm.codegen.analysis import UNIT
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.carried import Carried
-from jitfuse.backends.llvm.codegen.combine import Constant, Part, Positions, State
+from jitfuse.backends.llvm.codegen.combine import Constant, Positions, Reduced, State
 from jitfuse.backends.llvm.codegen.counter import Counter
 from jitfuse.backends.llvm.codegen.elements.masks import tail_masks
 from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, REGISTER, i64
-from jitfuse.backends.llvm.codegen.frame import Frame
+from jitfuse.backends.llvm.codegen.frame import VectorGroup
 from jitfuse.backends.llvm.codegen.layout import ROW_PADDING
 from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -28,7 +28,7 @@ _CHAINS = 4
 """Vectors of accumulators where the order does not matter."""
 
 
-def emit_point(body: Body, unit: Frame, scratch: Value, vector_bytes: int) -> None:
+def emit_point(body: KernelBody, unit: VectorGroup, scratch: Value, vector_bytes: int) -> None:
     """Write all stages at one grid point, whose indices and addresses `unit` holds."""
     row = Row(body, unit, scratch, vector_bytes)
     for stage, instructions, reductions in body.analysis.form.numbered:
@@ -39,7 +39,7 @@ class Row:
     """The elements `start` up to `stop` of the inner index space at one grid point."""
 
     def __init__(
-        self, body: Body, unit: Frame, scratch: Value, vector_bytes: int,
+        self, body: KernelBody, unit: VectorGroup, scratch: Value, vector_bytes: int,
         bounds: tuple[Value, Value] | None = None, contracted: Value | None = None,
     ) -> None:
         """Take the bounds of the elements where they are not all, and where a contraction left row 0."""
@@ -77,17 +77,17 @@ class Row:
         else:
             self.reduce(instructions, reduced)
 
-    def _frame(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
+    def _frame(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> VectorGroup:
         frame = self.unit.group(count, first, masks)
         dtypes = self.body.analysis.form.keeps
         frame.keeps = [self.f.offset(k, first, MEMORY[d]) for k, d in zip(self._keeps, dtypes, strict=True)]
         return frame
 
-    def _masked(self, count: int, first: Value, stop: Value) -> Frame:
+    def _masked(self, count: int, first: Value, stop: Value) -> VectorGroup:
         return self._frame(count, first, tail_masks(self.f, first, stop, self.lanes, count, self.vector_bytes))
 
     def _vectors(self, instructions: Numbered) -> int:
-        """Return how many vectors a stage works on side by side."""
+        """Return how many vectors a stage works on at once."""
         return self.body.analysis.vectors(self.vector_bytes, instructions)
 
     def _whole(self, start: Value, stop: Value, step: int) -> Value:
@@ -110,7 +110,7 @@ class Row:
             self.body.run(instructions, self._masked(few, loop.index, self.stop))
 
     # ------------------------------------------------------------------ reductions
-    def reduce(self, instructions: Numbered, reduced: list[Part]) -> None:
+    def reduce(self, instructions: Numbered, reduced: list[Reduced]) -> None:
         """Write a stage with reductions in the whole or partial phase."""
         self.body.scans.begin(instructions, 1)
         trees = [p for p in reduced if p.tree]
@@ -123,7 +123,7 @@ class Row:
         for p, total in zip(reduced, totals, strict=True):
             self._deliver(p, total)
 
-    def _step(self, instructions: Numbered, reduced: list[Part]) -> int:
+    def _step(self, instructions: Numbered, reduced: list[Reduced]) -> int:
         """Return the elements of one step: a multiple of the virtual lanes of every float sum."""
         rows = [p.row for p in reduced if p.tree]
         return max(rows) if rows else self.lanes * min(_CHAINS, self._vectors(instructions))
@@ -131,7 +131,7 @@ class Row:
     def _filled(self, vectors: int) -> Constant:
         return lambda dtype, value: self.body.memory.constant(dtype, value, vectors)
 
-    def _reduce_in_blocks(self, instructions: Numbered, reduced: list[Part], trees: list[Part]) -> list[State]:
+    def _reduce_in_blocks(self, instructions: Numbered, reduced: list[Reduced], trees: list[Reduced]) -> list[State]:
         f = self.f
         counters = {p.number: Counter(self.body, p) for p in trees}
         free = [p for p in reduced if not p.tree]
@@ -159,7 +159,7 @@ class Row:
             for p in reduced
         ]
 
-    def _push_finished(self, counter: Counter, part: Part, end: Value, size: int) -> None:
+    def _push_finished(self, counter: Counter, part: Reduced, end: Value, size: int) -> None:
         """Merge the block that ends here, unless it is the last: `Counter.total` takes that one."""
         f = self.f
         more = f.icmp("slt", end, self.stop)
@@ -171,7 +171,7 @@ class Row:
             counter.push(f.sub(f.lshr(done, i64(part.block.bit_length() - 1)), i64(1)))
 
     def _accumulate(
-        self, instructions: Numbered, reduced: list[Part], initial: list[State], start: Value, stop: Value
+        self, instructions: Numbered, reduced: list[Reduced], initial: list[State], start: Value, stop: Value
     ) -> list[State]:
         """Return the states after the elements from `start` to `stop`."""
         step = self._step(instructions, reduced)
@@ -189,7 +189,7 @@ class Row:
         return [p.closed(s) for p, s in zip(reduced, state, strict=True)]
 
     def _round(
-        self, carried: Carried, instructions: Numbered, reduced: list[Part], state: list[State], frame: Frame
+        self, carried: Carried, instructions: Numbered, reduced: list[Reduced], state: list[State], frame: VectorGroup
     ) -> list[State]:
         """Write the body of a loop that carries the state of every part; returns the state after the loop."""
         inside = [carried.add_all(s) for s in state]
@@ -205,7 +205,7 @@ class Row:
         carried.update_all(following)
         return carried.results(state)
 
-    def _deliver(self, part: Part, total: State) -> None:
+    def _deliver(self, part: Reduced, total: State) -> None:
         r = part.reduction
         if r.phase != "partial":
             self.body.define(part.number, part.fold(total).values[0])
@@ -216,7 +216,7 @@ class Row:
             for o, (dtype, _), x in zip(r.store_to, r.partial_rows, part.folded(total), strict=True):
                 self.body.memory.store_one(x.values[0], dtype, self.unit.pointers[o], None)
 
-    def _as_row(self, part: Part, state: State) -> Batch:
+    def _as_row(self, part: Reduced, state: State) -> Batch:
         """Return accumulators as the W virtual lanes."""
         total, vectors = state[0], part.row // self.lanes
         if part.tree:
@@ -226,7 +226,7 @@ class Row:
         (missing,) = part.start(self._filled(vectors - len(total.values)))
         return total.context.batch([*total.values, *missing.values])
 
-    def final(self, reduced: list[Part]) -> None:
+    def final(self, reduced: list[Reduced]) -> None:
         """Write a stage that combines the rows which a partial phase left."""
         f = self.f
         counters = {p.number: Counter(self.body, p) for p in reduced if p.tree}
@@ -247,13 +247,13 @@ class Row:
         for p in reduced:
             self._deliver(p, (counters[p.number].total(last),) if p.tree else totals[p.number])
 
-    def _of_chunk(self, part: Part) -> Constant:
+    def _of_chunk(self, part: Reduced) -> Constant:
         """Return what makes constants of the size that a chunk comes to: W lanes, or one element."""
         if part.reduction.partial_rows[0][1] > 1:
             return self._filled(part.row // self.lanes)
         return lambda dtype, value: self.body.context.batch([self.f.const(REGISTER[dtype], value)])
 
-    def _load_chunk(self, part: Part, chunk: Value) -> State:
+    def _load_chunk(self, part: Reduced, chunk: Value) -> State:
         """Return what a chunk came to in the partial phase."""
         r, memory = part.reduction, self.body.memory
         axis, = self.body.analysis.inner_axes

@@ -4,17 +4,17 @@ Owns: numbers that stay in registers from one iteration to the next, and the end
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.frame import multiply
 from jitfuse.backends.llvm.text.builder import Loop, Value
 from jitfuse.ir.kernels.values import access
 
 
-class Iterations:
+class IterationLoop:
     """The loop over iterations of a kernel from `begin` on, with what it carries."""
 
-    def __init__(self, body: Body, begin: Value) -> None:
+    def __init__(self, body: KernelBody, begin: Value) -> None:
         """Load what the iteration before `begin` has left, the first one what was there before the loop."""
         self.body = body
         f, launch, sweep = body.f, body.launch, body.analysis.form.sweep

@@ -7,16 +7,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.codegen.body import Body
-from jitfuse.backends.llvm.codegen.combine import Part, State
+from jitfuse.backends.llvm.codegen.body import KernelBody
+from jitfuse.backends.llvm.codegen.combine import Reduced, State
 from jitfuse.backends.llvm.codegen.elements.types import i64
-from jitfuse.backends.llvm.codegen.frame import Frame
+from jitfuse.backends.llvm.codegen.frame import VectorGroup
 from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.ir.kernels.stages import Instr, Reduction
 
 
 def unrolled(
-    body: Body, frame: Frame, instructions: list[tuple[int, Instr]], reductions: Sequence[tuple[int, Reduction]]
+    body: KernelBody, frame: VectorGroup, instructions: list[tuple[int, Instr]],
+    reductions: Sequence[tuple[int, Reduction]]
 ) -> None:
     """Write a stage at every point of a small static inner space."""
     axes = body.analysis.inner_axes
@@ -34,7 +35,7 @@ def unrolled(
         body.values[p.number] = p.finished(_fold(p, column))
 
 
-def _fold(part: Part, column: list[State]) -> State:
+def _fold(part: Reduced, column: list[State]) -> State:
     """Combine few elements as the virtual lanes that they are."""
     while len(column) > 1:
         half = 1 << ((len(column) - 1).bit_length() - 1)

@@ -69,7 +69,7 @@ class _Relocation(NamedTuple):
     addend: int
 
 
-class _Layout(Record, frozen=True):
+class _PageLayout(Record, frozen=True):
     """Where things lie in the pages, in bytes from their begin."""
 
     sections: Mapping[int, int]
@@ -136,7 +136,7 @@ def _kind(section: Section) -> int | None:
     return _CONSTANTS
 
 
-def _lay_out(file: ObjectFile, imported: Sequence[int], own: Sequence[int]) -> _Layout:
+def _lay_out(file: ObjectFile, imported: Sequence[int], own: Sequence[int]) -> _PageLayout:
     """Return where the sections of an object go; raises CompileError for sections that have no place."""
     members: tuple[list[int], list[int], list[int]] = ([], [], [])
     for k, section in enumerate(file.sections):
@@ -159,7 +159,7 @@ def _lay_out(file: ObjectFile, imported: Sequence[int], own: Sequence[int]) -> _
         raise CompileError(f"an object of {end} bytes is larger than {LARGEST}")
     jumps = dict(zip(imported, words))
     slots = dict(zip((*imported, *own), words[len(imported) :]))
-    return _Layout(places, jumps, slots, text_end, code_end, filled, end)
+    return _PageLayout(places, jumps, slots, text_end, code_end, filled, end)
 
 
 def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[int, int]) -> int:
@@ -175,7 +175,7 @@ def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[i
     return at
 
 
-def _symbol_places(file: ObjectFile, layout: _Layout) -> dict[int, int]:
+def _symbol_places(file: ObjectFile, layout: _PageLayout) -> dict[int, int]:
     """Return where the symbols lie that the object defines in what is loaded, by number."""
     places: dict[int, int] = {}
     for k, (_, _, _, number, value, _) in enumerate(file.symbols):
@@ -188,7 +188,7 @@ def _symbol_places(file: ObjectFile, layout: _Layout) -> dict[int, int]:
     return places
 
 
-def _content(file: ObjectFile, layout: _Layout) -> bytearray:
+def _content(file: ObjectFile, layout: _PageLayout) -> bytearray:
     """Return the bytes before relocation: sections and jumps."""
     content = bytearray(layout.filled)
     for k, at in layout.sections.items():
@@ -216,7 +216,7 @@ def _relocations(file: ObjectFile) -> Iterator[_Relocation]:
 
 
 def _relocate(
-    file: ObjectFile, layout: _Layout, content: bytearray, places: Mapping[int, int], relocations: list[_Relocation]
+    file: ObjectFile, layout: _PageLayout, content: bytearray, places: Mapping[int, int], relocations: list[_Relocation]
 ) -> list[int]:
     """Write addresses into the content, and return where the words lie to which the image's own is to be added."""
     words: list[int] = []

@@ -79,7 +79,7 @@ def cosh_64(x: Batch) -> Batch:
     return _sum(parts, parts.shrunk)
 
 
-class _Parts(NamedTuple):
+class _ExponentialParts(NamedTuple):
     """For x = k ln 2 + r: 2**(k - 43) and 2**(-k - 43), r, and what exp(r) and exp(-r) are beyond 1 +- r.
 
     So 2**1024 comes into reach only with the last multiplication.
@@ -92,7 +92,7 @@ class _Parts(NamedTuple):
     opposite_tail: Batch
 
 
-def _sum(parts: _Parts, shrunk: Batch) -> Batch:
+def _sum(parts: _ExponentialParts, shrunk: Batch) -> Batch:
     """Return sinh or cosh, with shrunk negative or positive: the terms 1 and r are summed exactly."""
     a, a_low = fast_two_sum(parts.grown, parts.grown * parts.r)
     b, b_low = fast_two_sum(shrunk, -(shrunk * parts.r))
@@ -101,7 +101,7 @@ def _sum(parts: _Parts, shrunk: Batch) -> Batch:
     return (hi + shrunk.fma(parts.opposite_tail, lo)) * 2.0**42
 
 
-def _parts(size: Batch) -> _Parts:
+def _parts(size: Batch) -> _ExponentialParts:
     """Return the parts of float64 x >= 0."""
     biased, r, r_low = reduce_64(size.at_most(711.0))
     grown = power_of_two(biased - 43.0)
@@ -109,7 +109,7 @@ def _parts(size: Batch) -> _Parts:
     t, t_low = two_product(r, r)
     odd = (r * t).fma(t.polynomial(c.SINH_64), r_low)
     even = t.fma(0.5, (t * t).fma(t.polynomial(c.COSH_64), r.fma(r_low, t_low * 0.5)))
-    return _Parts(grown, shrunk, r, even + odd, even - odd)
+    return _ExponentialParts(grown, shrunk, r, even + odd, even - odd)
 
 
 OPERATORS: Final = {

@@ -34,7 +34,7 @@ class _Slot(ctypes.Structure):
     _fields_ = (("slot", ctypes.c_int), ("pfunc", ctypes.c_void_p))
 
 
-class _Spec(ctypes.Structure):
+class _CallableSpec(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
         ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(_Slot)),
@@ -58,8 +58,8 @@ def _make_base() -> tuple[type, Any]:
     )
     name = b"jitfuse.backends.llvm.runtime.callable._Base"
     flags = layout.TPFLAGS_BASETYPE | layout.TPFLAGS_HAVE_VECTORCALL
-    spec = _Spec(name, layout.CALLABLE_SIZE, 0, flags, slots)
-    from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Spec))(_symbol("PyType_FromSpec"))
+    spec = _CallableSpec(name, layout.CALLABLE_SIZE, 0, flags, slots)
+    from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_CallableSpec))(_symbol("PyType_FromSpec"))
     return from_spec(ctypes.byref(spec)), (members, slots, spec)
 
 

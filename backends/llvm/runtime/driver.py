@@ -5,7 +5,7 @@ Owns: `jf_driver`. Does not own guards, ops, result objects or the allocator.
 from __future__ import annotations
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Entry, Pause, Plan, Spec, State
+from jitfuse.backends.llvm.runtime.layout import EntryField, PauseField, PlanField, SpecField, StateField
 from jitfuse.backends.llvm.runtime.ops import emit_ops
 from jitfuse.backends.llvm.runtime.pauses import emit_pauses, start_pauses
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, decref, item, set_item, word
@@ -26,7 +26,7 @@ def emit_driver(module: Module) -> None:
 
 def frame_values(f: Function, entry: Value, frame: Value) -> Value:
     """Return where a frame keeps its values: behind its objects and scalar cells."""
-    return f.offset(frame, f.add(word(f, entry, Entry.SLOTS), word(f, entry, Entry.CELLS)), "i64")
+    return f.offset(frame, f.add(word(f, entry, EntryField.SLOTS), word(f, entry, EntryField.CELLS)), "i64")
 
 
 def _emit_driver(module: Module) -> None:
@@ -34,11 +34,11 @@ def _emit_driver(module: Module) -> None:
     f = module.function("jf_driver", "ptr", parameters, internal=True)
     plan, entry, state, frame = f.args
     values = frame_values(f, entry, frame)
-    owners = f.offset(frame, word(f, plan, Plan.OWNERS), "i64")
-    outputs = word(f, plan, Plan.OUTPUTS)
+    owners = f.offset(frame, word(f, plan, PlanField.OWNERS), "i64")
+    outputs = word(f, plan, PlanField.OUTPUTS)
     with f.loop(ZERO, f.add(outputs, ONE)) as loop:
         set_item(f, f.null, owners, loop.index)
-    arena_bytes = word(f, plan, Plan.ARENA)
+    arena_bytes = word(f, plan, PlanField.ARENA)
     f.store(f.null, values)
     f.cond_br(f.icmp("eq", arena_bytes, ZERO), "outputs", "arena")
     f.label("arena")
@@ -48,10 +48,10 @@ def _emit_driver(module: Module) -> None:
     f.label("outputs")
     with f.loop(ZERO, outputs) as loop:
         spec = output_spec(f, plan, loop.index)
-        value = word(f, spec, Spec.VALUE)
+        value = word(f, spec, SpecField.VALUE)
         set_item(f, f.null, values, value)
-        with f.if_(f.icmp("eq", word(f, spec, Spec.LATE), ZERO), likely=True):
-            data = f.call("jf_alloc", "ptr", [word(f, spec, Spec.NBYTES)])
+        with f.if_(f.icmp("eq", word(f, spec, SpecField.LATE), ZERO), likely=True):
+            data = f.call("jf_alloc", "ptr", [word(f, spec, SpecField.NBYTES)])
             more, allocated, at = f.fresh("more"), loop.index, f.block
             f.cond_br(f.icmp("ne", data, f.null), more, "no_memory", likely=True)
             f.label(more)
@@ -59,8 +59,8 @@ def _emit_driver(module: Module) -> None:
     pause = f.alloca("i64", layout.PAUSE_WORDS)
     start_pauses(f, pause)
     ran = f.call("jf_ops", "ptr", [*f.args, values, owners, pause])
-    launches = f.offset(state, State.LAUNCHES * layout.WORD)
-    f.store(f.add(f.load("i64", launches), word(f, pause, Pause.LAUNCHES)), launches)
+    launches = f.offset(state, StateField.LAUNCHES * layout.WORD)
+    f.store(f.add(f.load("i64", launches), word(f, pause, PauseField.LAUNCHES)), launches)
     after = f.block
     f.br("release")
     f.label("no_memory")
@@ -71,8 +71,8 @@ def _emit_driver(module: Module) -> None:
     live = f.phi("i64", [(outputs, after), (count, "no_memory")])
     with f.loop(ZERO, live) as loop:
         spec = output_spec(f, plan, loop.index)
-        data = item(f, values, word(f, spec, Spec.VALUE))
-        _release(f, item(f, owners, f.add(loop.index, ONE)), data, word(f, spec, Spec.NBYTES))
+        data = item(f, values, word(f, spec, SpecField.VALUE))
+        _release(f, item(f, owners, f.add(loop.index, ONE)), data, word(f, spec, SpecField.NBYTES))
     with f.if_(f.icmp("ne", arena_bytes, ZERO)):
         _release(f, f.load("ptr", owners), f.load("ptr", values), arena_bytes)
     f.ret(result)

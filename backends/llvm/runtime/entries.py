@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
-from jitfuse.backends.llvm.runtime.layout import State
+from jitfuse.backends.llvm.runtime.layout import EntryField as EntryWord
+from jitfuse.backends.llvm.runtime.layout import StateField
 from jitfuse.backends.llvm.runtime.plan_table import Plan, PlanBuilder
 from jitfuse.backends.llvm.runtime.words import Words
 
@@ -25,7 +25,7 @@ class StateBlock:
     """The words of one fused function: its entries, its miss handler, its default mode, its counters."""
 
     def __init__(self, miss: Callable[..., Any], *, training: bool = False) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[NativeEntry] = []
         name = sys.intern("training")
         self._words = Words([0, id(miss), int(training), id(name), 0, 0, 0, 0], keep=(miss, name))
 
@@ -35,43 +35,43 @@ class StateBlock:
         return self._words.address
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[NativeEntry, ...]:
         """The entries in the order in which calls try them."""
         return tuple(reversed(self._entries))
 
-    def prepend(self, entry: Entry) -> None:
+    def prepend(self, entry: NativeEntry) -> None:
         """Make calls try this entry first; calls that are running go on through the entries they know."""
         assert entry not in self._entries
-        entry.words[EntryWord.NEXT] = self._words[State.FIRST_ENTRY]
+        entry.words[EntryWord.NEXT] = self._words[StateField.FIRST_ENTRY]
         self._entries.append(entry)
-        self._words[State.FIRST_ENTRY] = entry.words.address
+        self._words[StateField.FIRST_ENTRY] = entry.words.address
 
     @property
     def calls(self) -> int:
         """How many calls came to the fast call."""
-        return self._words[State.CALLS]
+        return self._words[StateField.CALLS]
 
     @property
     def launches(self) -> int:
         """How many kernel launches were run."""
-        return self._words[State.LAUNCHES]
+        return self._words[StateField.LAUNCHES]
 
     @property
     def misses(self) -> int:
         """How many calls went to the miss handler."""
-        return self._words[State.MISSES]
+        return self._words[StateField.MISSES]
 
     @property
     def disabled(self) -> bool:
         """Whether every call goes to the miss handler."""
-        return self._words[State.DISABLED] != 0
+        return self._words[StateField.DISABLED] != 0
 
     @disabled.setter
     def disabled(self, value: bool) -> None:
-        self._words[State.DISABLED] = int(value)
+        self._words[StateField.DISABLED] = int(value)
 
 
-class Entry:
+class NativeEntry:
     """One signature of a fused function: guards, and a plan for each mode that has been compiled."""
 
     def __init__(self, words: Words, values: int, keywords: tuple[str, ...]) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.backends.llvm.runtime.entries import Handler, NativeEntry
 from jitfuse.backends.llvm.runtime.exchange import Exchange, questions, rank_and_dtype
-from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
-from jitfuse.backends.llvm.runtime.layout import Guard
+from jitfuse.backends.llvm.runtime.layout import EntryField as EntryWord
+from jitfuse.backends.llvm.runtime.layout import GuardCode
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
 from jitfuse.dtypes import KINDS, itemsize
 
@@ -62,59 +62,59 @@ class EntryBuilder:
 
     def constant(self, target: object) -> int:
         """Return a slot that holds this object, kept alive by the entry: a place for chains to start."""
-        return self._slot(Guard.CONST, self._keep.ref(target))
+        return self._slot(GuardCode.CONST, self._keep.ref(target))
 
     def dict_item(self, mapping: dict[Any, Any], key: object) -> int:
         """Return a slot with what this very dict (globals, builtins) holds under a key; absent fails."""
         assert type(mapping) is dict
-        return self._slot(Guard.DICT, self._keep.ref(mapping), self._key(key))
+        return self._slot(GuardCode.DICT, self._keep.ref(mapping), self._key(key))
 
     def cell(self, cell: CellType) -> int:
         """Return a slot with the content of this closure cell; empty fails."""
-        return self._slot(Guard.CELL, self._keep.ref(cell))
+        return self._slot(GuardCode.CELL, self._keep.ref(cell))
 
     def attribute(self, slot: int, name: str) -> int:
         """Return a slot with ``getattr(slot, name)``; an exception fails."""
-        return self._slot(Guard.ATTR, self._known(slot), self._key(name))
+        return self._slot(GuardCode.ATTR, self._known(slot), self._key(name))
 
     def item(self, slot: int, key: object) -> int:
         """Return a slot with ``slot[key]``; an exception fails."""
-        return self._slot(Guard.KEY, self._known(slot), self._key(key))
+        return self._slot(GuardCode.KEY, self._known(slot), self._key(key))
 
     def index(self, slot: int, position: int) -> int:
         """Return a slot with one item of an exact list or tuple; anything else fails."""
         assert position >= 0
-        return self._slot(Guard.INDEX, self._known(slot), position)
+        return self._slot(GuardCode.INDEX, self._known(slot), position)
 
     def call(self, slot: int, function: Callable[[Any], object]) -> int:
         """Return a slot with ``function(slot)``, for the rare fact that no other guard can read."""
-        return self._slot(Guard.CALL, self._known(slot), self._keep.ref(function))
+        return self._slot(GuardCode.CALL, self._known(slot), self._keep.ref(function))
 
     # ------------------------------------------------------------------ conditions
     def guard_absent(self, mapping: dict[Any, Any], key: object) -> None:
         """Pass where this very dict does not have the key: the name is found elsewhere."""
         assert type(mapping) is dict
-        self._guard(Guard.ABSENT, self._keep.ref(mapping), self._key(key))
+        self._guard(GuardCode.ABSENT, self._keep.ref(mapping), self._key(key))
 
     def guard_type(self, slot: int, type_: type) -> None:
         """Pass for instances of exactly this type."""
-        self._guard(Guard.TYPE, self._known(slot), self._keep.ref(type_))
+        self._guard(GuardCode.TYPE, self._known(slot), self._keep.ref(type_))
 
     def guard_identity(self, slot: int, target: object) -> None:
         """Pass for this very object."""
-        self._guard(Guard.IS, self._known(slot), self._keep.ref(target))
+        self._guard(GuardCode.IS, self._known(slot), self._keep.ref(target))
 
     def guard_same(self, slot: int, other: int) -> None:
         """Pass where two slots hold one object."""
-        self._guard(Guard.SAME, self._known(slot), self._known(other))
+        self._guard(GuardCode.SAME, self._known(slot), self._known(other))
 
     def guard_apart(self, slot: int, other: int) -> None:
         """Pass where two slots hold two objects."""
-        self._guard(Guard.APART, self._known(slot), self._known(other))
+        self._guard(GuardCode.APART, self._known(slot), self._known(other))
 
     def guard_length(self, slot: int, length: int) -> None:
         """Pass for an exact list, tuple or dict of this length."""
-        self._guard(Guard.LEN, self._known(slot), length)
+        self._guard(GuardCode.LEN, self._known(slot), length)
 
     def guard_equal(self, slot: int, value: object) -> None:
         """Pass for what has the type and value of `value`; floats are compared bit by bit.
@@ -135,7 +135,7 @@ class EntryBuilder:
             for key, x in value.items():
                 self.guard_equal(self.item(slot, key), x)
         else:
-            self._guard(Guard.EQ, self._known(slot), self._keep.ref(value))
+            self._guard(GuardCode.EQ, self._known(slot), self._keep.ref(value))
 
     def guard_overlap(
         self, a: int, b: int, *, extent_a: tuple[int, int], extent_b: tuple[int, int],
@@ -147,35 +147,35 @@ class EntryBuilder:
         """
         assert delta is None or (extent_a[0] + delta < extent_b[1] and extent_b[0] < extent_a[1] + delta)
         self._guard(
-            Guard.OVERLAP, self._known_value(a), self._known_value(b), *extent_a, *extent_b,
+            GuardCode.OVERLAP, self._known_value(a), self._known_value(b), *extent_a, *extent_b,
             ANY_OVERLAP if delta is None else delta,
         )
 
     # ------------------------------------------------------------------ data
     def guard_float(self, slot: int) -> int:
         """Pass for an exact float; returns the value that addresses it as float64."""
-        return self._scalar(Guard.FLOAT, slot)
+        return self._scalar(GuardCode.FLOAT, slot)
 
     def guard_complex(self, slot: int) -> int:
         """Pass for an exact complex number; returns the value that addresses it as complex128."""
         # two doubles where a NumPy scalar has its value
-        return self._scalar(Guard.NPSCALAR, slot, self._keep.ref(complex), 2 * layout.WORD, cells=2)
+        return self._scalar(GuardCode.NPSCALAR, slot, self._keep.ref(complex), 2 * layout.WORD, cells=2)
 
     def guard_int(self, slot: int, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
         """Pass for an exact int within low..high; returns the value that addresses it as int64."""
         assert INT64_MIN <= low <= high <= INT64_MAX
-        return self._scalar(Guard.INT, slot, low, high)
+        return self._scalar(GuardCode.INT, slot, low, high)
 
     def guard_bool(self, slot: int) -> int:
         """Pass for an exact bool; returns the value that addresses it as one byte."""
-        return self._scalar(Guard.BOOL, slot)
+        return self._scalar(GuardCode.BOOL, slot)
 
     def guard_numpy_scalar(self, slot: int, dtype: DTypeLike) -> int:
         """Pass for a NumPy scalar of exactly this dtype; returns the value that addresses its bytes."""
         d = np.dtype(dtype)
         assert d.name in KINDS and d.isnative, d
         cells = -(-d.itemsize // layout.WORD)
-        return self._scalar(Guard.NPSCALAR, slot, self._keep.ref(d.type), d.itemsize, cells=cells)
+        return self._scalar(GuardCode.NPSCALAR, slot, self._keep.ref(d.type), d.itemsize, cells=cells)
 
     def guard_array(
         self, slot: int, dtype: DTypeLike, shape: Sequence[int], strides: Sequence[int] | None = None, *,
@@ -192,7 +192,7 @@ class EntryBuilder:
         flags |= layout.FLAG_C_CONTIGUOUS if strides is None else 0
         value = self._new_value()
         self._guard(
-            Guard.ARRAY, self._known(slot), value, self._keep.ref(d), len(shape), self._keep.words(shape),
+            GuardCode.ARRAY, self._known(slot), value, self._keep.ref(d), len(shape), self._keep.words(shape),
             0 if strides is None else self._keep.words(strides), flags,
         )
         return value
@@ -212,17 +212,17 @@ class EntryBuilder:
         ])
         value = self._new_value()
         self._guard(
-            Guard.TENSOR, self._known(slot), value, rank_and_dtype(len(shape), dtype), self._keep.words(shape),
+            GuardCode.TENSOR, self._known(slot), value, rank_and_dtype(len(shape), dtype), self._keep.words(shape),
             self._keep.words([layout.ANY_STRIDE if s is None else s for s in strides]), 0, reading,
         )
         return value
 
     def guard_no_gradient(self, slot: int, enabled: int, found: Exchange) -> None:
         """Pass where the slot `enabled` holds False, or the tensor does not require gradients."""
-        self._guard(Guard.NO_GRAD, self._known(slot), self._known(enabled), self._keep.ref(found.requires_grad))
+        self._guard(GuardCode.NO_GRAD, self._known(slot), self._known(enabled), self._keep.ref(found.requires_grad))
 
     # ------------------------------------------------------------------ the end
-    def build(self) -> Entry:
+    def build(self) -> NativeEntry:
         """Return the entry, with no plan for either mode yet."""
         names = [self._keep.ref(k) for k in self._keywords]
         words: Mapping[int, int] = {
@@ -239,7 +239,7 @@ class EntryBuilder:
             EntryWord.KEYWORD_COUNT: len(names),
             EntryWord.TRAINING_POSITION: self._training_position,
         }
-        return Entry(Words([words[i] for i in range(len(words))], self._keep.objects), self._values,
+        return NativeEntry(Words([words[i] for i in range(len(words))], self._keep.objects), self._values,
                      self._keywords)
 
     def _guard(self, op: int, *words: int) -> None:

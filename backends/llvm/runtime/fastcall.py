@@ -8,7 +8,7 @@ from __future__ import annotations
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.driver import emit_driver, frame_values
 from jitfuse.backends.llvm.runtime.guards import emit_guards
-from jitfuse.backends.llvm.runtime.layout import Config, Entry, Plan, State
+from jitfuse.backends.llvm.runtime.layout import Config, EntryField, PlanField, StateField
 from jitfuse.backends.llvm.runtime.op_basis import LEFT
 from jitfuse.backends.llvm.runtime.pyobject import (
     ONE,
@@ -100,16 +100,16 @@ def _emit_fastcall(module: Module) -> None:
     self_, args, nargsf, kwnames = f.args
     state = f.field("ptr", self_, layout.CALLABLE_STATE)
     positional = f.and_(nargsf, f.const("i64", layout.VECTORCALL_COUNT_MASK))
-    add_to_word(f, state, State.CALLS, 1)
+    add_to_word(f, state, StateField.CALLS, 1)
     _refuse_other_error_states(f)
-    default = word(f, state, State.DEFAULT_MODE)
+    default = word(f, state, StateField.DEFAULT_MODE)
     beginning = f.block
     f.cond_br(f.icmp("eq", kwnames, f.null), "start", "keywords")
 
     f.label("keywords")
     names = f.offset(kwnames, layout.TUPLE_ITEMS)
     all_ = f.field("i64", kwnames, layout.VAR_SIZE)
-    skip = f.call("jf_find_name", "i64", [names, all_, address(f, state, State.TRAINING)])
+    skip = f.call("jf_find_name", "i64", [names, all_, address(f, state, StateField.TRAINING)])
     f.cond_br(f.icmp("eq", skip, _NO_INDEX), "start", "flag")
     f.label("flag")
     keyword_mode = _mode(f, item(f, args, f.add(positional, skip)))
@@ -120,26 +120,26 @@ def _emit_fastcall(module: Module) -> None:
     count = f.phi("i64", [(ZERO, beginning), (all_, "keywords"), (others, flag_block)])
     skipped = f.phi("i64", [(_NO_INDEX, beginning), (_NO_INDEX, "keywords"), (skip, flag_block)])
     kwitems = f.phi("ptr", [(f.null, beginning), (names, "keywords"), (names, flag_block)])
-    f.cond_br(f.icmp("eq", word(f, state, State.DISABLED), ZERO), "walk", "miss", likely=True)
+    f.cond_br(f.icmp("eq", word(f, state, StateField.DISABLED), ZERO), "walk", "miss", likely=True)
     f.label("walk")
-    first = address(f, state, State.FIRST_ENTRY)
+    first = address(f, state, StateField.FIRST_ENTRY)
     f.label("try")
     f.emit(f"%candidate = phi ptr [ {first.ref}, %walk ], [ %after, %next ]")
     entry = Value("%candidate", "ptr")
     f.cond_br(f.icmp("eq", entry, f.null), "miss", "counts", likely=False)
     f.label("counts")
     same = f.and_(
-        f.icmp("eq", word(f, entry, Entry.POSITIONAL), positional),
-        f.icmp("eq", word(f, entry, Entry.KEYWORD_COUNT), count),
+        f.icmp("eq", word(f, entry, EntryField.POSITIONAL), positional),
+        f.icmp("eq", word(f, entry, EntryField.KEYWORD_COUNT), count),
     )
     f.cond_br(same, "names", "next", likely=True)
     f.label("names")
     f.cond_br(f.icmp("eq", count, ZERO), "named", "compare")
     f.label("compare")
-    matches = f.call("jf_names_match", "i1", [address(f, entry, Entry.KEYWORDS), count, kwitems, skipped])
+    matches = f.call("jf_names_match", "i1", [address(f, entry, EntryField.KEYWORDS), count, kwitems, skipped])
     f.cond_br(matches, "named", "next", likely=True)
     f.label("named")
-    position = word(f, entry, Entry.TRAINING_POSITION)
+    position = word(f, entry, EntryField.TRAINING_POSITION)
     f.cond_br(f.icmp("slt", position, ZERO), "moded", "positional_flag", likely=True)
     f.label("positional_flag")
     with f.if_(f.icmp("ne", skipped, _NO_INDEX), likely=False):
@@ -148,7 +148,7 @@ def _emit_fastcall(module: Module) -> None:
     last = f.block
     f.label("moded")
     chosen = f.phi("i64", [(mode, "named"), (positional_mode, last)])
-    plan = item(f, f.offset(entry, Entry.EVALUATION * layout.WORD), chosen)
+    plan = item(f, f.offset(entry, EntryField.EVALUATION * layout.WORD), chosen)
     f.cond_br(f.icmp("ne", plan, f.null), "enter", "next", likely=True)
     f.label("enter")
     result = f.call("jf_enter", "ptr", [entry, plan, state, args, f.add(positional, skipped)])
@@ -158,11 +158,11 @@ def _emit_fastcall(module: Module) -> None:
     f.label("answered")
     f.ret(result)
     f.label("next")
-    f.emit(f"%after = load ptr, ptr {f.offset(entry, Entry.NEXT * layout.WORD).ref}")
+    f.emit(f"%after = load ptr, ptr {f.offset(entry, EntryField.NEXT * layout.WORD).ref}")
     f.br("try")
     f.label("miss")
-    add_to_word(f, state, State.MISSES, 1)
-    f.ret(f.call("jf_miss", "ptr", [address(f, state, State.MISS), self_, args, positional, kwnames]))
+    add_to_word(f, state, StateField.MISSES, 1)
+    f.ret(f.call("jf_miss", "ptr", [address(f, state, StateField.MISS), self_, args, positional, kwnames]))
 
 
 def _refuse_other_error_states(f: Function) -> None:
@@ -186,7 +186,7 @@ def _emit_enter(module: Module) -> None:
     parameters = [("entry_words", "ptr"), ("plan", "ptr"), ("state", "ptr"), ("args", "ptr"), ("skip", "i64")]
     f = module.function("jf_enter", "ptr", parameters, internal=True)
     entry, plan, state, args, skip = f.args
-    size = word(f, plan, Plan.FRAME_WORDS)
+    size = word(f, plan, PlanField.FRAME_WORDS)
     on_stack = f.alloca("i64", layout.FRAME_WORDS_ON_STACK)
     small = f.icmp("sle", size, f.const("i64", layout.FRAME_WORDS_ON_STACK))
     f.cond_br(small, "framed", "heap", likely=True)
@@ -197,10 +197,10 @@ def _emit_enter(module: Module) -> None:
     heap = f.block
     f.label("framed")
     frame = f.phi("ptr", [(on_stack, "entry"), (memory, heap)])
-    arguments = f.add(word(f, entry, Entry.POSITIONAL), word(f, entry, Entry.KEYWORD_COUNT))
+    arguments = f.add(word(f, entry, EntryField.POSITIONAL), word(f, entry, EntryField.KEYWORD_COUNT))
     with f.loop(ZERO, arguments) as loop:
         set_item(f, item(f, args, _skipping(f, loop.index, skip)), frame, loop.index)
-    cells = f.offset(frame, word(f, entry, Entry.SLOTS), "i64")
+    cells = f.offset(frame, word(f, entry, EntryField.SLOTS), "i64")
     filled = f.call("jf_guards", "i64", [entry, frame, cells, frame_values(f, entry, frame)])
     f.cond_br(f.icmp("sge", filled, ZERO), "run", "failed", likely=True)
     f.label("failed")

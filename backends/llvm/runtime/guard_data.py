@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.runtime import exchange, layout
 from jitfuse.backends.llvm.runtime.guard_basis import GuardBasis
-from jitfuse.backends.llvm.runtime.layout import Config, Reading
+from jitfuse.backends.llvm.runtime.layout import Config, ReadingField
 from jitfuse.backends.llvm.runtime.pyobject import (
     I32_ZERO,
     ZERO,
@@ -105,11 +105,11 @@ class DataGuards(GuardBasis):
         """Read a tensor of torch's through DLPack's exchange table."""
         f = self.f
         target, reading = self.source(), self.address(7)
-        types = (address(f, reading, Reading.TENSOR), address(f, reading, Reading.PARAMETER))
+        types = (address(f, reading, ReadingField.TENSOR), address(f, reading, ReadingField.PARAMETER))
         type_ = type_of(f, target)
         self.require(f.or_(*(f.icmp("eq", type_, t) for t in types)))
         read = f.alloca("i64", exchange.TENSOR_WORDS)
-        failed = f.call_pointer(address(f, reading, Reading.FUNCTION), "i32", [target, read])
+        failed = f.call_pointer(address(f, reading, ReadingField.FUNCTION), "i32", [target, read])
         self.require(f.icmp("eq", failed, I32_ZERO), "raised")
         self.require(f.icmp("eq", f.field("i64", read, exchange.DEVICE), f.const("i64", exchange.CPU)))
         kind = f.field("i64", read, exchange.RANK_AND_DTYPE)
@@ -121,9 +121,9 @@ class DataGuards(GuardBasis):
             have, want = (f.load("i64", f.offset(t, loop.index, "i64")) for t in (strides, wanted))
             self.require(f.or_(f.icmp("eq", want, f.const("i64", layout.ANY_STRIDE)), f.icmp("eq", have, want)))
         data = f.field("i64", read, exchange.DATA)
-        self.require(f.icmp("eq", f.and_(data, word(f, reading, Reading.MASK)), ZERO))
-        questions = address(f, reading, Reading.QUESTIONS)
-        with f.loop(ZERO, word(f, reading, Reading.QUESTION_COUNT)) as loop:
+        self.require(f.icmp("eq", f.and_(data, word(f, reading, ReadingField.MASK)), ZERO))
+        questions = address(f, reading, ReadingField.QUESTIONS)
+        with f.loop(ZERO, word(f, reading, ReadingField.QUESTION_COUNT)) as loop:
             self.answer_no(item(f, questions, loop.index), target)
         set_item(f, data, self.values, self.word(2))
         f.br("pass")

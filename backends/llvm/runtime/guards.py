@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.guard_data import DataGuards
-from jitfuse.backends.llvm.runtime.layout import Config, Entry, Guard
+from jitfuse.backends.llvm.runtime.layout import Config, EntryField, GuardCode
 from jitfuse.backends.llvm.runtime.pyobject import (
     I32_ZERO,
     address,
@@ -39,23 +39,26 @@ class _Guards(DataGuards):
 
     def emit(self) -> None:
         f = self.f
-        table = address(f, self.entry, Entry.GUARDS)
-        size = f.mul(word(f, self.entry, Entry.GUARD_COUNT), f.const("i64", layout.GUARD_WORDS * layout.WORD))
+        table = address(f, self.entry, EntryField.GUARDS)
+        size = f.mul(word(f, self.entry, EntryField.GUARD_COUNT), f.const("i64", layout.GUARD_WORDS * layout.WORD))
         end = f.offset(table, size)
-        first = f.add(word(f, self.entry, Entry.POSITIONAL), word(f, self.entry, Entry.KEYWORD_COUNT))
+        first = f.add(word(f, self.entry, EntryField.POSITIONAL), word(f, self.entry, EntryField.KEYWORD_COUNT))
         f.label("next")
         f.emit(f"%record = phi ptr [ {table.ref}, %entry ], [ %following, %advance ]")
         f.emit(f"%filled = phi i64 [ {first.ref}, %entry ], [ %filled_next, %advance ]")
         f.cond_br(f.icmp("eq", self.record, end), "passed", "dispatch")
         f.label("dispatch")
         kinds = {
-            Guard.CONST: self.const, Guard.DICT: self.dict_item, Guard.ABSENT: self.absent,
-            Guard.CELL: self.cell, Guard.ATTR: self.attribute, Guard.KEY: self.item, Guard.INDEX: self.index,
-            Guard.TYPE: self.type_, Guard.IS: self.identity, Guard.EQ: self.equal, Guard.LEN: self.length,
-            Guard.FLOAT: self.float_, Guard.INT: self.int_, Guard.BOOL: self.bool_,
-            Guard.NPSCALAR: self.numpy_scalar, Guard.ARRAY: self.array, Guard.OVERLAP: self.overlap,
-            Guard.CALL: self.call, Guard.SAME: self.same, Guard.APART: self.apart, Guard.TENSOR: self.tensor,
-            Guard.NO_GRAD: self.no_grad,
+            GuardCode.CONST: self.const, GuardCode.DICT: self.dict_item, GuardCode.ABSENT: self.absent,
+            GuardCode.CELL: self.cell, GuardCode.ATTR: self.attribute, GuardCode.KEY: self.item,
+            GuardCode.INDEX: self.index,
+            GuardCode.TYPE: self.type_, GuardCode.IS: self.identity, GuardCode.EQ: self.equal,
+            GuardCode.LEN: self.length,
+            GuardCode.FLOAT: self.float_, GuardCode.INT: self.int_, GuardCode.BOOL: self.bool_,
+            GuardCode.NPSCALAR: self.numpy_scalar, GuardCode.ARRAY: self.array, GuardCode.OVERLAP: self.overlap,
+            GuardCode.CALL: self.call, GuardCode.SAME: self.same, GuardCode.APART: self.apart,
+            GuardCode.TENSOR: self.tensor,
+            GuardCode.NO_GRAD: self.no_grad,
         }
         self.dispatch(kinds, "failed")
         f.label("found")

@@ -83,7 +83,7 @@ class Config:
     """NumPy's context variable of np.errstate."""
 
 
-class State:
+class StateField:
     """Words of a state block."""
 
     FIRST_ENTRY: Final = 0
@@ -96,7 +96,7 @@ class State:
     DISABLED: Final = 7
 
 
-class Entry:
+class EntryField:
     """Words of an entry."""
 
     NEXT: Final = 0
@@ -113,7 +113,7 @@ class Entry:
     TRAINING_POSITION: Final = 11
 
 
-class Plan:
+class PlanField:
     """Words of a plan."""
 
     OPS: Final = 0
@@ -126,7 +126,7 @@ class Plan:
     COST: Final = 7
 
 
-class Spec:
+class SpecField:
     """Words of an array or output spec."""
 
     DESCR: Final = 0
@@ -139,7 +139,7 @@ class Spec:
     LATE: Final = 7
 
 
-class Reading:
+class ReadingField:
     """Words of the block that says how a tensor is read."""
 
     FUNCTION: Final = 0
@@ -159,7 +159,7 @@ FRAME_WORDS_ON_STACK: Final = 256
 """A larger frame comes from the heap, so that deep recursion never depends on a program's size."""
 
 
-class Guard:
+class GuardCode:
     """First word of a guard record."""
 
     CONST: Final = 0
@@ -186,7 +186,7 @@ class Guard:
     APART: Final = 21
 
 
-class Op:
+class OpCode:
     """First word of a plan's op."""
 
     LAUNCH: Final = 0
@@ -220,7 +220,7 @@ class SweepWord:
     TABLE: Final = 7
 
 
-class Pause:
+class PauseField:
     """Words of the block in which a run of a plan's ops keeps what it owes to other threads (pauses.py)."""
 
     LAUNCHES: Final = 0
@@ -234,7 +234,7 @@ class Pause:
 PAUSE_WORDS: Final = 6
 
 
-class Result:
+class ResultCode:
     """First word of a result record."""
 
     ARRAY: Final = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Entry, Pause, Plan
+from jitfuse.backends.llvm.runtime.layout import EntryField, PauseField, PlanField
 from jitfuse.backends.llvm.runtime.pyobject import (
     ZERO,
     address,
@@ -44,7 +44,7 @@ def emit_handle(module: Module) -> None:
         for i in range(count):
             f.call("Py_DecRef", "void", [address(f, arguments, i)])
         f.ret(f.null)
-    answer = call_object(f, address(f, entry, Entry.HANDLER), arguments, f.const("i64", count))
+    answer = call_object(f, address(f, entry, EntryField.HANDLER), arguments, f.const("i64", count))
     decref_range(f, arguments, ZERO, f.const("i64", count))
     with f.if_(f.icmp("eq", answer, f.null), likely=True):
         f.ret(f.null)
@@ -60,8 +60,8 @@ class OpBasis(RecordReader):
                       ("values", "ptr"), ("owners", "ptr"), ("pause", "ptr")]
         super().__init__(module.function("jf_ops", "ptr", parameters, internal=True))
         self.plan, self.caller, self.state, self.frame, self.values, self.owners, self.pause = self.f.args
-        self.base = address(self.f, self.plan, Plan.OPS)
-        self.work = self.f.offset(self.frame, word(self.f, self.plan, Plan.WORK), "i64")
+        self.base = address(self.f, self.plan, PlanField.OPS)
+        self.work = self.f.offset(self.frame, word(self.f, self.plan, PlanField.WORK), "i64")
         self.jumps: list[tuple[Value, str]] = []
         self.failures: list[str] = []
 
@@ -88,5 +88,5 @@ class OpBasis(RecordReader):
     def with_gil(self) -> None:
         """Take the GIL back where a loop has let it go: what follows touches Python."""
         f = self.f
-        with f.if_(f.icmp("ne", address(f, self.pause, Pause.THREAD), f.null), likely=False):
+        with f.if_(f.icmp("ne", address(f, self.pause, PauseField.THREAD), f.null), likely=False):
             f.call("jf_take_gil", "void", [self.pause])

@@ -6,7 +6,7 @@ Does not own kernels, host steps, observations and ends (ops.py), nor what a loo
 from __future__ import annotations
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Pause, Spec
+from jitfuse.backends.llvm.runtime.layout import PauseField, SpecField
 from jitfuse.backends.llvm.runtime.op_basis import OpBasis
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, item, set_item, word
 from jitfuse.backends.llvm.runtime.results import output_spec
@@ -49,8 +49,8 @@ class Moves(OpBasis):
     def count_down(self) -> None:
         """Before a jump backwards: see now and then to signals and to other threads."""
         f = self.f
-        left = f.sub(word(f, self.pause, Pause.COUNTDOWN), ONE)
-        f.store(left, f.offset(self.pause, Pause.COUNTDOWN * layout.WORD))
+        left = f.sub(word(f, self.pause, PauseField.COUNTDOWN), ONE)
+        f.store(left, f.offset(self.pause, PauseField.COUNTDOWN * layout.WORD))
         with f.if_(f.icmp("sle", left, ZERO), likely=False):
             failed = f.call("jf_pause", "i32", [self.pause])
             with f.if_(f.icmp("ne", failed, f.const("i32", 0)), likely=False):
@@ -117,8 +117,8 @@ class Moves(OpBasis):
         """Allocate an output that is not there yet."""
         f = self.f
         spec = output_spec(f, self.plan, self.word(2))
-        with f.if_(f.icmp("eq", item(f, self.values, word(f, spec, Spec.VALUE)), f.null), likely=True):
-            data = f.call("jf_alloc", "ptr", [word(f, spec, Spec.NBYTES)])
+        with f.if_(f.icmp("eq", item(f, self.values, word(f, spec, SpecField.VALUE)), f.null), likely=True):
+            data = f.call("jf_alloc", "ptr", [word(f, spec, SpecField.NBYTES)])
             self.end_where_no_memory(data)
-            set_item(f, data, self.values, word(f, spec, Spec.VALUE))
+            set_item(f, data, self.values, word(f, spec, SpecField.VALUE))
         f.br("advance")

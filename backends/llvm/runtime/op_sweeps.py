@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Pause, SweepWord
+from jitfuse.backends.llvm.runtime.layout import PauseField, SweepWord
 from jitfuse.backends.llvm.runtime.op_moves import Moves
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, address, item, set_item, word
 from jitfuse.backends.llvm.text.builder import Loop, Value
@@ -39,7 +39,7 @@ class Sweeps(Moves):
                 self.end_where_status(status, word(f, record, SweepWord.SITE))
                 self._turn(record, work)
                 self._next(loop, record, work)
-            counted = f.offset(self.pause, Pause.LAUNCHES * layout.WORD)
+            counted = f.offset(self.pause, PauseField.LAUNCHES * layout.WORD)
             f.store(f.add(f.load("i64", counted), launches), counted)
             self.count_down()
         f.br("advance")

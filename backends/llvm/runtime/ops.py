@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Code, Op, Pause, Spec
+from jitfuse.backends.llvm.runtime.layout import Code, OpCode, PauseField, SpecField
 from jitfuse.backends.llvm.runtime.op_basis import emit_handle
 from jitfuse.backends.llvm.runtime.op_sweeps import Sweeps
 from jitfuse.backends.llvm.runtime.pyobject import (
@@ -33,10 +33,10 @@ def emit_ops(module: Module) -> None:
     reference, or null with the exception set, with the GIL held; the memory stays the caller's.
     """
     emit_handle(module)
-    _Ops(module).emit()
+    _OpsBuilder(module).emit()
 
 
-class _Ops(Sweeps):
+class _OpsBuilder(Sweeps):
     """Builds `jf_ops`: the interpreter of a plan's ops; each method appends the blocks of one op."""
 
     def emit(self) -> None:
@@ -44,10 +44,11 @@ class _Ops(Sweeps):
         f.label("next")
         f.emit(f"%record = phi ptr [ {self.base.ref}, %entry ], [ %following, %advance ], [ %target, %jumped ]")
         kinds: dict[int, Callable[[], None]] = {
-            Op.LAUNCH: self.launch, Op.HOST: self.host, Op.OBSERVE: self.observe, Op.CHECK: self.check,
-            Op.JUMP: self.jump, Op.RETURN: self.return_, Op.MOVE: self.move, Op.SWAP: self.swap, Op.COPY: self.copy,
-            Op.COUNT: self.count, Op.BRANCH: self.branch, Op.LESS: self.less, Op.ALLOC: self.alloc,
-            Op.STRIDED: self.strided, Op.SWEEP: self.sweep, Op.MATCH: self.match,
+            OpCode.LAUNCH: self.launch, OpCode.HOST: self.host, OpCode.OBSERVE: self.observe, OpCode.CHECK: self.check,
+            OpCode.JUMP: self.jump, OpCode.RETURN: self.return_, OpCode.MOVE: self.move, OpCode.SWAP: self.swap,
+            OpCode.COPY: self.copy,
+            OpCode.COUNT: self.count, OpCode.BRANCH: self.branch, OpCode.LESS: self.less, OpCode.ALLOC: self.alloc,
+            OpCode.STRIDED: self.strided, OpCode.SWEEP: self.sweep, OpCode.MATCH: self.match,
         }
         self.dispatch(kinds, "invalid")
         f.label("advance")
@@ -67,8 +68,8 @@ class _Ops(Sweeps):
     # ------------------------------------------------------------------ launch
     def launch(self) -> None:
         f = self.f
-        self.launch_words()
-        add_to_word(f, self.pause, Pause.LAUNCHES, 1)
+        self.launch_arguments()
+        add_to_word(f, self.pause, PauseField.LAUNCHES, 1)
         kernel, units, threads, stride = self.address(2), self.word(3), self.word(4), self.word(5)
         plain = f.and_(f.icmp("eq", threads, ONE), f.icmp("eq", f.or_(stride, self.word(6)), ZERO))
         f.cond_br(plain, "plain_launch", "full_launch")
@@ -84,7 +85,7 @@ class _Ops(Sweeps):
         self.end_where_status(f.phi("i64", [(plain_status, "plain_launch"), (status, last)]), self.word(7))
         f.br("advance")
 
-    def launch_words(self) -> None:
+    def launch_arguments(self) -> None:
         """Write the launch's words: patched addresses, then the rest of the template."""
         f = self.f
         total, patches, template = self.word(8), self.word(9), self.address(10)
@@ -112,7 +113,7 @@ class _Ops(Sweeps):
     def released(self, kernel: Value, units: Value, threads: Value, scratch: Value, stride: Value) -> Value:
         """Run the pool, without the GIL where the op says so; returns the status."""
         f = self.f
-        held = f.icmp("eq", address(f, self.pause, Pause.THREAD), f.null)
+        held = f.icmp("eq", address(f, self.pause, PauseField.THREAD), f.null)
         release = f.and_(f.icmp("ne", self.word(6), ZERO), held)
         before, save, run, restore, end = f.block, *(f.fresh(n) for n in ("save", "run", "restore", "end"))
         f.cond_br(release, save, run)
@@ -161,7 +162,7 @@ class _Ops(Sweeps):
         f.label(known)
         base = f.phi("ptr", [(target, slot), (made, last)])
         spec = address(f, record, 2)
-        return f.call("jf_view", "ptr", [spec, self.data(record), word(f, spec, Spec.FLAGS), base])
+        return f.call("jf_view", "ptr", [spec, self.data(record), word(f, spec, SpecField.FLAGS), base])
 
     # ------------------------------------------------------------------ control
     def observe(self) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Code, Op
-from jitfuse.backends.llvm.runtime.layout import Plan as PlanWord
+from jitfuse.backends.llvm.runtime.layout import Code, OpCode
+from jitfuse.backends.llvm.runtime.layout import PlanField as PlanWord
 from jitfuse.backends.llvm.runtime.result_tree import Output, ResultTable, ResultTree
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
 from jitfuse.base.records import NamedTuple, Record
@@ -28,7 +28,7 @@ class Label(Record, frozen=True):
     position: int
 
 
-class Sweep(NamedTuple):
+class SweptLaunch(NamedTuple):
     """A launch of each iteration of a loop; see `PlanBuilder.launch`, and `KernelForm.sweep`.
 
     `units` are those of one iteration; `operands` are where they would be in iteration 0. `turns` are other places of
@@ -43,7 +43,7 @@ class Sweep(NamedTuple):
     words: Sequence[int]
 
 
-class HostArray(Record, frozen=True):
+class HostStepArray(Record, frozen=True):
     """An array handed to a host step: `strides` None for C order, `slot` where a value came from a guard.
 
     The array keeps what it shows alive, however long the host step holds on to it: the object in the slot,
@@ -148,12 +148,12 @@ class PlanBuilder:
         self._work = max(self._work, total)
         stride = -(-scratch // 64) * 64
         self._op(
-            Op.LAUNCH, kernel, units, threads, stride, int(gil), site, total, len(operands), template,
+            OpCode.LAUNCH, kernel, units, threads, stride, int(gil), site, total, len(operands), template,
             *(w for value, offset in operands for w in (self._known(value), offset)),
         )
 
     def sweep(
-        self, begin: int, low: tuple[int, int], high: tuple[int, int], piece: int, launches: Sequence[Sweep]
+        self, begin: int, low: tuple[int, int], high: tuple[int, int], piece: int, launches: Sequence[SweptLaunch]
     ) -> None:
         """Run the iterations of a loop in this thread, so many at once, or the launches of each one after the other;
         between them signals and other threads are seen to.
@@ -172,9 +172,9 @@ class PlanBuilder:
             words += [w for value, offset in one.operands for w in (self._known(value), offset)]
             words += [w for k, (value, offset) in one.turns.items() for w in (k, self._known(value), offset)]
         self._work = max(self._work, work)
-        self._op(Op.SWEEP, *words)
+        self._op(OpCode.SWEEP, *words)
 
-    def host(self, function: Callable[..., object], arrays: Sequence[HostArray], *, site: int = 0) -> None:
+    def host(self, function: Callable[..., object], arrays: Sequence[HostStepArray], *, site: int = 0) -> None:
         """Call a Python callable with ndarrays over the frame's memory; what it raises ends the call."""
         words = [self._keep.ref(function), len(arrays), site]
         for a in arrays:
@@ -183,7 +183,7 @@ class PlanBuilder:
             spec = self._keep.spec(a.dtype, a.shape, a.strides, flags=flags)
             words += [self._known(a.value), a.offset, spec, self._owner(a)]
         self._work = max(self._work, len(arrays))
-        self._op(Op.HOST, *words)
+        self._op(OpCode.HOST, *words)
 
     def observe(self, value: int, dtype: DTypeLike, cases: Sequence[tuple[Any, Label]], *, offset: int = 0) -> None:
         """Read a scalar and jump to the label of its case; any other value goes on with the next step.
@@ -194,17 +194,17 @@ class PlanBuilder:
         words = [self._known(value), offset, code, len(cases)]
         for bits, label in ((encode(v), label) for v, label in cases):
             words += [bits, self._jump(len(words) + 3, label)]
-        self._op(Op.OBSERVE, *words)
+        self._op(OpCode.OBSERVE, *words)
 
     def match(self, value: int, content: bytes, label: Label, *, offset: int = 0) -> None:
         """Jump to a label where memory has this content; else go on with the next step."""
         held = np.frombuffer(content, np.uint8)
         self.hold(held)
-        self._op(Op.MATCH, self._known(value), offset, held.ctypes.data, len(content), self._jump(6, label))
+        self._op(OpCode.MATCH, self._known(value), offset, held.ctypes.data, len(content), self._jump(6, label))
 
     def check(self, value: int, offset: int = 0, *, site: int) -> None:
         """End the call through the handler where the int64 status at an address is not 0."""
-        self._op(Op.CHECK, self._known(value), offset, site)
+        self._op(OpCode.CHECK, self._known(value), offset, site)
 
     def label(self) -> Label:
         """Return a new label, to be put down by `place`."""
@@ -222,16 +222,16 @@ class PlanBuilder:
 
     def jump(self, label: Label) -> None:
         """Go on at a label."""
-        self._op(Op.JUMP, self._jump(2, label))
+        self._op(OpCode.JUMP, self._jump(2, label))
         self._open = False
 
     def branch(self, value: int, label: Label, *, offset: int = 0, wanted: bool = True) -> None:
         """Go on at a label where the truth of a bool is the wanted one."""
-        self._op(Op.BRANCH, self._known(value), offset, int(wanted), self._jump(5, label))
+        self._op(OpCode.BRANCH, self._known(value), offset, int(wanted), self._jump(5, label))
 
     def branch_less(self, a: tuple[int, int], b: tuple[int, int], label: Label) -> None:
         """Go on at a label where one int64 is less than another; both are (value, byte offset)."""
-        self._op(Op.LESS, self._known(a[0]), a[1], self._known(b[0]), b[1], self._jump(6, label))
+        self._op(OpCode.LESS, self._known(a[0]), a[1], self._known(b[0]), b[1], self._jump(6, label))
 
     # ------------------------------------------------------------------ values that move
     def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
@@ -240,18 +240,18 @@ class PlanBuilder:
             assert target in self._moving, "only values made by `value` move"
             self._known(source)
         if moves:
-            self._op(Op.MOVE, len(moves), *(w for move in moves for w in move))
+            self._op(OpCode.MOVE, len(moves), *(w for move in moves for w in move))
 
     def swap(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Let values change places, pair by pair."""
         assert all(v in self._moving for pair in pairs for v in pair), "only values made by `value` move"
         if pairs:
-            self._op(Op.SWAP, len(pairs), *(w for pair in pairs for w in pair))
+            self._op(OpCode.SWAP, len(pairs), *(w for pair in pairs for w in pair))
 
     def copy(self, target: tuple[int, int], source: tuple[int, int], nbytes: int) -> None:
         """Copy bytes from one (value, byte offset) to another, where they are not the same place."""
         if nbytes and target != source:
-            self._op(Op.COPY, self._known(target[0]), target[1], self._known(source[0]), source[1], nbytes)
+            self._op(OpCode.COPY, self._known(target[0]), target[1], self._known(source[0]), source[1], nbytes)
 
     def copy_strided(
         self, target: tuple[int, int], source: tuple[int, int], run: int, axes: Sequence[tuple[int, int, int]],
@@ -260,22 +260,22 @@ class PlanBuilder:
         assert run > 0 and len(axes) <= 2, (run, axes)
         outer, inner = [(1, 0, 0)] * (2 - len(axes)) + list(axes)
         places = self._known(target[0]), target[1], self._known(source[0]), source[1]
-        self._op(Op.STRIDED, *places, run, *outer, *inner)
+        self._op(OpCode.STRIDED, *places, run, *outer, *inner)
 
     def count(self, value: int, by: int, *, offset: int = 0) -> None:
         """Add a number to the int64 at an address."""
-        self._op(Op.COUNT, self._known(value), offset, by)
+        self._op(OpCode.COUNT, self._known(value), offset, by)
 
     def allocate(self, output: Output) -> None:
         """Allocate an output that is made late, where it is not there yet."""
-        self._op(Op.ALLOC, output.position)
+        self._op(OpCode.ALLOC, output.position)
 
     # ------------------------------------------------------------------ ends
     def finish(self, result: ResultTree) -> None:
         """End the call here with this result."""
         table = ResultTable(self._slots, self._values, self._outputs, self._keep)
         self._work = max(self._work, table.add(result))
-        self._op(Op.RETURN, self._keep.words(table.words), len(table.words) // layout.RESULT_WORDS)
+        self._op(OpCode.RETURN, self._keep.words(table.words), len(table.words) // layout.RESULT_WORDS)
         self._open = False
 
     def build(self, *, cost: int = 0) -> Plan:
@@ -314,7 +314,7 @@ class PlanBuilder:
         assert 0 <= value < self._values, value
         return value
 
-    def _owner(self, array: HostArray) -> int:
+    def _owner(self, array: HostStepArray) -> int:
         """Return who owns a host array's memory: a slot, -1 for the arena, -2 - k for output k."""
         if array.value == ARENA or array.value in self._moving:
             assert self._arena > 0, "ask for the arena before showing it"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Result
+from jitfuse.backends.llvm.runtime.layout import ResultCode
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper
 from jitfuse.base.records import Record
 
@@ -126,27 +126,27 @@ class ResultTable:
         match tree:
             case ArrayResult(output):
                 assert output == self._outputs[output.position]
-                table += [Result.ARRAY, output.position, 0, 0]
+                table += [ResultCode.ARRAY, output.position, 0, 0]
             case ScalarResult(value, dtype, offset):
                 assert 0 <= value < self._values, value
-                table += [Result.SCALAR, value, offset, keep.ref(np.dtype(dtype))]
+                table += [ResultCode.SCALAR, value, offset, keep.ref(np.dtype(dtype))]
             case SlotResult(slot):
                 assert 0 <= slot < self._slots, slot
-                table += [Result.SLOT, slot, 0, 0]
+                table += [ResultCode.SLOT, slot, 0, 0]
             case ObjectResult(target):
-                table += [Result.OBJECT, keep.ref(target), 0, 0]
+                table += [ResultCode.OBJECT, keep.ref(target), 0, 0]
             case ViewResult(slot, dtype, shape, strides, offset):
                 assert 0 <= slot < self._slots, slot
                 spec = keep.spec(dtype, shape, strides, flags=layout.FLAGS_BEHAVED)
-                table += [Result.VIEW, slot, spec, offset]
+                table += [ResultCode.VIEW, slot, spec, offset]
             case AppliedResult(function, of):
                 depth = self.add(of)
-                table += [Result.APPLY, keep.ref(function), 0, 0]
+                table += [ResultCode.APPLY, keep.ref(function), 0, 0]
                 return depth
             case PickedResult(whole, mask, dtype, count, is_whole):
                 depth = max(self.add(whole), 1 + self.add(mask))
                 size = np.dtype(dtype).itemsize if is_whole else 0
-                table += [Result.PICK, count, size if size in layout.PICKED_SIZES else 0, keep.ref(np.dtype(dtype))]
+                table += [ResultCode.PICK, count, size if size in layout.PICKED_SIZES else 0, keep.ref(np.dtype(dtype))]
                 return depth
             case _:
                 return self._container(tree)
@@ -157,12 +157,12 @@ class ResultTable:
         table, n = self.words, len(tree.items)
         match tree:
             case TupleResult():
-                table += [Result.TUPLE, n, 0, 0]
+                table += [ResultCode.TUPLE, n, 0, 0]
             case ListResult():
-                table += [Result.LIST, n, 0, 0]
+                table += [ResultCode.LIST, n, 0, 0]
             case DictResult(keys):
                 assert len(keys) == n
-                table += [Result.DICT, n, self._keep.words([self._keep.ref(k) for k in keys]), 0]
+                table += [ResultCode.DICT, n, self._keep.words([self._keep.ref(k) for k in keys]), 0]
             case CallResult(function):
-                table += [Result.CALL, n, self._keep.ref(function), 0]
+                table += [ResultCode.CALL, n, self._keep.ref(function), 0]
         return depth

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Config, Plan, Result, Spec
+from jitfuse.backends.llvm.runtime.layout import Config, PlanField, ResultCode, SpecField
 from jitfuse.backends.llvm.runtime.memory_owner import own
 from jitfuse.backends.llvm.runtime.picking import emit_picking
 from jitfuse.backends.llvm.runtime.pyobject import (
@@ -38,12 +38,12 @@ def emit_results(module: Module) -> None:
     _emit_view(module)
     _emit_owner(module)
     emit_picking(module)
-    _Results(module).emit()
+    _ResultsBuilder(module).emit()
 
 
 def output_spec(f: Function, plan: Value, index: Value) -> Value:
     """Return the spec of an output."""
-    return item(f, address(f, plan, Plan.OUTPUT_SPECS), index)
+    return item(f, address(f, plan, PlanField.OUTPUT_SPECS), index)
 
 
 def _return_null_where_null(f: Function, target: Value) -> None:
@@ -69,8 +69,8 @@ def _emit_array(module: Module) -> None:
 
 def _array_of_spec(f: Function, spec: Value, data: Value, flags: Value) -> Value:
     return f.call("jf_array", "ptr", [
-        address(f, spec, Spec.DESCR), word(f, spec, Spec.NDIM), address(f, spec, Spec.DIMS),
-        address(f, spec, Spec.STRIDES), data, flags,
+        address(f, spec, SpecField.DESCR), word(f, spec, SpecField.NDIM), address(f, spec, SpecField.DIMS),
+        address(f, spec, SpecField.STRIDES), data, flags,
     ])
 
 
@@ -107,14 +107,14 @@ def _emit_owner(module: Module) -> None:
     flags = f.const("i64", layout.FLAGS_CARRAY)
     f.cond_br(f.icmp("eq", k, ZERO), "arena", "output", likely=False)
     f.label("arena")
-    size = f.offset(plan, Plan.ARENA * layout.WORD)
+    size = f.offset(plan, PlanField.ARENA * layout.WORD)
     bytes_ = f.call("jf_array", "ptr", [
         config(f, Config.BYTE_DESCR), ONE, size, f.null, f.load("ptr", values), flags,
     ])
     f.br("made")
     f.label("output")
     spec = output_spec(f, plan, f.sub(k, ONE))
-    output = _array_of_spec(f, spec, item(f, values, word(f, spec, Spec.VALUE)), flags)
+    output = _array_of_spec(f, spec, item(f, values, word(f, spec, SpecField.VALUE)), flags)
     f.label("made")
     array = f.phi("ptr", [(bytes_, "arena"), (output, "output")])
     _return_null_where_null(f, array)
@@ -123,7 +123,7 @@ def _emit_owner(module: Module) -> None:
     f.ret(array)
 
 
-class _Results(RecordReader):
+class _ResultsBuilder(RecordReader):
     """Builds `jf_result`: a stack machine over the records of a result table."""
 
     def __init__(self, module: Module) -> None:
@@ -148,10 +148,11 @@ class _Results(RecordReader):
         f.cond_br(f.icmp("eq", self.record, end), "done", "dispatch")
         f.label("dispatch")
         kinds: dict[int, Callable[[], None]] = {
-            Result.ARRAY: self.array, Result.SCALAR: self.scalar, Result.SLOT: self.slot,
-            Result.OBJECT: self.object_, Result.VIEW: self.view, Result.TUPLE: self.tuple_,
-            Result.LIST: self.list_, Result.DICT: self.dict_, Result.CALL: self.call, Result.APPLY: self.apply,
-            Result.PICK: self.pick,
+            ResultCode.ARRAY: self.array, ResultCode.SCALAR: self.scalar, ResultCode.SLOT: self.slot,
+            ResultCode.OBJECT: self.object_, ResultCode.VIEW: self.view, ResultCode.TUPLE: self.tuple_,
+            ResultCode.LIST: self.list_, ResultCode.DICT: self.dict_, ResultCode.CALL: self.call,
+            ResultCode.APPLY: self.apply,
+            ResultCode.PICK: self.pick,
         }
         self.dispatch(kinds, "invalid")
         f.label("push")
@@ -227,7 +228,7 @@ class _Results(RecordReader):
         data = f.offset(f.field("ptr", base, layout.ARRAY_DATA), self.word(3))
         flags = f.cast("zext", f.field("i32", base, layout.ARRAY_FLAGS), "i64")
         allowed = f.or_(flags, f.const("i64", ~layout.FLAG_WRITEABLE))
-        view = f.call("jf_view", "ptr", [spec, data, f.and_(word(f, spec, Spec.FLAGS), allowed), base])
+        view = f.call("jf_view", "ptr", [spec, data, f.and_(word(f, spec, SpecField.FLAGS), allowed), base])
         self.fail_where_null(view, self.height)
         self.push(view, self.height)
 

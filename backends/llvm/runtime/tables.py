@@ -21,9 +21,9 @@ something only within their entry. Every object that a table points to is kept a
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.runtime.entries import Entry, Handler, StateBlock
+from jitfuse.backends.llvm.runtime.entries import Handler, NativeEntry, StateBlock
 from jitfuse.backends.llvm.runtime.entry_builder import EntryBuilder
-from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, Label, Plan, PlanBuilder
+from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostStepArray, Label, Plan, PlanBuilder
 from jitfuse.backends.llvm.runtime.result_tree import (
     ArrayResult,
     CallResult,
@@ -40,7 +40,26 @@ from jitfuse.backends.llvm.runtime.result_tree import (
 from jitfuse.backends.llvm.runtime.words import Words, configuration
 
 __all__ = [
-    "ARENA", "ArrayResult", "CallResult", "DictResult", "Entry", "EntryBuilder", "Handler", "HostArray",
-    "Label", "ListResult", "ObjectResult", "Output", "Plan", "PlanBuilder", "ResultTree", "ScalarResult",
-    "SlotResult", "StateBlock", "TupleResult", "ViewResult", "Words", "configuration",
+    "ARENA",
+    "ArrayResult",
+    "CallResult",
+    "DictResult",
+    "EntryBuilder",
+    "Handler",
+    "HostStepArray",
+    "Label",
+    "ListResult",
+    "NativeEntry",
+    "ObjectResult",
+    "Output",
+    "Plan",
+    "PlanBuilder",
+    "ResultTree",
+    "ScalarResult",
+    "SlotResult",
+    "StateBlock",
+    "TupleResult",
+    "ViewResult",
+    "Words",
+    "configuration",
 ]

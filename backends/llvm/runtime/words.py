@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Config, Spec
+from jitfuse.backends.llvm.runtime.layout import Config, SpecField
 
 DTypeLike = np.dtype[Any] | str
 
@@ -81,14 +81,14 @@ class Keeper:
         assert strides is None or len(strides) == len(shape), (shape, strides)
         assert len(shape) <= 64 and all(n >= 0 for n in shape), shape
         words = [0] * layout.SPEC_WORDS
-        words[Spec.DESCR] = self.ref(d)
-        words[Spec.NDIM] = len(shape)
-        words[Spec.DIMS] = self.words(shape)
-        words[Spec.STRIDES] = 0 if strides is None else self.words(strides)
-        words[Spec.NBYTES] = max(1, math.prod(shape) * d.itemsize) if owned or strides is None else 0
-        words[Spec.VALUE] = value
-        words[Spec.FLAGS] = flags
-        words[Spec.LATE] = int(late)
+        words[SpecField.DESCR] = self.ref(d)
+        words[SpecField.NDIM] = len(shape)
+        words[SpecField.DIMS] = self.words(shape)
+        words[SpecField.STRIDES] = 0 if strides is None else self.words(strides)
+        words[SpecField.NBYTES] = max(1, math.prod(shape) * d.itemsize) if owned or strides is None else 0
+        words[SpecField.VALUE] = value
+        words[SpecField.FLAGS] = flags
+        words[SpecField.LATE] = int(late)
         return self.words(words)
 
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class _Lines(list[str]):
+class _BoundedLines(list[str]):
     """The lines of a function of which there may be so many; raises KernelTooLargeError where there are more."""
 
     def __init__(self, most: int) -> None:
@@ -109,7 +109,7 @@ class Function(Instructions):
     ) -> None:
         super().__init__()
         if module.most_lines is not None:
-            self._lines = _Lines(module.most_lines)
+            self._lines = _BoundedLines(module.most_lines)
         self._module = weakref.ref(module)
         self.name = name
         self.result = result

@@ -19,7 +19,7 @@ INNER: Final = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
+class ShaderAnalysis:
     """Facts about a form."""
 
     form: KernelForm

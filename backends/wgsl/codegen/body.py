@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.backends.wgsl.codegen import memory
-from jitfuse.backends.wgsl.codegen.analysis import INNER, POINT, Analysis
+from jitfuse.backends.wgsl.codegen.analysis import INNER, POINT, ShaderAnalysis
 from jitfuse.backends.wgsl.codegen.casts import astype, converted
 from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.backends.wgsl.codegen.operators import (
@@ -29,10 +29,10 @@ from jitfuse.ir.kernels.values import access
 Numbered = Sequence[tuple[int, Instr]]
 
 
-class Body:
+class ShaderBody:
     """Values of a kernel under construction, and what writes more of them."""
 
-    def __init__(self, text: Text, analysis: Analysis, variant: Variant, facts: Facts) -> None:
+    def __init__(self, text: Text, analysis: ShaderAnalysis, variant: Variant, facts: Facts) -> None:
         self.text = text
         self.analysis = analysis
         self.form = analysis.form

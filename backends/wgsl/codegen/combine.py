@@ -15,7 +15,7 @@ from jitfuse.ir.kernels.sum_tree import SUM_DEPTH, sum_lanes
 _COMBINES: Final = ("sum", "prod", "min", "max", "any", "all")
 
 
-class Part(NamedTuple):
+class ShaderReduced(NamedTuple):
     """One value under reduction: which number its result has, and what is reduced (None in a final phase)."""
 
     number: int
@@ -93,12 +93,12 @@ def _identity(combine: str, dtype: str) -> Any:
     return integer_range(dtype)[1 if combine == "min" else 0]
 
 
-def parts(reductions: Sequence[tuple[int, Reduction]]) -> list[Part]:
+def parts(reductions: Sequence[tuple[int, Reduction]]) -> list[ShaderReduced]:
     """Return the values under reduction of a stage, one for each component."""
     result = []
     for number, r in reductions:
         if r.combine not in _COMBINES:
             raise UnknownOperatorError(f"{r.combine} has no WGSL version")
         values: tuple[int | None, ...] = r.values or (None,)
-        result += [Part(number + k, v, r) for k, v in enumerate(values)]
+        result += [ShaderReduced(number + k, v, r) for k, v in enumerate(values)]
     return result

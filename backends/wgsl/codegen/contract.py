@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from jitfuse.backends.wgsl.codegen.body import Body, Numbered
+from jitfuse.backends.wgsl.codegen.body import Numbered, ShaderBody
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, apply, constant
 from jitfuse.backends.wgsl.codegen.types import REGISTER
 from jitfuse.ir.kernels.stages import Contraction
@@ -18,7 +18,7 @@ _COMBINES: Final = {"sum": "add"}
 
 
 def emit_contraction(
-    body: Body, instructions: Numbered, contraction: Contraction, enter: Callable[[str], None], loop: str
+    body: ShaderBody, instructions: Numbered, contraction: Contraction, enter: Callable[[str], None], loop: str
 ) -> None:
     """Write the contraction of one grid point; `loop` is the head of a loop over inner points by ``element``."""
     text, dtype = body.text, contraction.dtype
@@ -46,16 +46,16 @@ def emit_contraction(
         del body.positions[axis]
 
 
-def _contracted_axes(body: Body) -> range:
+def _contracted_axes(body: ShaderBody) -> range:
     form = body.form
     return range(len(form.axes) - len(form.contracted), len(form.axes))
 
 
-def _product(body: Body) -> str:
+def _product(body: ShaderBody) -> str:
     return " * ".join(body.words.extent(axis) for axis in _contracted_axes(body))
 
 
-def _enter_contracted(body: Body, element: str) -> None:
+def _enter_contracted(body: ShaderBody, element: str) -> None:
     """Set the positions along the contracted axes, the last one the fastest."""
     axes = _contracted_axes(body)
     rest = element

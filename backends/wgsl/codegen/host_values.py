@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.backends.wgsl.codegen.analysis import Analysis
+from jitfuse.backends.wgsl.codegen.analysis import ShaderAnalysis
 from jitfuse.dtypes import is_integer, numpy_dtype
 from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.kernels.stages import Instr
@@ -26,7 +26,7 @@ class HostValues:
     """The values of a form that the host knows, given which operands it knows (`inline`)."""
 
     def __init__(self, form: KernelForm, inline: Sequence[int]) -> None:
-        analysis = Analysis(form)
+        analysis = ShaderAnalysis(form)
         self.form = form
         self._instructions = analysis.instructions
         self.known = _known(analysis, frozenset(inline))
@@ -64,7 +64,7 @@ class HostValues:
         return dtype.type(row.numpy(*operands))
 
 
-def _known(analysis: Analysis, inline: frozenset[int]) -> frozenset[int]:
+def _known(analysis: ShaderAnalysis, inline: frozenset[int]) -> frozenset[int]:
     known: set[int] = set()
     for number, instr in analysis.instructions.items():
         if instr.op == "load":

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from jitfuse.backends.wgsl import library
 from jitfuse.backends.wgsl.codegen import words
-from jitfuse.backends.wgsl.codegen.analysis import Analysis
-from jitfuse.backends.wgsl.codegen.body import Body, Numbered
+from jitfuse.backends.wgsl.codegen.analysis import ShaderAnalysis
+from jitfuse.backends.wgsl.codegen.body import Numbered, ShaderBody
 from jitfuse.backends.wgsl.codegen.contract import emit_contraction
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError
 from jitfuse.backends.wgsl.codegen.reduce import Reducer
@@ -40,9 +40,9 @@ def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
     for operand in form.operands:
         if operand.dtype not in REGISTER:
             raise UnknownOperatorError(f"{operand.dtype} has no WGSL version")
-    analysis = Analysis(form)
+    analysis = ShaderAnalysis(form)
     text = Text()
-    body = Body(text, analysis, variant, facts)
+    body = ShaderBody(text, analysis, variant, facts)
     with text.block(
         f"@compute @workgroup_size({variant.group})\nfn {ENTRY}(@builtin(workgroup_id) at: vec3<u32>, "
         "@builtin(num_workgroups) all: vec3<u32>, @builtin(local_invocation_index) local: u32)"
@@ -51,7 +51,7 @@ def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
         if variant.mode == POINTS:
             first, step = f"at.x * {variant.group}u + local", f"all.x * {variant.group}u"
         with text.block(f"for (var point = {first}; point < words[0].w; point += {step})"):
-            _Frame(body, text).write()
+            _PointFrame(body, text).write()
     main = str(text)
     bindings, writes = _bindings(form, variant, form.words.count + len(body.host.words))
     pieces = [*bindings, *_shared(analysis, variant), library.fences(facts.rewrites)]
@@ -78,7 +78,7 @@ def _bindings(form: KernelForm, variant: Variant, count: int) -> tuple[list[str]
     return lines, tuple(writes)
 
 
-def _shared(analysis: Analysis, variant: Variant) -> list[str]:
+def _shared(analysis: ShaderAnalysis, variant: Variant) -> list[str]:
     if variant.mode == POINTS:
         return []
     reductions = [r for _, _, some in analysis.form.numbered for _, r in some]
@@ -89,10 +89,10 @@ def _shared(analysis: Analysis, variant: Variant) -> list[str]:
     return lines
 
 
-class _Frame:
+class _PointFrame:
     """The code of one grid point."""
 
-    def __init__(self, body: Body, text: Text) -> None:
+    def __init__(self, body: ShaderBody, text: Text) -> None:
         self.body, self.text = body, text
         self.form, self.variant = body.form, body.variant
         self.first, self.count = "0u", "words[0].z"

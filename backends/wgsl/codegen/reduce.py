@@ -12,8 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 
 from jitfuse.backends.wgsl.codegen import memory
-from jitfuse.backends.wgsl.codegen.body import Body, Numbered
-from jitfuse.backends.wgsl.codegen.combine import Part, parts
+from jitfuse.backends.wgsl.codegen.body import Numbered, ShaderBody
+from jitfuse.backends.wgsl.codegen.combine import ShaderReduced, parts
 from jitfuse.backends.wgsl.codegen.positions import find, positions
 from jitfuse.backends.wgsl.codegen.variant import ROWS
 from jitfuse.ir.kernels.stages import POSITIONS, Reduction
@@ -30,7 +30,7 @@ Element = Callable[[str], None]
 class Reducer:
     """The reduce stages of one kernel. `first` and `count` are the elements of the current grid point."""
 
-    def __init__(self, body: Body, enter: Element, first: str, count: str) -> None:
+    def __init__(self, body: ShaderBody, enter: Element, first: str, count: str) -> None:
         """Reduce over elements `first` up to `first` + `count`; `enter` sets the inner position to one."""
         self.body, self.text = body, body.text
         self.group = body.variant.group
@@ -38,7 +38,7 @@ class Reducer:
         self.enter = enter
         self._first, self._count = first, count
 
-    def _classes(self, parts: Sequence[Part]) -> list[list[Part]]:
+    def _classes(self, parts: Sequence[ShaderReduced]) -> list[list[ShaderReduced]]:
         """Split parts by the loops that they need: one for each width of a tree; others join the first."""
         widths = sorted({p.lanes for p in parts if p.tree})
         found = [[p for p in parts if p.tree and p.lanes == w] for w in widths] or [[]]
@@ -64,7 +64,7 @@ class Reducer:
 
     # ------------------------------------------------------------------ pieces
     def _element(
-        self, instructions: Numbered, at: str, parts: Sequence[Part], names: Sequence[str], effects: bool
+        self, instructions: Numbered, at: str, parts: Sequence[ShaderReduced], names: Sequence[str], effects: bool
     ) -> None:
         """Write the body at an element and join what it gives."""
         self.enter(f"({self._first} + {at})")
@@ -73,19 +73,19 @@ class Reducer:
             assert p.value is not None
             self.text.line(f"{name} = {p.join(name, self.body.value(p.value, p.type))};")
 
-    def _variables(self, parts: Sequence[Part], hint: str) -> list[str]:
+    def _variables(self, parts: Sequence[ShaderReduced], hint: str) -> list[str]:
         names = [self.text.fresh(hint) for _ in parts]
         for name, p in zip(names, parts, strict=True):
             self.text.line(f"var {name}: {p.type} = {p.identity};")
         return names
 
-    def _levels(self, parts: Sequence[Part], count: int) -> list[str]:
+    def _levels(self, parts: Sequence[ShaderReduced], count: int) -> list[str]:
         names = [self.text.fresh("levels") for _ in parts]
         for name, p in zip(names, parts, strict=True):
             self.text.line(f"var {name}: array<{p.type}, {count}>;")
         return names
 
-    def _push(self, number: str, parts: Sequence[Part], values: Sequence[str], levels: Sequence[str]) -> None:
+    def _push(self, number: str, parts: Sequence[ShaderReduced], values: Sequence[str], levels: Sequence[str]) -> None:
         """Merge values with as many finished groups as `number` has trailing one bits: a binary counter."""
         level = self.text.fresh("level")
         self.text.line(f"var {level} = 0u;")
@@ -100,8 +100,9 @@ class Reducer:
         """Return the smallest power of two that is not below a number."""
         return f"select(1u << (32u - countLeadingZeros({x} - 1u)), 1u, {x} <= 1u)"
 
-    def _block(self, instructions: Numbered, block: str, lane: str, trees: Sequence[Part], names: Sequence[str],
-               others: Sequence[Part], other_names: Sequence[str], effects: bool) -> None:
+    def _block(self, instructions: Numbered, block: str, lane: str, trees: Sequence[ShaderReduced],
+        names: Sequence[str],
+               others: Sequence[ShaderReduced], other_names: Sequence[str], effects: bool) -> None:
         """Write what one virtual lane adds up in one block."""
         depth, at = self.text.fresh("depth"), self.text.fresh("element")
         lanes = trees[0].lanes
@@ -111,7 +112,7 @@ class Reducer:
                 self._element(instructions, at, [*trees, *others], [*names, *other_names], effects)
 
     # ------------------------------------------------------------------ by one invocation
-    def by_point(self, instructions: Numbered, parts: Sequence[Part], effects: bool) -> None:
+    def by_point(self, instructions: Numbered, parts: Sequence[ShaderReduced], effects: bool) -> None:
         """Reduce all inner elements in one invocation."""
         for k, some in enumerate(self._classes(parts)):
             trees, others = [p for p in some if p.tree], [p for p in some if not p.tree]
@@ -128,13 +129,14 @@ class Reducer:
             for p, name in zip([*others, *trees], [*names, *tree_names], strict=True):
                 self._finish(p, name)
 
-    def _finish(self, part: Part, value: str) -> None:
+    def _finish(self, part: ShaderReduced, value: str) -> None:
         name = self.text.fresh(f"v{part.number}")
         self.text.line(f"let {name} = {part.finished(value)};")
         self.body.define(part.number, name)
 
     def _lanes_in_turn(
-        self, instructions: Numbered, trees: Sequence[Part], totals: Sequence[str], others: Sequence[Part],
+        self, instructions: Numbered, trees: Sequence[ShaderReduced], totals: Sequence[str],
+        others: Sequence[ShaderReduced],
         names: Sequence[str], *, effects: bool,
     ) -> None:
         t, lanes = self.text, trees[0].lanes
@@ -157,7 +159,7 @@ class Reducer:
             t.line(f"{total} = {stack}[countTrailingZeros({used})];")
 
     # ------------------------------------------------------------------ by a workgroup
-    def by_group(self, instructions: Numbered, parts: Sequence[Part], effects: bool) -> None:
+    def by_group(self, instructions: Numbered, parts: Sequence[ShaderReduced], effects: bool) -> None:
         """Reduce all inner elements, or those of a chunk, in a workgroup."""
         for k, some in enumerate(self._classes(parts)):
             trees, others = [p for p in some if p.tree], [p for p in some if not p.tree]
@@ -176,17 +178,18 @@ class Reducer:
                 self._fold(p, name)
 
     def _block_of_run(
-        self, instructions: Numbered, trees: Sequence[Part], others: Sequence[Part], other_names: Sequence[str],
+        self, instructions: Numbered, trees: Sequence[ShaderReduced], others: Sequence[ShaderReduced],
+        other_names: Sequence[str],
         effects: bool, block: str, lane: str, names: Sequence[str],
     ) -> None:
         self._block(instructions, block, lane, trees, names, others, other_names, effects)
 
-    def final(self, parts: Sequence[Part]) -> None:
+    def final(self, parts: Sequence[ShaderReduced]) -> None:
         """Combine the rows of partial results, lane by lane, then fold the lanes."""
         for p in parts:
             names = self._variables([p], "sum")
 
-            def row(block: str, lane: str, values: Sequence[str], part: Part = p) -> None:
+            def row(block: str, lane: str, values: Sequence[str], part: ShaderReduced = p) -> None:
                 (o,) = part.reduction.load_from
                 with self.text.block(f"if ({block} < {self._count})"):
                     self.enter(block)
@@ -201,7 +204,7 @@ class Reducer:
             self._fold(p, names[0])
 
     def _runs_of_blocks(
-        self, parts: Sequence[Part], totals: Sequence[str], block_of: Callable[[str, str, Sequence[str]], None]
+        self, parts: Sequence[ShaderReduced], totals: Sequence[str], block_of: Callable[[str, str, Sequence[str]], None]
     ) -> None:
         """Give each set of lanes of the workgroup a run of blocks, a power of two of them."""
         t, lanes = self.text, parts[0].lanes
@@ -220,7 +223,7 @@ class Reducer:
         for total, stack in zip(totals, levels, strict=True):
             t.line(f"{total} = {stack}[countTrailingZeros({run})];")
 
-    def _fold(self, part: Part, value: str) -> None:
+    def _fold(self, part: ShaderReduced, value: str) -> None:
         """Combine what the invocations of a workgroup have: runs pairwise, then lanes by halves."""
         t, shared = self.text, f"shared_{part.shared_type}"
         final_lanes = part.lanes if part.reduction.phase == "partial" else 1
@@ -243,14 +246,14 @@ class Reducer:
             self._finish(part, name)
         t.line("workgroupBarrier();")
 
-    def _fold_step(self, part: Part, condition: str, distance: int) -> None:
+    def _fold_step(self, part: ShaderReduced, condition: str, distance: int) -> None:
         shared = f"shared_{part.shared_type}"
         a, b = part.unshared(f"{shared}[local]"), part.unshared(f"{shared}[local + {distance}u]")
         self.text.line("workgroupBarrier();")
         with self.text.block(f"if ({condition})"):
             self.text.line(f"{shared}[local] = {part.shared(part.join(a, b))};")
 
-    def _store_row(self, part: Part, shared: str) -> None:
+    def _store_row(self, part: ShaderReduced, shared: str) -> None:
         (o,) = part.reduction.store_to
         dtype = part.reduction.dtype
         with self.text.block(f"if (local < {part.lanes}u)"):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
-from jitfuse.backends.wgsl.codegen.analysis import Analysis
+from jitfuse.backends.wgsl.codegen.analysis import ShaderAnalysis
 from jitfuse.backends.wgsl.codegen.ranges import narrow_values
 from jitfuse.backends.wgsl.codegen.types import is_packed
 from jitfuse.base.records import NamedTuple
@@ -59,7 +59,7 @@ def layout(form: KernelForm, sizes: Sequence[int]) -> tuple[str, int]:
     """Return (mode, invocations of a workgroup) for the extents of all axes."""
     if not form.inner:
         return POINTS, POINT_GROUP
-    analysis = Analysis(form)
+    analysis = ShaderAnalysis(form)
     axes = len(form.grid) + len(form.inner)
     inner, points = math.prod(sizes[len(form.grid) : axes]), math.prod(sizes[: len(form.grid)])
     if analysis.phases - {"whole"}:

@@ -31,7 +31,7 @@ _ORDERED: Final = {
 _NEGATED: Final = {"une": "oeq", "ueq": "one", "ugt": "ole", "uge": "olt", "ult": "oge", "ule": "ogt"}
 
 
-class Module:
+class ShaderModule:
     """The tables of a function; there is nothing else outside of it."""
 
     @staticmethod
@@ -44,7 +44,7 @@ class WgslFunction:
     """Statements of one function, each value named once."""
 
     def __init__(self) -> None:
-        self.module = Module()
+        self.module = ShaderModule()
         self._lines: list[str] = []
         self._count = 0
 
@@ -203,14 +203,14 @@ class WgslFunction:
         return [self._value(v.type, name) for name, v in zip(names, usual, strict=True)]
 
     @contextmanager
-    def loop(self, start: Value, stop: Value, step: int = 1) -> Iterator[Loop]:
+    def loop(self, start: Value, stop: Value, step: int = 1) -> Iterator[ShaderLoop]:
         """Count from `start` while below `stop`; see the builder's loop."""
-        loop = Loop(self, start, stop, step)
+        loop = ShaderLoop(self, start, stop, step)
         yield loop
         loop.close()
 
 
-class Loop:
+class ShaderLoop:
     """A counted loop with carried values."""
 
     def __init__(self, f: WgslFunction, start: Value, stop: Value, step: int) -> None:

@@ -24,7 +24,7 @@ MAX_POINTS: Final = 2**32 - 2**24
 _BIND_GROUPS: Final = 8
 
 
-class Window(NamedTuple):
+class BufferRange(NamedTuple):
     """A range of a buffer that is bound."""
 
     block: Block
@@ -56,13 +56,13 @@ class Pipeline:
         except Exception as error:
             raise CompileError(f"the adapter {device.name} refuses a kernel: {error}") from error
 
-    def encode(self, compute: Any, words: Window, buffers: Sequence[Block], groups: int) -> None:
+    def encode(self, compute: Any, words: BufferRange, buffers: Sequence[Block], groups: int) -> None:
         """Put one dispatch into a compute pass."""
         compute.set_pipeline(self._pipeline)
         compute.set_bind_group(0, self._group(words, buffers))
         compute.dispatch_workgroups(groups)
 
-    def _group(self, words: Window, buffers: Sequence[Block]) -> Any:
+    def _group(self, words: BufferRange, buffers: Sequence[Block]) -> Any:
         key = (id(words.block.handle), words.offset, *(id(b.handle) for b in buffers))
         found = self._groups.get(key)
         if found is not None:

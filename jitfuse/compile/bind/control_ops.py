@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from jitfuse.compile.bind.control_step import Carried, ControlStep, HeldBody
+from jitfuse.compile.bind.control_step import CarriedBuffers, ControlStep, HeldBody
 from jitfuse.compile.bind.copies import window_bytes
 from jitfuse.compile.bind.launch_loops import Course
 from jitfuse.compile.bind.loop_memory import in_parts, layout_of, part_bytes, scan_layout
-from jitfuse.compile.bind.steps import Memory, Place, StepBinder
+from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import LibraryCall
 
 GUESSED: Final = 32
 """How many iterations a loop of unknown length is taken to have, in estimates."""
 
 
-def bind_control(binder: StepBinder, step: LibraryCall, memory: Memory, repeated: int) -> None:
+def bind_control(binder: StepBinder, step: LibraryCall, memory: PlanMemory, repeated: int) -> None:
     """Write the ops of a loop or branch that runs so many times, as far as is known."""
     reserved = binder.reserved
     _BINDERS[step.name](ControlStep(binder, step, memory, repeated))
@@ -31,7 +31,7 @@ def _while_loop(step: ControlStep) -> None:
     builder, carries = step.binder.builder, step.attrs["carries"]
     condition, body = HeldBody(step, "condition"), HeldBody(step, "body")
     others = step.operands(carries)
-    carried = Carried(step, body, carries, 0)
+    carried = CarriedBuffers(step, body, carries, 0)
     carried.begin()
     condition.settle()
     body.settle()
@@ -55,7 +55,7 @@ def _fori_loop(step: ControlStep) -> None:
     layout = layout_of(step.call)
     assert layout is not None
     kept = layout.kept()
-    carried = Carried(step, body, carries, 2, (), kept or ())
+    carried = CarriedBuffers(step, body, carries, 2, (), kept or ())
     if kept is not None:
         for k in kept:  # there may be no iteration
             step.binder.builder.copy(step.results[k], step.operand(2 + k), window_bytes(step.call.outputs[k]))
@@ -100,7 +100,7 @@ def _scan(step: ControlStep) -> None:
             rows.append(value)
         moves.append((row, row, sign * nbytes))
     kept = scan_layout(step.call).kept() if length else None
-    carried = Carried(step, body, carries, 0, rows, kept or ())
+    carried = CarriedBuffers(step, body, carries, 0, rows, kept or ())
     body.settle()
     if kept is not None:
         course = Course([*starts, *carried.starts], carried.moves, carried.later, moves)
@@ -157,9 +157,9 @@ def _cond(step: ControlStep) -> None:
 
 
 def _rolled_loop(step: ControlStep) -> None:
-    from jitfuse.compile.bind.rerolled_loops import bind_rolled
+    from jitfuse.compile.bind.rerolled_loops import bind_rerolled
 
-    bind_rolled(step)
+    bind_rerolled(step)
 
 
 _BINDERS: Final[dict[str, Callable[[ControlStep], None]]] = {

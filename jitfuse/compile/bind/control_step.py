@@ -14,7 +14,7 @@ import numpy as np
 from jitfuse.compile.bind.copies import copy_window, transfer_window, window_bytes
 from jitfuse.compile.bind.launch_loops import Course
 from jitfuse.compile.bind.loop_memory import results_of
-from jitfuse.compile.bind.steps import Memory, Place, StepBinder
+from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import BodyPlan, LibraryCall, Window
 from jitfuse.compile.call_plans.literals import literal_arrays
 from jitfuse.dtypes import itemsize
@@ -57,11 +57,11 @@ class HeldBody:
         """Write the iterations of the body, whose launches count them, as `StepBinder.sweep`."""
         self.binder.sweep(self.body.plan.steps, self._memory(feeds), course, bounds, repeated)
 
-    def _memory(self, feeds: Sequence[Place]) -> Memory:
+    def _memory(self, feeds: Sequence[Place]) -> PlanMemory:
         plan = self.body.plan
         assert not plan.commits, "bodies write no arguments"
         places = {feed: at for (feed, _), at in zip(self.body.feeds, feeds, strict=True)}
-        return Memory(plan, places, self.outputs, self._constants, self._arena)
+        return PlanMemory(plan, places, self.outputs, self._constants, self._arena)
 
     def deliver(self, k: int, place: Place) -> None:
         """Copy result k to a place."""
@@ -76,7 +76,7 @@ class HeldBody:
         return at, offset + window.offset
 
 
-class Carried:
+class CarriedBuffers:
     """The carried values of a loop: where an iteration reads them, and where the next one does."""
 
     def __init__(
@@ -147,7 +147,7 @@ class Carried:
 class ControlStep:
     """A loop or branch that is written."""
 
-    def __init__(self, binder: StepBinder, call: LibraryCall, memory: Memory, repeated: int) -> None:
+    def __init__(self, binder: StepBinder, call: LibraryCall, memory: PlanMemory, repeated: int) -> None:
         self.binder, self.call, self.memory, self.repeated = binder, call, memory, repeated
         self.attrs = dict(call.attrs)
         assert all(w.contiguous for w in call.outputs), "results have buffers of their own"

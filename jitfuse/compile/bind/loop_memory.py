@@ -17,12 +17,12 @@ from jitfuse.compile.bind.copies import in_order
 from jitfuse.compile.bind.steps import PARALLEL_NS, RELEASE_GIL_NS
 from jitfuse.compile.call_plans.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.dtypes import itemsize, kind
-from jitfuse.ir.semantics.rerolled import Access, accesses
+from jitfuse.ir.semantics.rerolled import IterationWindow, accesses
 
 _NEVER: Final = 1 << 60
 
 
-class Result(NamedTuple):
+class BodyResult(NamedTuple):
     """A result of a body: the value whose buffer it lies in, how, and whether it is all of it, in C order.
 
     The value is None where the body has written it over the carried value in whose place it comes.
@@ -43,7 +43,7 @@ class Motion(NamedTuple):
     operand: int = -1
 
 
-def results_of(body: BodyPlan) -> list[Result]:
+def results_of(body: BodyPlan) -> list[BodyResult]:
     """Return the results of a body in order."""
     plan, found = body.plan, []
     for value, dtype in plan.results.values():
@@ -52,7 +52,7 @@ def results_of(body: BodyPlan) -> list[Result]:
             view = Window(("value", value), 0, dtype, plan.outputs[value][1], (), True)
         kind, base = view.buffer
         whole = kind != "feed" and view.contiguous and math.prod(view.shape) == math.prod(plan.outputs[base][1])
-        found.append(Result(None if kind == "feed" else base, view, whole))
+        found.append(BodyResult(None if kind == "feed" else base, view, whole))
     return found
 
 
@@ -72,7 +72,8 @@ class LoopLayout:
 
     def __init__(
         self, body: BodyPlan, carries: int, arrays: int, length: int | None, sizes: Sequence[int],
-        reads: Sequence[Access] = (), writes: Sequence[Access] = (), *, sources: int = 0, counted: bool = False,
+        reads: Sequence[IterationWindow] = (), writes: Sequence[IterationWindow] = (), *, sources: int = 0,
+        counted: bool = False,
     ) -> None:
         self.body, self.carries, self.arrays, self.length = body, carries, arrays, length
         self.reads, self.writes, self.sizes, self.sources = reads, writes, sizes, sources
@@ -122,7 +123,7 @@ class LoopLayout:
             found["feed", self.counter] = Motion(fixed=True)
         return found
 
-    def _along(self, access: Access) -> Motion:
+    def _along(self, access: IterationWindow) -> Motion:
         fixed = not access.step and access.operand >= self.arrays
         return Motion(access.step * self.sizes[access.operand], fixed=fixed, operand=access.operand)
 
@@ -206,7 +207,7 @@ def layout_of(call: LibraryCall) -> LoopLayout | None:
     """Return the layout of a loop whose iterations are known to follow each other; None for all other steps."""
     attrs, bodies = dict(call.attrs), dict(call.bodies)
     if call.name == "rolled_loop":
-        return rolled_layout(call)
+        return rerolled_layout(call)
     if call.name == "scan":
         return scan_layout(call)
     if call.name != "fori_loop":
@@ -214,8 +215,8 @@ def layout_of(call: LibraryCall) -> LoopLayout | None:
     return LoopLayout(bodies["body"], attrs["carries"], 0, None, [], counted=True)
 
 
-def rolled_layout(call: LibraryCall) -> LoopLayout:
-    """Return the layout of a rolled loop."""
+def rerolled_layout(call: LibraryCall) -> LoopLayout:
+    """Return the layout of a re-rolled loop."""
     attrs, carries = dict(call.attrs), dict(call.attrs)["carries"]
     return LoopLayout(
         dict(call.bodies)["body"], carries, attrs["arrays"], attrs["length"],
@@ -235,7 +236,7 @@ def scan_layout(call: LibraryCall) -> LoopLayout:
         apart = part_bytes(window) // sizes[operand]
         step = -apart if attrs["reverse"] else apart
         offset = (length - 1) * apart if attrs["reverse"] else 0
-        windows.append(Access(operand, offset, step, 0, shape, in_order(shape, 1)))
+        windows.append(IterationWindow(operand, offset, step, 0, shape, in_order(shape, 1)))
     reads, writes = windows[len(stacks) :], windows[: len(stacks)]
     sources = len(windows)
     return LoopLayout(dict(call.bodies)["body"], carries, len(stacks), length, sizes, reads, writes, sources=sources)
@@ -256,7 +257,7 @@ def in_parts(window: Window) -> bool:
     return all(n == 1 or a == b for n, a, b in zip(window.shape[1:], window.strides[1:], strides, strict=True))
 
 
-def _apart(a: Access, b: Access, length: int | None) -> bool:
+def _apart(a: IterationWindow, b: IterationWindow, length: int | None) -> bool:
     """Return whether two windows never overlap within one iteration of so many."""
     if a.step != b.step and not length:
         return False

@@ -29,7 +29,7 @@ from jitfuse.backends.llvm.runtime.result_tree import (
     TupleResult,
     ViewResult,
 )
-from jitfuse.compile.bind.steps import Memory, Place, StepBinder
+from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import CallPlan
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.compile.objects.kernel_object import Kernels
@@ -73,7 +73,7 @@ class Outputs:
         itself = any(value == result for result, _ in self.plan.results.values())
         return self.plan.outputs[value][1] if itself or not shapes else shapes[0]
 
-    def result(self, path: str, kind: str, memory: Memory) -> ResultTree:
+    def result(self, path: str, kind: str, memory: PlanMemory) -> ResultTree:
         """Return the result at a path of the program, of a kind as in `OutputLeaf`."""
         value, dtype = self.plan.results[path]
         if kind == "array":
@@ -121,7 +121,7 @@ class PlanBinder:
         self._builder = bound.entry.plan_builder()
         self._outputs = Outputs(plan, self._builder.output)
         self._binder = StepBinder(bound, self._builder, kernels, name)
-        self._memory = Memory(
+        self._memory = PlanMemory(
             plan, {feed: (value, 0) for feed, value in bound.feed_values.items()}, self._outputs.places,
             self._binder.constants(constants), self._binder.reserve(plan.arena_bytes),
         )

@@ -1,4 +1,4 @@
-"""Bind rolled loops as ops of the native driver: windows of arrays are values that move on with each iteration.
+"""Bind re-rolled loops as ops of the native driver: windows of arrays are values that move on with each iteration.
 
 A window that lies in one piece is read where it is; another is copied to the arena. A loop whose iterations are
 launches alone is one op. Does not own what the body writes directly (`jitfuse.compile.bind.loop_memory`), which loops
@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.compile.bind.control_step import Carried, ControlStep, HeldBody
+from jitfuse.compile.bind.control_step import CarriedBuffers, ControlStep, HeldBody
 from jitfuse.compile.bind.copies import window_bytes
 from jitfuse.compile.bind.launch_loops import Course
-from jitfuse.compile.bind.loop_memory import rolled_layout
+from jitfuse.compile.bind.loop_memory import rerolled_layout
 from jitfuse.compile.bind.steps import Place
 from jitfuse.compile.call_plans.call_plan import Window
-from jitfuse.ir.semantics.rerolled import Access
+from jitfuse.ir.semantics.rerolled import IterationWindow
 
 
-def bind_rolled(step: ControlStep) -> None:
-    """Write the ops of a rolled loop."""
-    _Rolled(step).bind()
+def bind_rerolled(step: ControlStep) -> None:
+    """Write the ops of a re-rolled loop."""
+    _RerolledWriter(step).bind()
 
 
-class _Rolled:
-    """A rolled loop that is written."""
+class _RerolledWriter:
+    """A re-rolled loop that is written."""
 
     def __init__(self, step: ControlStep) -> None:
-        self.layout = layout = rolled_layout(step.call)
+        self.layout = layout = rerolled_layout(step.call)
         self.step, self.builder = step, step.binder.builder
         self.carries, self.arrays, self.length = layout.carries, layout.arrays, step.attrs["length"]
         self.body = HeldBody(step, "body")
@@ -53,7 +53,7 @@ class _Rolled:
             self.body.outputs[value] = places[number]
         copied = [(number, layout.writes[number], places[number]) for number in layout.copied]
         kept = layout.kept() if self.length else None
-        carried = Carried(step, self.body, carries, 0, layout.direct, kept or ())
+        carried = CarriedBuffers(step, self.body, carries, 0, layout.direct, kept or ())
         self.body.settle()
         if kept is not None:
             self.sweep(carried, parts)
@@ -73,7 +73,7 @@ class _Rolled:
         step.times(self.length, iteration)
         carried.end()
 
-    def sweep(self, carried: Carried, parts: Sequence[Place]) -> None:
+    def sweep(self, carried: CarriedBuffers, parts: Sequence[Place]) -> None:
         """Write the loop as one op."""
         assert not carried.pairs
         course = Course([*self.starts, *carried.starts], carried.moves, carried.later, self.moves)
@@ -81,7 +81,7 @@ class _Rolled:
         self.body.sweep([*carried.places, *parts, *self.sources], course, bounds, repeated)
         carried.end(lambda place: course.last(place, self.length))
 
-    def moving(self, access: Access) -> Place:
+    def moving(self, access: IterationWindow) -> Place:
         """Return where a window begins in each iteration."""
         size, source = self.layout.sizes[access.operand], self.sources[access.operand]
         if not access.step:
@@ -94,14 +94,14 @@ class _Rolled:
             self.moves.append((moved, moved, access.step * size))
         return moved, access.offset * size
 
-    def window(self, access: Access) -> Window:
+    def window(self, access: IterationWindow) -> Window:
         """Return how a window's elements lie."""
         size = self.layout.sizes[access.operand]
         dtype = self.step.call.inputs[self.carries + access.operand].dtype
         strides = tuple(s * size for s in access.strides)
         return Window(("value", 0), 0, dtype, access.shape, strides, access.contiguous)
 
-    def write(self, k: int, access: Access, place: Place) -> None:
+    def write(self, k: int, access: IterationWindow, place: Place) -> None:
         """Copy a result to its window."""
         target, made = self.window(access), self.body.results[k].window
         if target.contiguous and made.contiguous:

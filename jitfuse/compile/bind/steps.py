@@ -1,6 +1,6 @@
 """Bind the steps of a plan, and of the programs that its steps hold, as ops of the native driver.
 
-Owns where the buffers of a plan lie (`Memory`), the choice of threads, and the host steps. Does not own results
+Owns where the buffers of a plan lie (`PlanMemory`), the choice of threads, and the host steps. Does not own results
 (`jitfuse.compile.bind.plan`), loops and branches (`jitfuse.compile.bind.control_ops`), nor the ops' format
 (`jitfuse.backends.llvm.runtime.tables`).
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.native import expect_threads
-from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder, Sweep
+from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostStepArray, PlanBuilder, SweptLaunch
 from jitfuse.compile.call_plans.call_plan import CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.compile.objects.kernel_object import Kernels
@@ -35,7 +35,7 @@ Place = tuple[int, int]
 """(value, byte offset): where memory lies in a call."""
 
 
-class Memory:
+class PlanMemory:
     """Where the buffers of one plan lie: its feeds and outputs by number, its literal arrays, its arena."""
 
     def __init__(
@@ -102,7 +102,7 @@ class StepBinder:
         return lambda number: (self.bound.anchor_value, arrays[number].ctypes.data - self.bound.anchor)
 
     # ------------------------------------------------------------------ steps
-    def steps(self, steps: Sequence[KernelCall | LibraryCall], memory: Memory, repeated: int = 1) -> None:
+    def steps(self, steps: Sequence[KernelCall | LibraryCall], memory: PlanMemory, repeated: int = 1) -> None:
         """Write steps that run so many times, as far as is known."""
         for step in steps:
             if isinstance(step, KernelCall):
@@ -118,7 +118,7 @@ class StepBinder:
                 self.host(host_function(step), step, memory)
                 self.cost += repeated * HOST_NS
 
-    def _launch(self, launch: KernelCall, memory: Memory) -> None:
+    def _launch(self, launch: KernelCall, memory: PlanMemory) -> None:
         cost = launch.cost_ns
         assert self.kernels is not None
         parallel = cost >= PARALLEL_NS and launch.units > 1
@@ -133,7 +133,8 @@ class StepBinder:
         self.bound.checks.append(launch.checks)
 
     def sweep(
-        self, launches: Sequence[KernelCall | LibraryCall], memory: Memory, course: Course, bounds: tuple[Place, Place],
+        self, launches: Sequence[KernelCall | LibraryCall], memory: PlanMemory, course: Course,
+        bounds: tuple[Place, Place],
         repeated: int,
     ) -> None:
         """Write launches that count iterations, one after the other, over operands that are on a course.
@@ -157,13 +158,13 @@ class StepBinder:
             self.cost += repeated * launch.cost_ns
             if alone:
                 self.builder.launch(kernel, launch.units, operands=first[k], words=launch.words, site=site)
-            swept.append(Sweep(kernel, launch.units, site, base[k], turns[k], launch.words))
+            swept.append(SweptLaunch(kernel, launch.units, site, base[k], turns[k], launch.words))
         together = len(swept) == 1 and not turns[0]
         piece = max(1, PIECE_NS // calls[0].cost_ns) if together else 1
         if swept:
             self.builder.sweep(int(alone), *bounds, piece, swept)
 
-    def host(self, function: Callable[..., None], step: LibraryCall, memory: Memory) -> None:
+    def host(self, function: Callable[..., None], step: LibraryCall, memory: PlanMemory) -> None:
         """Write a step of the host's."""
         reads, writes = ([(w, memory.place(w.buffer, w.offset)) for w in side] for side in (step.inputs, step.outputs))
         self.builder.host(
@@ -171,9 +172,9 @@ class StepBinder:
             site=step.step,
         )
 
-    def array(self, window: Window, place: Place, writeable: bool = False) -> HostArray:
+    def array(self, window: Window, place: Place, writeable: bool = False) -> HostStepArray:
         """Return memory as an array for a host step."""
         strides = None if window.contiguous else window.strides
         value, offset = place
-        return HostArray(value, numpy_dtype(window.dtype), window.shape, strides, offset, self._slots.get(value),
+        return HostStepArray(value, numpy_dtype(window.dtype), window.shape, strides, offset, self._slots.get(value),
                          writeable)

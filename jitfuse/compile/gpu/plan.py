@@ -11,12 +11,12 @@ from typing import Any
 
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, Block, Pool, pool_of
 from jitfuse.backends.wgsl.runtime.device import Device
-from jitfuse.backends.wgsl.runtime.pipelines import Window, workgroups
+from jitfuse.backends.wgsl.runtime.pipelines import BufferRange, workgroups
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile.call_plans.literals import literal_arrays
 from jitfuse.compile.gpu.kernels import GpuKernel, gpu_kernel
-from jitfuse.compile.gpu.run import Buffer, Resident, Run
-from jitfuse.compile.gpu.step import Step
+from jitfuse.compile.gpu.run import Buffer, GpuRun, Resident
+from jitfuse.compile.gpu.step import GpuStep
 from jitfuse.compile.objects.origin import Origin
 from jitfuse.compile.planning import literals_of
 from jitfuse.dtypes import itemsize
@@ -24,7 +24,7 @@ from jitfuse.plans import HostCall, Launch, RuntimePlan
 from jitfuse.plans.kernels import partial_bytes
 
 
-class Results(NamedTuple):
+class GpuResults(NamedTuple):
     """What a run made: the buffers of the plan's outputs by value, and the new ones of written feeds."""
 
     outputs: dict[int, Block]
@@ -43,11 +43,11 @@ class GpuPlan:
         self._origin, self._use_cache = origin, use_cache
         self.random = [f for f in plan.program.state_out if plan.program.is_random_state(f)]
         self.steps = [
-            Step(s, scalars) if isinstance(s, Launch) else s for s in (*plan.steps, *plan.commits)
+            GpuStep(s, scalars) if isinstance(s, Launch) else s for s in (*plan.steps, *plan.commits)
             if not (isinstance(s, Launch) and self._reserves(s))
         ]
         self.host_calls = [s for s in self.steps if isinstance(s, HostCall)]
-        self.launches = [s for s in self.steps if isinstance(s, Step)]
+        self.launches = [s for s in self.steps if isinstance(s, GpuStep)]
         touched = {b[1] for step in self.steps for b, _ in _buffers(step) if b[0] == "feed"}
         self.scalar_feeds = tuple(sorted(touched & scalars))
         self.array_feeds = tuple(sorted(touched - scalars))
@@ -55,7 +55,7 @@ class GpuPlan:
         self.sizes = self._temporary_sizes()
         self._last = self._last_uses()
         self._uniform: Block | None = None
-        self._bound: tuple[Any, list[Window]] | None = None
+        self._bound: tuple[Any, list[BufferRange]] | None = None
 
     def _reserves(self, launch: Launch) -> bool:
         """Return whether a launch takes the call's random numbers: the host does that."""
@@ -66,7 +66,7 @@ class GpuPlan:
         program = self.plan.program
         sizes: dict[Buffer, int] = {}
         for step in self.steps:
-            if isinstance(step, Step):
+            if isinstance(step, GpuStep):
                 sizes.update(partial_bytes(step.launch))
             for buffer, _ in _buffers(step):
                 if buffer[0] == "value":
@@ -100,7 +100,7 @@ class GpuPlan:
         for step in self.launches:
             self.kernel(step, scalars)
 
-    def kernel(self, step: Step, scalars: Mapping[int, int]) -> GpuKernel:
+    def kernel(self, step: GpuStep, scalars: Mapping[int, int]) -> GpuKernel:
         """Return the kernel of a launch for these scalars, made once."""
         variant = step.variant(scalars)
         found = step.kernels.get(variant)
@@ -114,20 +114,20 @@ class GpuPlan:
     # ------------------------------------------------------------------ running
     def run(
         self, arrays: Mapping[int, Resident], scalars: Mapping[int, int], states: Mapping[int, bytes]
-    ) -> Results:
+    ) -> GpuResults:
         """Run the plan on resident arrays, the words of scalars, and the random states that the call has taken.
 
         Nothing is waited for. Raises CompileError and DeviceError before anything is written.
         """
         self.prepare(scalars)
         with self.device.lock:
-            run = Run(self, arrays, scalars, states)
+            run = GpuRun(self, arrays, scalars, states)
             for step, done in zip(self.steps, self._last, strict=True):
                 run.step(step)
                 for buffer in done:
                     run.blocks.pop(buffer, None)
             run.submit()
-        return Results({v: run.blocks["value", v] for v in self.plan.outputs}, run.written)
+        return GpuResults({v: run.blocks["value", v] for v in self.plan.outputs}, run.written)
 
     def constants(self) -> dict[int, Block]:
         """Return the literal arrays of the program, uploaded once."""
@@ -136,7 +136,7 @@ class GpuPlan:
             self._constants = {v: self.pool.upload(data) for v, data in arrays.items()}
         return self._constants
 
-    def bind_words(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[Window]:
+    def bind_arguments(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[BufferRange]:
         """Put the words of all launches into the uniform buffer, where they are new; return each launch's window."""
         key = (tuple(scalars.items()), tuple(offsets.items()))
         if self._bound is not None and self._bound[0] == key:
@@ -148,17 +148,17 @@ class GpuPlan:
             packed = step.packed(scalars, offsets)
             places.append((len(data), len(packed)))
             data += packed
-        windows: list[Window] = []
+        windows: list[BufferRange] = []
         if data:
             if self._uniform is None:
                 self._uniform = self.pool.get(len(data), UNIFORM)
             self.pool.write(self._uniform, bytes(data))
-            windows = [Window(self._uniform, at, size) for at, size in places]
+            windows = [BufferRange(self._uniform, at, size) for at, size in places]
         self._bound = key, windows
         return windows
 
 
-def _buffers(step: Step | HostCall) -> Sequence[tuple[Any, int]]:
-    if isinstance(step, Step):
+def _buffers(step: GpuStep | HostCall) -> Sequence[tuple[Any, int]]:
+    if isinstance(step, GpuStep):
         return step.launch.buffers
     return [(o.buffer, o.offset) for o in (*step.inputs, *step.outputs)]

@@ -11,10 +11,10 @@ import numpy as np
 
 from jitfuse.backends.wgsl.runtime.buffers import Block, Pool
 from jitfuse.backends.wgsl.runtime.device import Device
-from jitfuse.backends.wgsl.runtime.pipelines import Window, workgroups
+from jitfuse.backends.wgsl.runtime.pipelines import BufferRange, workgroups
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile.gpu.kernels import GpuKernel
-from jitfuse.compile.gpu.step import Step
+from jitfuse.compile.gpu.step import GpuStep
 from jitfuse.compile.run.host_functions import host_function
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.plans import HostCall, HostOperand, RuntimePlan
@@ -40,14 +40,14 @@ class Running(Protocol):
     def constants(self) -> dict[int, Block]:
         """Return the literal arrays of the program."""
 
-    def bind_words(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[Window]:
+    def bind_arguments(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[BufferRange]:
         """Return where each launch's words lie."""
 
-    def kernel(self, step: Step, scalars: Mapping[int, int]) -> GpuKernel:
+    def kernel(self, step: GpuStep, scalars: Mapping[int, int]) -> GpuKernel:
         """Return the kernel of a launch."""
 
 
-class Run:
+class GpuRun:
     """One run: the blocks of this call, and the commands under way."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Run:
             self.blocks["reserved", feed] = block
         self.written: dict[int, Block] = {}
         offsets = {feed: r.offset for feed, r in arrays.items()}
-        self._windows = iter(plan.bind_words(scalars, offsets))
+        self._windows = iter(plan.bind_arguments(scalars, offsets))
         self._encoder: Any = None
         self._pass: Any = None
         copies: dict[int, Block] = {}
@@ -88,14 +88,14 @@ class Run:
         self._outside().copy_buffer_to_buffer(block.handle, 0, new.handle, 0, min(block.size, new.size))
         return new
 
-    def step(self, step: Step | HostCall) -> None:
+    def step(self, step: GpuStep | HostCall) -> None:
         """Encode a launch, or carry out a library call on the host."""
         if isinstance(step, HostCall):
             self._host(step)
         else:
             self._dispatch(step)
 
-    def _dispatch(self, step: Step) -> None:
+    def _dispatch(self, step: GpuStep) -> None:
         form, launch = step.launch.form, step.launch
         kernel = self.plan.kernel(step, self.scalars)
         bound: dict[int, Block] = {}

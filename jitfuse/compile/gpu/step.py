@@ -16,7 +16,7 @@ from jitfuse.plans import Launch
 _MANY_SCALARS: Final = 256
 
 
-class Step:
+class GpuStep:
     """One launch: its kernels by variant, and where its words lie in the plan's uniform buffer."""
 
     def __init__(self, launch: Launch, scalars: frozenset[int]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a call is one that a trace, or a part of one, stands for: the slow twin of the native guards.
+"""Whether a call is one that a trace, or a part of one, stands for: the native guards again, in Python.
 
 Owns `Conditions` and the checks. Does not own the native guards (`jitfuse.compile.guards.guard_tables`) or why a call
 differs (`jitfuse.compile.guards.mismatch`).

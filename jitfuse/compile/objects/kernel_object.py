@@ -115,22 +115,22 @@ class Making:
         self.milliseconds = 0.0
         self._origin = origin
         self._made_of = made_of
-        self._said: tuple[str, dict[str, Any]] | None = None
+        self._key_and_metadata: tuple[str, dict[str, Any]] | None = None
 
     def say(self) -> tuple[str, dict[str, Any]]:
         """Return key and metadata."""
         from jitfuse.cache.parts import describe
 
-        if self._said is None:
+        if self._key_and_metadata is None:
             forms, text = self._made_of or self._again()
-            self._said = object_key(self.canonical), {
+            self._key_and_metadata = object_key(self.canonical), {
                 **entry_metadata(self._origin), "ir": compress_text(text),
                 "kernels": [f"k{k}" for k in range(len(forms))],
                 "forms": compress_text("\n\n".join(str(f) for f in forms)), "program": self._origin.program_text,
                 **describe(kernel_parts(), "forms"),
             }
             self._made_of = None
-        return self._said
+        return self._key_and_metadata
 
     def _again(self) -> tuple[Sequence[KernelForm], str]:
         """Return the forms, and their text."""

@@ -125,10 +125,10 @@ def start_compiler(*, use_cache: bool) -> None:
     if _started or (use_cache and not nothing_stored(default_store())):
         return
     from jitfuse.backends.llvm.jit import FIRST_TEXT, emitter
-    from jitfuse.base.future import Beside
+    from jitfuse.base.future import Future
 
     _started = True
-    Beside(emitter(FIRST_TEXT, level=LEVEL))
+    Future(emitter(FIRST_TEXT, level=LEVEL))
 
 
 def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
@@ -179,7 +179,7 @@ def _keep(made: KernelObject) -> None:
 def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use_cache: bool) -> Making:
     """Have the forms compiled, and beside it what their entry says, if it is wanted and takes no reading of sources."""
     from jitfuse.backends.llvm.jit import emitter
-    from jitfuse.base.future import Beside
+    from jitfuse.base.future import Future
 
     begin = time.perf_counter()
     text = kernel_text(forms)
@@ -187,7 +187,7 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use
     count("compiles")
     making = Making(canonical, origin, (forms, text) if use_cache else None)
     if use_cache and sources_known():
-        made = Beside(lambda: (emit(), time.perf_counter()))
+        made = Future(lambda: (emit(), time.perf_counter()))
         making.say()
         sources_now()  # last: what is imported after it has it done again
         code, end = made.result()

@@ -41,7 +41,7 @@ class Verdict(Enum):
 
     SAME = "made again here, it is the same to the byte"
     FOREIGN = "made for another machine or by another version, so it cannot be made again here"
-    UNTOLD = "does not say what its key is made of"
+    UNKNOWN_KEY = "does not say what its key is made of"
     MISNAMED = "its key is not that of its content"
     DIFFERENT = "its code is not what its kernel form compiles to"
     BROKEN = "its kernel form cannot be compiled"
@@ -73,7 +73,7 @@ def remade(entry: Entry) -> Remade:
     """
     key = key_from_parts(entry)
     if key is None:
-        return Remade(Verdict.UNTOLD)
+        return Remade(Verdict.UNKNOWN_KEY)
     if key != entry.key:
         return Remade(Verdict.MISNAMED)
     try:
@@ -117,7 +117,7 @@ def _made_again(entry: Entry) -> Entry | None:
     if parts == kernel_parts():
         forms, begin = _forms(entry.canonical), time.perf_counter()
         text = kernel_text(forms, MOST_LINES)
-        making = Making(entry.canonical, _NOBODY, (forms, text))
+        making = Making(entry.canonical, _NO_ORIGIN, (forms, text))
         making.code = _compiled(text)
         making.milliseconds = (time.perf_counter() - begin) * 1e3
         return making.entry()
@@ -130,7 +130,7 @@ def _made_again(entry: Entry) -> Entry | None:
     return None
 
 
-_NOBODY: Final = Origin("", "")
+_NO_ORIGIN: Final = Origin("", "")
 
 
 def _forms(canonical: bytes) -> list[KernelForm]:
@@ -161,7 +161,7 @@ def _shader(entry: Entry, parts: Any) -> Entry | None:
         return None
     data, _, variant = entry.canonical.rpartition(b"\0")
     form = _form(data)
-    return kernels.shader_entry(form, _variant(form, variant), device, _NOBODY)
+    return kernels.shader_entry(form, _variant(form, variant), device, _NO_ORIGIN)
 
 
 def _variant(form: KernelForm, text: bytes) -> Any:

@@ -29,8 +29,8 @@ _LONGEST_WAIT: Final = 1.0
 """Seconds of such a wait at most."""
 _LAUNCH: Final = 5e-6
 """Seconds of a launch from Python."""
-_ROUNDS: Final = 10_000
-"""The rounds that a loop is taken to have where data says how many."""
+_ITERATIONS: Final = 10_000
+"""The iterations that a loop is taken to have where data says how many."""
 
 _lock = threading.RLock()
 _asked = _building = False
@@ -88,8 +88,8 @@ def _launches(call: CallPlan) -> int:
     for step in call.steps:
         count += 1
         if type(step) is LibraryCall and step.bodies:
-            rounds = 1 if step.name == "cond" else dict(step.attrs).get("length", _ROUNDS)
-            count += rounds * sum(_launches(body.plan) for _, body in step.bodies)
+            iterations = 1 if step.name == "cond" else dict(step.attrs).get("length", _ITERATIONS)
+            count += iterations * sum(_launches(body.plan) for _, body in step.bodies)
     return count
 
 

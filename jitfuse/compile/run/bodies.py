@@ -37,7 +37,7 @@ def window(address: int, operand: Window, owner: object) -> Array:
     return memory.view(numpy_dtype(operand.dtype))
 
 
-class Body:
+class CompiledBody:
     """A program that a step holds: called with operands, returns the results. Not for several threads.
 
     `name` is the function's, for errors.
@@ -77,7 +77,7 @@ class Body:
         return [(array.shape, dtype) for array, (_, dtype) in zip(
             self._returned[0], self._plan.results.values(), strict=True)]
 
-    def forget(self) -> Body:
+    def forget(self) -> CompiledBody:
         """Be ready for another run of the step, with other operands."""
         self._known.clear()
         return self
@@ -199,7 +199,7 @@ def bodies_of(
         return None
 
     def made() -> dict[str, Any]:
-        return {held: Body(body, kernels, name) for held, body in call.bodies}
+        return {held: CompiledBody(body, kernels, name) for held, body in call.bodies}
 
     if not alone:
         return made

@@ -51,7 +51,7 @@ class Touched(NamedTuple):
 
 
 def touched(program: FusedProgram) -> Touched:
-    """Return what one run touches; loops that were rolled count with all of their rounds."""
+    """Return what one run touches; loops that were re-rolled count with all of their iterations."""
     writes = over = others = 0
     for step in program.steps:
         name = step.op_name

@@ -25,7 +25,7 @@ _SHOWN: Final = 400
 """Characters of a step that a finding shows."""
 
 
-class _Finding(NamedTuple):
+class _BrokenRule(NamedTuple):
     """A broken rule: its number, what is wrong, the steps that show it, and where the program lies in others."""
 
     rule: int
@@ -71,11 +71,11 @@ def verify(program: FusedProgram) -> None:
         raise VerifyError(findings)
 
 
-def _findings(program: FusedProgram, depth: int) -> Iterator[_Finding]:
+def _findings(program: FusedProgram, depth: int) -> Iterator[_BrokenRule]:
     if program.version != PROGRAM_VERSION:
-        yield _Finding(1, f"the version is {program.version}, not {PROGRAM_VERSION}")
+        yield _BrokenRule(1, f"the version is {program.version}, not {PROGRAM_VERSION}")
     bad = [i for i in _all_ids(program) if not _is_count(i)]
-    yield from (_Finding(2, f"{i!r} is no id") for i in dict.fromkeys(bad))
+    yield from (_BrokenRule(2, f"{i!r} is no id") for i in dict.fromkeys(bad))
     if not bad:
         yield from _repetitions(program)
     made = set(program.feeds)
@@ -112,17 +112,17 @@ def _all_ids(program: FusedProgram) -> Iterator[Any]:
     yield from (*program.outputs.values(), *program.state_in, *program.meta, *program.feed_names)
 
 
-def _repetitions(program: FusedProgram) -> Iterator[_Finding]:
+def _repetitions(program: FusedProgram) -> Iterator[_BrokenRule]:
     steps = [step.step_id for step in program.steps]
     for i in _repeated(steps):
-        yield _Finding(2, f"several steps have the id {i}")
+        yield _BrokenRule(2, f"several steps have the id {i}")
     for i in sorted(program.sources.keys() - set(steps)):
-        yield _Finding(2, f"{i} has a source, but is no step")
+        yield _BrokenRule(2, f"{i} has a source, but is no step")
     results = [r for step in program.steps for r in step.result_ids]
     for i in _repeated(results):
-        yield _Finding(3, f"%{i} is made more than once")
+        yield _BrokenRule(3, f"%{i} is made more than once")
     for i in sorted(program.feeds & set(results)):
-        yield _Finding(3, f"%{i} is a feed, and a step makes it too")
+        yield _BrokenRule(3, f"%{i} is a feed, and a step makes it too")
 
 
 def _repeated(ids: Iterable[int]) -> list[int]:
@@ -133,78 +133,78 @@ def _repeated(ids: Iterable[int]) -> list[int]:
 # ---------------------------------------------------------------- steps
 def _step_findings(
     program: FusedProgram, step: OpStep, made: set[int], level: int, *, sound: bool
-) -> Iterator[_Finding]:
+) -> Iterator[_BrokenRule]:
     """Yield what is wrong with a step itself; `sound` says that the programs that it holds are valid."""
     if not step.result_ids:
-        yield _Finding(3, "the step makes no value")
+        yield _BrokenRule(3, "the step makes no value")
     for i in dict.fromkeys(step.input_ids):
         if i not in made:
             why = "a later step makes it" if i in program.producers else "neither feed nor step makes it"
-            yield _Finding(4, f"%{i} is read, but {why}")
+            yield _BrokenRule(4, f"%{i} is read, but {why}")
     if not _is_count(step.level):
-        yield _Finding(5, f"{step.level} is no level")
+        yield _BrokenRule(5, f"{step.level} is no level")
     elif step.level < level:
-        yield _Finding(5, f"the level falls from {level} to {step.level}")
+        yield _BrokenRule(5, f"the level falls from {level} to {step.level}")
     op = ops.get(step.op_name)
     if op is None:
-        yield _Finding(6, f"{step.op_name!r} is no operator")
+        yield _BrokenRule(6, f"{step.op_name!r} is no operator")
         return
     arity_fits = op.arity in (ops.VARIADIC, len(step.input_ids))
     if not arity_fits:
-        yield _Finding(6, f"{op.name} takes {op.arity} operand(s), not {len(step.input_ids)}")
+        yield _BrokenRule(6, f"{op.name} takes {op.arity} operand(s), not {len(step.input_ids)}")
     attrs = [name for name, _ in step.attrs]
     problems = attr_problems(op, step.attr_dict)
     if attrs != sorted(set(attrs)):
         problems.append("the attributes are not sorted by name, each once")
-    yield from (_Finding(7, problem) for problem in problems)
+    yield from (_BrokenRule(7, problem) for problem in problems)
     if step.mode_sensitive != op.mode_sensitive:
-        yield _Finding(8, f"{op.name} {'looks' if op.mode_sensitive else 'does not look'} at the mode")
+        yield _BrokenRule(8, f"{op.name} {'looks' if op.mode_sensitive else 'does not look'} at the mode")
     metas = [program.meta.get(i) for i in (*step.input_ids, *step.result_ids)]
     if arity_fits and sound and not problems and not any(m is None or _meta_problems(m) for m in metas):
         yield from _inference(program, step, op)
 
 
-def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[_Finding]:
+def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[_BrokenRule]:
     operands, attrs = [program.meta[i] for i in step.input_ids], step.attr_dict
     try:
         metas = op.result_metas(operands, attrs)
         feeds = operands if op.nested_feeds is None else op.nested_feeds(operands, attrs)
     except JitfuseError as error:
-        yield _Finding(10, str(error))
+        yield _BrokenRule(10, str(error))
         return
     if len(metas) != len(step.result_ids):
-        yield _Finding(10, f"{op.name} makes {len(metas)} value(s), not {len(step.result_ids)}")
+        yield _BrokenRule(10, f"{op.name} makes {len(metas)} value(s), not {len(step.result_ids)}")
         return
     for i, meta in zip(step.result_ids, metas, strict=True):
         found = program.meta[i]
         if not _alike(found, meta) or found.weak != meta.weak:
-            yield _Finding(10, f"%{i} should be {meta_text(meta)}, not {meta_text(found)}")
+            yield _BrokenRule(10, f"%{i} should be {meta_text(meta)}, not {meta_text(found)}")
     for name, nested in nested_programs(step):
         yield from _bound(name, nested, feeds)
 
 
-def _bound(name: str, nested: FusedProgram, operands: list[Meta]) -> Iterator[_Finding]:
+def _bound(name: str, nested: FusedProgram, operands: list[Meta]) -> Iterator[_BrokenRule]:
     """Yield where the feeds of a program among a step's attributes are not what they stand for."""
     feeds = nested.ordered_feeds
     if len(feeds) != len(operands):
-        yield _Finding(14, f"{name} has {len(feeds)} feeds for {len(operands)} operands")
+        yield _BrokenRule(14, f"{name} has {len(feeds)} feeds for {len(operands)} operands")
         return
     for feed, operand in zip(feeds, operands, strict=True):
         meta = nested.meta[feed]
         if not _alike(meta, operand):
-            yield _Finding(14, f"feed %{feed} of {name} is {meta_text(meta)}, its operand is {meta_text(operand)}")
+            yield _BrokenRule(14, f"feed %{feed} of {name} is {meta_text(meta)}, its operand is {meta_text(operand)}")
 
 
-def _nested(step: OpStep, depth: int) -> Iterator[_Finding]:
+def _nested(step: OpStep, depth: int) -> Iterator[_BrokenRule]:
     """Yield what is wrong in the programs among a step's attributes, with the way to them."""
     for name, nested in nested_programs(step):
         place = f"{name} of step {step.step_id}"
         if depth == NESTED:
-            yield _Finding(14, f"programs lie more than {NESTED} deep in one another", (place,))
+            yield _BrokenRule(14, f"programs lie more than {NESTED} deep in one another", (place,))
             continue
         for kind, held in (("state", nested.state_in), ("writes", nested.writes)):
             if held:
-                yield _Finding(14, f"it has {kind}: {', '.join(f'%{i}' for i in sorted(held)[:9])}", (place,))
+                yield _BrokenRule(14, f"it has {kind}: {', '.join(f'%{i}' for i in sorted(held)[:9])}", (place,))
         for finding in _findings(nested, depth + 1):
             yield finding._replace(path=(place, *finding.path))
 
@@ -221,13 +221,13 @@ def _alike(a: Meta, b: Meta) -> bool:
 
 
 # ---------------------------------------------------------------- metas and the boundary
-def _meta_findings(program: FusedProgram, made: set[int]) -> Iterator[_Finding]:
+def _meta_findings(program: FusedProgram, made: set[int]) -> Iterator[_BrokenRule]:
     for i in sorted(made - program.meta.keys()):
-        yield _Finding(9, f"%{i} has no meta")
+        yield _BrokenRule(9, f"%{i} has no meta")
     for i in sorted(program.meta.keys() - made):
-        yield _Finding(9, f"%{i} has a meta, but nothing makes it")
+        yield _BrokenRule(9, f"%{i} has a meta, but nothing makes it")
     for i, meta in sorted(program.meta.items()):
-        yield from (_Finding(9, problem) for problem in _meta_problems(meta, i))
+        yield from (_BrokenRule(9, problem) for problem in _meta_problems(meta, i))
 
 
 def _is_shape(meta: Meta) -> bool:
@@ -251,35 +251,35 @@ def _meta_problems(meta: Meta, i: int = 0) -> list[str]:
     return problems
 
 
-def _boundary_findings(program: FusedProgram, made: set[int]) -> Iterator[_Finding]:
+def _boundary_findings(program: FusedProgram, made: set[int]) -> Iterator[_BrokenRule]:
     delivered = [(f"output {path!r}", i) for path, i in program.outputs.items()]
     delivered += [(f"the new state of %{feed}", i) for feed, i in program.state_out.items()]
     delivered += [(f"the write to %{feed}", i) for feed, i in program.writes.items()]
     for what, i in delivered:
         if i not in made:
-            yield _Finding(11, f"{what} is %{i}, which nothing makes")
+            yield _BrokenRule(11, f"{what} is %{i}, which nothing makes")
     for i in sorted(program.feed_names.keys() - program.feeds):
-        yield _Finding(11, f"%{i} has the name {program.feed_names[i]!r}, but is no feed")
+        yield _BrokenRule(11, f"%{i} has the name {program.feed_names[i]!r}, but is no feed")
     yield from _state_findings(program)
     for i in sorted(program.writes.keys() - (program.feeds - program.state_in)):
-        yield _Finding(13, f"%{i} is written, but is no feed, or is state")
+        yield _BrokenRule(13, f"%{i} is written, but is no feed, or is state")
     for rule, mapping in ((12, program.state_out), (13, program.writes)):
         for feed, new in sorted(mapping.items()):
             old_meta, new_meta = program.meta.get(feed), program.meta.get(new)
             if old_meta and new_meta and not _alike(old_meta, new_meta):
                 now = f"is {meta_text(old_meta)}, what replaces it, %{new}, is {meta_text(new_meta)}"
-                yield _Finding(rule, f"%{feed} {now}")
+                yield _BrokenRule(rule, f"%{feed} {now}")
 
 
-def _state_findings(program: FusedProgram) -> Iterator[_Finding]:
+def _state_findings(program: FusedProgram) -> Iterator[_BrokenRule]:
     for i in sorted(program.state_in - program.feeds):
-        yield _Finding(12, f"%{i} is state, but no feed")
+        yield _BrokenRule(12, f"%{i} is state, but no feed")
     for i in sorted(program.state_out.keys() - program.state_in):
-        yield _Finding(12, f"%{i} has a new state, but is no state")
+        yield _BrokenRule(12, f"%{i} has a new state, but is no state")
     random = [i for i in sorted(program.feeds) if program.is_random_state(i)]
     for i in random:
         meta = program.meta.get(i)
         if i not in program.state_in or meta is None or meta_text(meta) != "int64[2]":
-            yield _Finding(12, f"the random state %{i} is {meta_text(meta)}, not state of int64[2]")
+            yield _BrokenRule(12, f"the random state %{i} is {meta_text(meta)}, not state of int64[2]")
     for i in random[1:]:
-        yield _Finding(12, f"%{i} is the random state, and so is %{random[0]}")
+        yield _BrokenRule(12, f"%{i} is the random state, and so is %{random[0]}")

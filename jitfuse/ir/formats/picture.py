@@ -10,7 +10,7 @@ from html import escape
 from typing import Final
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.ir.formats.picture_layout import Box, Layout, lay_out
+from jitfuse.ir.formats.picture_layout import Box, PictureLayout, lay_out
 from jitfuse.ir.formats.text import meta_text, step_text
 from jitfuse.ir.program import FusedProgram
 
@@ -34,7 +34,7 @@ class DrawnGroup(NamedTuple):
     values: frozenset[int]
 
 
-class _Node(NamedTuple):
+class _PictureNode(NamedTuple):
     name: str
     title: str
     meta: str
@@ -60,7 +60,7 @@ def program_svg(program: FusedProgram, groups: Sequence[DrawnGroup] = (), title:
 
 def _by_steps(
     program: FusedProgram, groups: Sequence[DrawnGroup]
-) -> tuple[list[_Node], list[tuple[str, str]]]:
+) -> tuple[list[_PictureNode], list[tuple[str, str]]]:
     home: dict[int, int] = {}
     times: dict[int, int] = {}
     for k, group in enumerate(groups):
@@ -69,7 +69,7 @@ def _by_steps(
             times[value] = times.get(value, 0) + 1
     used = {i for s in program.steps for i in s.input_ids}
     nodes = [
-        _Node(f"v{i}", _feed_name(program, i), meta_text(program.meta.get(i)), "feed", "feed", None)
+        _PictureNode(f"v{i}", _feed_name(program, i), meta_text(program.meta.get(i)), "feed", "feed", None)
         for i in program.ordered_feeds if i in used or i in program.outputs.values()
     ]
     edges: list[tuple[str, str]] = []
@@ -79,25 +79,25 @@ def _by_steps(
         value = step.result_id
         again = f" ×{times[value]}" if times.get(value, 0) > 1 else ""
         mode = " (mode)" if step.mode_sensitive else ""
-        nodes.append(_Node(
+        nodes.append(_PictureNode(
             name, step.op_name + again + mode, meta_text(program.meta.get(value)), step_text(program, step), "step",
             home.get(value),
         ))
         edges += [(made[i], name) for i in dict.fromkeys(step.input_ids)]
         made.update(dict.fromkeys(step.result_ids, name))
     for path, value in _deliveries(program):
-        nodes.append(_Node(f"o{path}", path, meta_text(program.meta.get(value)), "delivered", "out", None))
+        nodes.append(_PictureNode(f"o{path}", path, meta_text(program.meta.get(value)), "delivered", "out", None))
         edges.append((made[value], f"o{path}"))
     return nodes, edges
 
 
-def _by_groups(program: FusedProgram, groups: Sequence[DrawnGroup]) -> tuple[list[_Node], list[tuple[str, str]]]:
+def _by_groups(program: FusedProgram, groups: Sequence[DrawnGroup]) -> tuple[list[_PictureNode], list[tuple[str, str]]]:
     """Return the kernels and library calls alone, in the order in which they run."""
     home = {value: k for k, group in reversed(list(enumerate(groups))) for value in group.values}
     nodes, edges = [], []
     for k, group in enumerate(groups):
         names = [program.producers[v].op_name for v in sorted(group.values) if v in program.producers]
-        nodes.append(_Node(f"g{k}", group.name, f"{len(names)} steps", ", ".join(names), "step", k))
+        nodes.append(_PictureNode(f"g{k}", group.name, f"{len(names)} steps", ", ".join(names), "step", k))
         needed = {i for v in group.values if v in program.producers for i in program.producers[v].input_ids}
         edges += [(f"g{j}", f"g{k}") for j in sorted({home[i] for i in needed if i in home}) if j < k]
     return nodes, edges
@@ -124,7 +124,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 42 else text[:41] + "…"
 
 
-def _node(node: _Node, box: Box, layout: Layout) -> str:
+def _node(node: _PictureNode, box: Box, layout: PictureLayout) -> str:
     x, y = layout.centres[node.name]
     fill = "#ffffff" if node.group is None else _COLOURS[node.group % len(_COLOURS)]
     if node.kind == "feed":
@@ -140,7 +140,7 @@ def _node(node: _Node, box: Box, layout: Layout) -> str:
     )
 
 
-def _edges(layout: Layout, edges: Sequence[tuple[str, str]], boxes: Sequence[Box]) -> list[str]:
+def _edges(layout: PictureLayout, edges: Sequence[tuple[str, str]], boxes: Sequence[Box]) -> list[str]:
     height = {b.name: b.height for b in boxes}
     drawn = []
     for edge in dict.fromkeys(edges):
@@ -154,7 +154,7 @@ def _edges(layout: Layout, edges: Sequence[tuple[str, str]], boxes: Sequence[Box
     return drawn
 
 
-def _document(layout: Layout, drawn: Sequence[str], groups: Sequence[DrawnGroup], title: str) -> str:
+def _document(layout: PictureLayout, drawn: Sequence[str], groups: Sequence[DrawnGroup], title: str) -> str:
     legend = [_legend_line(k, g) for k, g in enumerate(groups[:40])]
     beside = 230.0 if legend else 0.0
     top = _MARGIN + (24.0 if title else 0.0)

@@ -24,7 +24,7 @@ class Box(NamedTuple):
     height: float
 
 
-class Layout(NamedTuple):
+class PictureLayout(NamedTuple):
     """Centres of nodes, bends of edges from top to bottom, tops of layers, and the size of it all, in pixels."""
 
     centres: Mapping[str, tuple[float, float]]
@@ -34,7 +34,7 @@ class Layout(NamedTuple):
     height: float
 
 
-def lay_out(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> Layout:
+def lay_out(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> PictureLayout:
     """Place boxes, given so that every edge (from, to) leads to a later one."""
     size = {b.name: b for b in boxes}
     layer = _layers([b.name for b in boxes], edges)
@@ -54,7 +54,9 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> Layout:
     right = max((x[n] + size[n].width / 2 for n in x), default=0.0)
     centres = {b.name: (x[b.name], y[b.name]) for b in boxes}
     bends = {edge: [(x[p], y[p]) for p in chain[1:-1]] for edge, chain in chains.items()}
-    return Layout(centres, bends, tops, right, (tops[-1] + max(size[n].height for n in rows[-1])) if rows else 0.0)
+    return PictureLayout(
+        centres, bends, tops, right, (tops[-1] + max(size[n].height for n in rows[-1])) if rows else 0.0
+    )
 
 
 def _layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from typing import Final
 from jitfuse.base.digests import hex_digest
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple, Record
-from jitfuse.ir.kernels.launch_arguments import LaunchWords
+from jitfuse.ir.kernels.launch_arguments import LaunchArguments
 from jitfuse.ir.kernels.stages import Contraction, Instr, NumberedStage, Reduction, Stage
 
 FORM_VERSION: Final = 3
@@ -129,9 +129,9 @@ class KernelForm(Record, frozen=True, eq=False):
         return tuple(made)
 
     @cached_property
-    def words(self) -> LaunchWords:
+    def words(self) -> LaunchArguments:
         """The places of a launch's words."""
-        return LaunchWords(self)
+        return LaunchArguments(self)
 
     @cached_property
     def canonical_bytes(self) -> bytes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jitfuse.ir.kernels.form import KernelForm
 
 
-class LaunchWords:
+class LaunchArguments:
     """The places of the words of one form's launches."""
 
     def __init__(self, form: KernelForm) -> None:

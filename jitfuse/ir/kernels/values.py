@@ -13,7 +13,7 @@ from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.kernels.stages import Instr
 
 
-class Access(NamedTuple):
+class AccessImmediate(NamedTuple):
     """The immediate of a load or store: the operand, which optional arguments follow, which component is loaded."""
 
     operand: int
@@ -22,10 +22,10 @@ class Access(NamedTuple):
     part: int | None = None
 
 
-def access(instr: Instr) -> Access:
+def access(instr: Instr) -> AccessImmediate:
     """Return what a load or store refers to."""
     imm: Any = instr.imm
-    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]), imm[3] if len(imm) > 3 else None)
+    return AccessImmediate(int(imm[0]), bool(imm[1]), bool(imm[2]), imm[3] if len(imm) > 3 else None)
 
 
 def needed(form: KernelForm, values: Iterable[int]) -> frozenset[int]:

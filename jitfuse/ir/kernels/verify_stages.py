@@ -31,7 +31,7 @@ _SUMMED_IN: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", 
 _SCANS: Final = frozenset({"sum", "prod", "min", "max"})
 
 
-class Values(NamedTuple):
+class StageValues(NamedTuple):
     """What is known of every value, by number: its dtype ("" where nothing may read it), the axes that it moves
     along, and the stage that makes it."""
 
@@ -50,7 +50,7 @@ def stage_findings(form: KernelForm) -> Iterator[str]:
     yield from checker.rows_never_kept()
 
 
-def values_of(form: KernelForm) -> Values:
+def values_of(form: KernelForm) -> StageValues:
     """Return what is known of the values of a form whose stages are valid."""
     checker = _Checker(form)
     for k, stage in enumerate(form.stages):
@@ -64,7 +64,7 @@ class _Checker:
 
     def __init__(self, form: KernelForm) -> None:
         self.form = form
-        self.values = Values([], [], [])
+        self.values = StageValues([], [], [])
         self.kept: dict[int, int] = {}
         """The stage in which each row is kept."""
         self.lost = False

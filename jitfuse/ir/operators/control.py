@@ -77,7 +77,7 @@ def _infer_scan(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...
     return (*carried, *(Meta((length, *m.shape), m.dtype, m.device) for m in made))
 
 
-def _infer_rolled(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...]:
+def _infer_rerolled(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...]:
     carries, arrays, length = attrs["carries"], attrs["arrays"], attrs["length"]
     if carries + arrays > len(metas):
         raise ArgumentError(f"rolled_loop carries {carries} and writes {arrays} values, and has {len(metas)} operands")
@@ -144,6 +144,6 @@ _row("scan", {"body": REQUIRED, "carries": REQUIRED, "scanned": REQUIRED, "lengt
      "(carried..., scanned..., others...): carried values after the body has run over the parts of arrays along their "
      "first axis, then what else it returned, stacked.")
 _row("rolled_loop", {"body": REQUIRED, "carries": REQUIRED, "arrays": REQUIRED, "length": REQUIRED, "reads": REQUIRED,
-                     "writes": REQUIRED}, _infer_rolled, _windows, rerolled.rolled_loop,
+                     "writes": REQUIRED}, _infer_rerolled, _windows, rerolled.rolled_loop,
      "(carried..., written..., others...): carried values, and arrays with windows of them replaced, after so many "
      "iterations over windows that move on; what a Python loop of equal iterations becomes.")

@@ -104,27 +104,27 @@ def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
                          "with astype")
 
 
-def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
+def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
     _refuse_bfloat16(name, metas)
     x = metas[0]
     if kind(x.dtype) not in ("float", "complex"):  # nothing to replace: what with may not fit
-        return dtype_rules.Loop(tuple(m.dtype for m in metas), x.dtype)
-    return dtype_rules.Loop((x.dtype,) * 4, x.dtype)
+        return dtype_rules.DtypeRule(tuple(m.dtype for m in metas), x.dtype)
+    return dtype_rules.DtypeRule((x.dtype,) * 4, x.dtype)
 
 
-def _loop_round(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
+def _loop_round(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
     _refuse_bfloat16(name, metas)
     (dtype,) = dtype_rules.loop_numeric(name, metas).inputs
-    return dtype_rules.Loop((dtype,), dtype)
+    return dtype_rules.DtypeRule((dtype,), dtype)
 
 
-def _loop_isclose(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
+def _loop_isclose(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
     x, y, rtol, atol = metas
     target = dtype_rules.loop_divide(name, [y])
     near = dtype_rules.loop_divide(name, [x, y])
     inputs = [(near if y.weak else target).result]
     inputs += [dtype_rules.loop_divide(name, [Meta((), inputs[0]), m]).result for m in (rtol, atol)]
-    return dtype_rules.Loop((near.result, *inputs), "bool")
+    return dtype_rules.DtypeRule((near.result, *inputs), "bool")
 
 
 def _infer_nan_to_num(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

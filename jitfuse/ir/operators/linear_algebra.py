@@ -56,17 +56,17 @@ def _side_by_side(name: str) -> Shapes:
 _row("cholesky", lambda s, _: s, "The triangular factor of a positive definite matrix.", attrs={"upper": False})
 _row("det", lambda s, _: s[:-2], "The determinant.")
 _row("inv", lambda s, _: s, "The inverse; a singular matrix raises.")
-_row("slogdet", _side_by_side("slogdet"), "The sign and the logarithm of the determinant, side by side.")
-_row("svd", _side_by_side("svd"), "U, singular values and Vh, side by side.", attrs={"full_matrices": True},
+_row("slogdet", _side_by_side("slogdet"), "The sign and the logarithm of the determinant, in one array.")
+_row("svd", _side_by_side("svd"), "U, singular values and Vh, in one array.", attrs={"full_matrices": True},
      square=False)
 _row("svdvals", lambda s, _: (*s[:-2], min(s[-2:])), "The singular values in descending order.", square=False,
      dtype="real")
-_row("qr", _side_by_side("qr"), "Q and R, side by side.", attrs={"mode": "reduced"}, square=False)
-_row("eigh", _side_by_side("eigh"), "Eigenvalues and eigenvectors of a Hermitian matrix, side by side.",
+_row("qr", _side_by_side("qr"), "Q and R, in one array.", attrs={"mode": "reduced"}, square=False)
+_row("eigh", _side_by_side("eigh"), "Eigenvalues and eigenvectors of a Hermitian matrix, in one array.",
      attrs={"lower": True})
 _row("eigvalsh", lambda s, _: s[:-1], "The eigenvalues of a Hermitian matrix in ascending order.",
      attrs={"lower": True}, dtype="real")
-_row("eig", _side_by_side("eig"), "Eigenvalues and eigenvectors, complex, side by side.", dtype="complex")
+_row("eig", _side_by_side("eig"), "Eigenvalues and eigenvectors, complex, in one array.", dtype="complex")
 _row("eigvals", lambda s, _: s[:-1], "The eigenvalues, complex.", dtype="complex")
 
 

@@ -114,7 +114,7 @@ _FILES: Final = {name: file for file, names in FAMILIES.items() for name in name
 _NAMES: Final = tuple(_FILES)
 
 
-class _Table(dict[str, Op | None]):
+class _OpTable(dict[str, Op | None]):
     """The rows by name; files are imported when one of their operators is asked for."""
 
     def __missing__(self, name: str) -> Op | None:
@@ -124,7 +124,7 @@ class _Table(dict[str, Op | None]):
         return self.get(name)
 
 
-_TABLE: Final = _Table()
+_TABLE: Final = _OpTable()
 
 
 def add(op: Op) -> None:

@@ -11,7 +11,7 @@ from jitfuse.ir.rules import dtype_rules, meta_rules
 from jitfuse.ir.semantics import library
 
 
-def _loop_single_first(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
+def _loop_single_first(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
     """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first.
 
     A Python scalar counts as what it is with the others: an int among bools is int64.
@@ -19,7 +19,7 @@ def _loop_single_first(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
     common = ufunc_type(tuple((m.dtype, m.weak) for m in metas))[0]
     single = all(can_cast(common if m.weak else m.dtype, "float32", "safe") for m in metas)
     dtype = "float32" if single else "float64"
-    return dtype_rules.Loop((dtype,) * len(metas), dtype)
+    return dtype_rules.DtypeRule((dtype,) * len(metas), dtype)
 
 
 def _special(name: str, arity: int, loop: dtype_rules.LoopRule, doc: str, path: str | None = None) -> None:

@@ -15,7 +15,7 @@ from jitfuse.errors import DTypeError
 from jitfuse.ir.program import Meta
 
 
-class Loop(NamedTuple):
+class DtypeRule(NamedTuple):
     """The dtypes of one elementwise operation: each operand's after its cast, and the result's."""
 
     inputs: tuple[str, ...]
@@ -23,7 +23,7 @@ class Loop(NamedTuple):
     weak: bool = False
 
 
-LoopRule = Callable[[str, Sequence[Meta]], Loop]
+LoopRule = Callable[[str, Sequence[Meta]], DtypeRule]
 
 
 def _promoted(metas: Sequence[Meta]) -> tuple[str, bool]:
@@ -31,7 +31,7 @@ def _promoted(metas: Sequence[Meta]) -> tuple[str, bool]:
 
 
 def joined_dtype(metas: Sequence[Meta]) -> tuple[str, bool]:
-    """Return the dtype of what holds all operands side by side, and whether it is weak."""
+    """Return the dtype of what holds all operands, and whether it is weak."""
     return result_type(tuple((m.dtype, m.weak) for m in metas))
 
 
@@ -41,13 +41,13 @@ def refusal(name: str, metas: Sequence[Meta], hint: str) -> DTypeError:
     return DTypeError(f"{name} does not take {dtypes}. {hint}")
 
 
-def loop_same(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_same(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Cast all operands to their common dtype, which is the result's."""
     dtype, weak = _promoted(metas)
-    return Loop((dtype,) * len(metas), dtype, weak)
+    return DtypeRule((dtype,) * len(metas), dtype, weak)
 
 
-def loop_numeric(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_numeric(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Like `loop_same`, refusing bool as NumPy does."""
     loop = loop_same(name, metas)
     if loop.result == "bool":
@@ -55,12 +55,12 @@ def loop_numeric(name: str, metas: Sequence[Meta]) -> Loop:
     return loop
 
 
-def loop_arithmetic(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_arithmetic(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Like `loop_same`, in int8 for bools."""
     dtype, weak = _promoted(metas)
     if dtype == "bool":
         dtype = "int8"
-    return Loop((dtype,) * len(metas), dtype, weak)
+    return DtypeRule((dtype,) * len(metas), dtype, weak)
 
 
 _FLOAT_OF: Final = {"bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "uint16": "float32"}
@@ -69,7 +69,7 @@ _FLOAT_OF: Final = {"bool": "float16", "int8": "float16", "uint8": "float16", "i
 def real(rule: LoopRule) -> LoopRule:
     """Return the rule of an operator that complex numbers do not have."""
 
-    def refusing(name: str, metas: Sequence[Meta]) -> Loop:
+    def refusing(name: str, metas: Sequence[Meta]) -> DtypeRule:
         if any(kind(m.dtype) == "complex" for m in metas):
             raise refusal(name, metas, "It is defined over real numbers; take .real or abs(x) first.")
         return rule(name, metas)
@@ -77,7 +77,7 @@ def real(rule: LoopRule) -> LoopRule:
     return refusing
 
 
-def loop_analytic(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_analytic(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Compute in floating point, real or complex, the smallest that holds each integer dtype, as NumPy's ufuncs.
 
     A function of a Python scalar is strong.
@@ -88,49 +88,49 @@ def loop_analytic(name: str, metas: Sequence[Meta]) -> Loop:
         if all(d == "bool" for d in given):
             given.append(dtype)  # a Python int among bools is NumPy's default integer
         dtype = max((_FLOAT_OF.get(d, "float64") for d in given), key=itemsize)
-    return Loop((dtype,) * len(metas), dtype)
+    return DtypeRule((dtype,) * len(metas), dtype)
 
 
 @real
-def loop_double_first(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_double_first(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Compute float32 in float32, and all other real dtypes in float64: SciPy's ufuncs list that loop first."""
     single = all(m.dtype == "float32" and not m.weak for m in metas)
     dtype = "float32" if single else "float64"
-    return Loop((dtype,) * len(metas), dtype)
+    return DtypeRule((dtype,) * len(metas), dtype)
 
 
 loop_float: LoopRule = real(loop_analytic)
 """Compute in real floating point."""
 
 
-def loop_divide(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_divide(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """True division: integers and bools become float64."""
     dtype, weak = _promoted(metas)
     if kind(dtype) in ("bool", "int", "uint"):
         dtype = "float64"
-    return Loop((dtype,) * len(metas), dtype, weak)
+    return DtypeRule((dtype,) * len(metas), dtype, weak)
 
 
-def loop_part(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_part(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Give a real number for each complex one, in the dtype of its parts; reals stay what they are."""
     dtype, weak = _promoted(metas)
-    return Loop((dtype,), component(dtype), weak)
+    return DtypeRule((dtype,), component(dtype), weak)
 
 
-def loop_attribute(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_attribute(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Like `loop_part`, but an int for a Python bool: it is an attribute of Python's numbers too."""
     weak_bool = metas[0].dtype == "bool" and metas[0].weak
-    return Loop(("int64",), "int64", True) if weak_bool else loop_part(name, metas)
+    return DtypeRule(("int64",), "int64", True) if weak_bool else loop_part(name, metas)
 
 
-def loop_angle(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_angle(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Give the floating-point angle of each complex or real number."""
     real_number = Meta((), "int64", weak=True)  # NumPy takes the angle of (x, 0) for a real x
     (dtype, *_), _, _ = loop_analytic(name, metas if kind(metas[0].dtype) == "complex" else [metas[0], real_number])
-    return Loop((dtype,), component(dtype))
+    return DtypeRule((dtype,), component(dtype))
 
 
-def loop_join(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_join(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Make complex numbers of two real ones."""
     loop = loop_float(name, metas)
     joined = {"float32": "complex64", "float64": "complex128"}.get(loop.result)
@@ -139,37 +139,37 @@ def loop_join(name: str, metas: Sequence[Meta]) -> Loop:
     return loop._replace(result=joined)
 
 
-def loop_compare(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_compare(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Compare in the common dtype; integers that have none, and Python ints, each in 64 bits, which is exact."""
     dtype, weak = _promoted(metas)
     whole = all(kind(m.dtype) in ("bool", "int", "uint") for m in metas)
     if whole and (kind(dtype) == "float" or any(m.weak and is_integer(m.dtype) for m in metas)):
-        return Loop(tuple("uint64" if m.dtype == "uint64" else "int64" for m in metas), "bool", weak)
-    return Loop((dtype,) * len(metas), "bool", weak)
+        return DtypeRule(tuple("uint64" if m.dtype == "uint64" else "int64" for m in metas), "bool", weak)
+    return DtypeRule((dtype,) * len(metas), "bool", weak)
 
 
-def loop_predicate(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_predicate(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Look at each element in its own dtype and answer in bool."""
-    return Loop(tuple(m.dtype for m in metas), "bool")
+    return DtypeRule(tuple(m.dtype for m in metas), "bool")
 
 
-def loop_logical(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_logical(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Take every operand as a truth value."""
-    return Loop(("bool",) * len(metas), "bool")
+    return DtypeRule(("bool",) * len(metas), "bool")
 
 
-def _require_integers(name: str, metas: Sequence[Meta], loop: Loop) -> Loop:
+def _require_integers(name: str, metas: Sequence[Meta], loop: DtypeRule) -> DtypeRule:
     if kind(loop.result) not in ("bool", "int", "uint"):
         raise refusal(name, metas, "Bitwise operators want bool or integer arrays; cast with astype(int).")
     return loop
 
 
-def loop_bitwise(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_bitwise(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Work on the bits of bools and integers."""
     return _require_integers(name, metas, loop_same(name, metas))
 
 
-def loop_shift(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_shift(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Shift integers, bools as int8."""
     return _require_integers(name, metas, loop_arithmetic(name, metas))
 
@@ -182,32 +182,32 @@ def strong(rule: LoopRule) -> LoopRule:
     return lambda name, metas: rule(name, metas)._replace(weak=False)
 
 
-def loop_where(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_where(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Take the condition as a truth value and promote the two choices."""
     dtype, _ = joined_dtype(metas[1:])
-    return Loop(("bool", dtype, dtype), dtype)
+    return DtypeRule(("bool", dtype, dtype), dtype)
 
 
-def loop_require(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_require(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Keep the first operand; take the second as a truth value."""
-    return Loop((metas[0].dtype, "bool"), metas[0].dtype, metas[0].weak and not metas[1].shape)
+    return DtypeRule((metas[0].dtype, "bool"), metas[0].dtype, metas[0].weak and not metas[1].shape)
 
 
-def loop_clip(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_clip(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Limit in the common dtype; ml_dtypes has no clip of its own, and NumPy takes float32."""
     dtype = _promoted(metas)[0]
     dtype = "float32" if dtype == "bfloat16" else dtype
-    return Loop((dtype,) * len(metas), dtype)
+    return DtypeRule((dtype,) * len(metas), dtype)
 
 
-def loop_matmul(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_matmul(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Multiply and add in the common dtype; ml_dtypes has no matrix product, and NumPy takes float32."""
     return loop_clip(name, metas)
 
 
-def loop_copy(name: str, metas: Sequence[Meta]) -> Loop:
+def loop_copy(name: str, metas: Sequence[Meta]) -> DtypeRule:
     """Keep the one operand's dtype."""
-    return Loop((metas[0].dtype,), metas[0].dtype)
+    return DtypeRule((metas[0].dtype,), metas[0].dtype)
 
 
 loop_rounding: LoopRule = real(loop_copy)

@@ -13,7 +13,7 @@ import numpy as np
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype, ufunc_type
 from jitfuse.errors import DTypeError, UnsupportedDTypeError
 from jitfuse.ir.program import Meta
-from jitfuse.ir.rules.dtype_rules import Loop, LoopRule
+from jitfuse.ir.rules.dtype_rules import DtypeRule, LoopRule
 
 _PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, "float64": float, "complex128": complex}
 """What stands for a weak operand of each dtype."""
@@ -25,7 +25,7 @@ def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
     It raises DTypeError where the ufunc has no loop, or one in a dtype that programs do not hold.
     """
 
-    def rule(name: str, metas: Sequence[Meta]) -> Loop:
+    def rule(name: str, metas: Sequence[Meta]) -> DtypeRule:
         found = _resolved(ufunc, tuple((m.dtype, m.weak) for m in metas))
         if found is None:
             raise DTypeError(f"{name} does not take {', '.join(m.dtype for m in metas)}. Cast first with astype.")
@@ -35,7 +35,7 @@ def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
                 f"{name} of {', '.join(m.dtype for m in metas)} has the dtype {odd[0]} in NumPy, which is not "
                 "supported. Cast first with astype."
             )
-        return Loop(found[: ufunc.nin], found[ufunc.nin + result])
+        return DtypeRule(found[: ufunc.nin], found[ufunc.nin + result])
 
     return rule
 

@@ -72,9 +72,9 @@ def places(length: int, reverse: bool) -> Iterator[int]:
     return iter(range(length - 1, -1, -1) if reverse else range(length))
 
 
-def _stack(length: int, looks: tuple[tuple[int, ...], str], first: Array) -> Array:
+def _stack(length: int, meta: tuple[tuple[int, ...], str], first: Array) -> Array:
     """Return memory for so many results, beside the first of them."""
-    shape, dtype = looks
+    shape, dtype = meta
     if hasattr(first, "new_empty"):  # torch's
         return first.new_empty((length, *shape))
     return np.empty((length, *shape), numpy_dtype(dtype))

@@ -1,7 +1,7 @@
 """What gathers and scatters mean, in NumPy, and take in terms of gather.
 
 A scatter runs on the host, one element after the other: where an index comes twice the last value stays, as in NumPy,
-which kernels that run side by side do not promise.
+which kernels that run at the same time do not promise.
 """
 from __future__ import annotations
 

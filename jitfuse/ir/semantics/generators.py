@@ -26,14 +26,14 @@ def places(dtype: str, legacy: bool = False) -> int:
     return (2560 if legacy else 64) // np.dtype(dtype).itemsize  # LEGACY_BYTES, STATE_BYTES where this is exported
 
 
-class _Everybodys:
+class _GlobalRng:
     """The generator behind `np.random.seed`, whose state is here while a call goes on that draws from it."""
 
     def __init__(self) -> None:
         self.words: Array = np.zeros(places("uint64", legacy=True), np.uint64)
 
 
-EVERYBODYS: Final = _Everybodys()
+GLOBAL_RNG: Final = _GlobalRng()
 
 
 def generator_seed(seed: Array, legacy: bool = False) -> Array:

@@ -1,6 +1,6 @@
 """What the steps of linear algebra compute: NumPy's LAPACK, one array in and one array out.
 
-Decompositions with several results deliver them side by side: the elements of each part in row-major order, one part
+Decompositions with several results deliver them in one array: the elements of each part in row-major order, one part
 after the other along the last axis, in the dtype that holds all of them. `parts` says which shapes they have. So one
 library call makes all of them, and a part that nobody reads costs nothing but its memory. Does not own the rows.
 """
@@ -75,7 +75,7 @@ def pinv(x: Array, rtol: Array) -> Array:
 
 
 def svd(x: Array, *, full_matrices: bool) -> Array:
-    """Return U, S and Vh side by side."""
+    """Return U, S and Vh in one array."""
     return _side_by_side("svd", x, np.linalg.svd(x, full_matrices=full_matrices), full_matrices=full_matrices)
 
 
@@ -85,17 +85,17 @@ def svdvals(x: Array) -> Array:
 
 
 def qr(x: Array, *, mode: Any) -> Array:
-    """Return Q and R side by side."""
+    """Return Q and R in one array."""
     return _side_by_side("qr", x, np.linalg.qr(x, mode=mode), mode=mode)
 
 
 def slogdet(x: Array) -> Array:
-    """Return the sign and the logarithm of the determinant side by side."""
+    """Return the sign and the logarithm of the determinant in one array."""
     return _side_by_side("slogdet", x, np.linalg.slogdet(x))
 
 
 def eigh(x: Array, *, lower: bool) -> Array:
-    """Return the eigenvalues and eigenvectors of a Hermitian matrix side by side."""
+    """Return the eigenvalues and eigenvectors of a Hermitian matrix in one array."""
     return _side_by_side("eigh", x, np.linalg.eigh(x, "L" if lower else "U"))
 
 
@@ -109,7 +109,7 @@ def _complex(values: Array, x: Array) -> Array:
 
 
 def eig(x: Array) -> Array:
-    """Return the eigenvalues and eigenvectors side by side, complex whatever they are."""
+    """Return the eigenvalues and eigenvectors in one array, complex whatever they are."""
     return _side_by_side("eig", x, [_complex(part, x) for part in np.linalg.eig(x)])
 
 

@@ -1,7 +1,7 @@
-"""What a rolled loop computes: iterations over windows of arrays that move on by a fixed number of elements.
+"""What a re-rolled loop computes: iterations over windows of arrays that move on by a fixed number of elements.
 
-Owns the windows (`Access`) and the operator's reference. Does not own the row (`jitfuse.ir.operators.control`), nor how
-loops are found (`jitfuse.tracing.control.reroll.rerolling`).
+Owns the windows (`IterationWindow`) and the operator's reference. Does not own the row
+(`jitfuse.ir.operators.control`), nor how loops are found (`jitfuse.tracing.control.reroll.rerolling`).
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitfuse.errors import ArgumentError
 from jitfuse.ir.semantics.control import Array, Body
 
 
-class Access(NamedTuple):
+class IterationWindow(NamedTuple):
     """A window into an operand that lies in C order: in iteration k it begins at element `offset` + k * `step`.
 
     operand  the number of an array that the loop writes into, or, from their count on, of one that it only reads
@@ -59,7 +59,7 @@ class Access(NamedTuple):
         return True
 
 
-def accesses(coded: Sequence[Sequence[int]]) -> list[Access]:
+def accesses(coded: Sequence[Sequence[int]]) -> list[IterationWindow]:
     """Return the windows that an attribute stands for; raises ArgumentError where it stands for none."""
     found = []
     for window in coded:
@@ -68,7 +68,7 @@ def accesses(coded: Sequence[Sequence[int]]) -> list[Access]:
         fits = len(shape) == len(strides) and min(shape, default=0) >= 0
         if not fits or weak not in ((0,), (1,)) or (weak == (1,) and rest):
             raise ArgumentError(f"rolled_loop: {window} is no window")
-        found.append(Access(window[0], window[1], window[2], window[3], shape, strides))
+        found.append(IterationWindow(window[0], window[1], window[2], window[3], shape, strides))
     return found
 
 

@@ -70,11 +70,11 @@ def exp2(z: Pair, *, single: bool) -> Pair:
 
 def _product_error(a: Any, b: float, product: Any) -> Any:
     """Return a * b - product exactly, for |a| < 2**900."""
-    splitter = 134217729.0
-    scaled = a * splitter
+    breaker = 134217729.0
+    scaled = a * breaker
     high = scaled - (scaled - a)
     low = a - high
-    b_high = b * splitter - (b * splitter - b)
+    b_high = b * breaker - (b * breaker - b)
     b_low = b - b_high
     return ((high * b_high - product) + high * b_low + low * b_high) + low * b_low
 

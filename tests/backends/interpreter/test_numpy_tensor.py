@@ -353,7 +353,7 @@ def test_operators_of_scalars_stay_weak_and_functions_do_not() -> None:
     assert type(NumPyTensor(True).where(1, 2).value) is np.int64
 
 
-def test_python_looks_at_values_as_at_numpys() -> None:
+def test_python_reads_values_as_at_numpys() -> None:
     assert bool(NumPyTensor(np.array([0.0])) + 1)
     assert int(NumPyTensor(np.int32(3))) == 3 and float(NumPyTensor(1.5)) == 1.5
     assert [10, 20][NumPyTensor(np.int64(1))] == 20

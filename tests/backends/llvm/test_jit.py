@@ -23,7 +23,7 @@ def multiply_text(factor: int, name: str = "f") -> str:
     return module.text()
 
 
-def call(library: jit.Library, name: str, x: int) -> int:
+def call(library: jit.JitLibrary, name: str, x: int) -> int:
     return int(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.address(name))(x))
 
 

@@ -235,13 +235,13 @@ def test_many_loads_and_drops_leave_nothing() -> None:
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
-    def rounds(n: int) -> None:
+    def iterations(n: int) -> None:
         for _ in range(n):
             loader.load(code)
 
-    rounds(500)
+    iterations(500)
     before = mappings(), resident()
-    rounds(9_500)
+    iterations(9_500)
     assert mappings() <= before[0] + 2
     assert resident() <= before[1] + (1 << 20)
 
@@ -410,5 +410,5 @@ def test_objects_for_other_machines_are_refused() -> None:
 def test_other_systems_load_through_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "OWN_LOADER", False)
     library = loader.load(jit.compile_text(EVERYTHING))
-    assert isinstance(library, jit.Library)
+    assert isinstance(library, jit.JitLibrary)
     assert call(library, "choose", 2) == 99

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from jitfuse.tracing.interception.chain import Chain, Trail
+from jitfuse.tracing.interception.chain import Chain, GuardLog
 from jitfuse.tracing.interception.reader import View
 
 
@@ -88,7 +88,7 @@ class FakeHooks:
 
     attribute: ClassVar[Any] = staticmethod(getattr)  # which has no frame
 
-    def rounds(self, value: range, code: Any, line: int, column: int, counted: bool) -> Any:
+    def iterations(self, value: range, code: Any, line: int, column: int, counted: bool) -> Any:
         return value
 
     def is_traced(self, value: Any) -> bool:
@@ -140,7 +140,7 @@ class Traces:
     """The outcome of one trace."""
 
     seen: Any
-    trail: Trail
+    guard_log: GuardLog
     hooks: FakeHooks
     view: View
     args: tuple[Any, ...]
@@ -155,10 +155,10 @@ class Traces:
 
     @property
     def holds(self) -> bool:
-        return self.trail.check(self.args)
+        return self.guard_log.check(self.args)
 
     def guards(self) -> list[str]:
-        return [str(guard) for guard in self.trail.guards]
+        return [str(guard) for guard in self.guard_log.guards]
 
 
 def trace(fn: Any, *args: Any, substitutes: dict[Any, Any] | None = None, **kwargs: Any) -> Traces:
@@ -167,7 +167,7 @@ def trace(fn: Any, *args: Any, substitutes: dict[Any, Any] | None = None, **kwar
     view = hooks.view = View(hooks)
     seen = view.run(fn, [view.read(Chain.arg(i), arg) for i, arg in enumerate(args)], kwargs)
     view.commit(args, kwargs)
-    return Traces(seen, view.trail, hooks, view, args)
+    return Traces(seen, view.guard_log, hooks, view, args)
 
 
 @pytest.fixture(name="trace")
@@ -185,7 +185,7 @@ def follows() -> Any:
         got = trace(fn, *args)
         assert getattr(fn, "__code__", None) is code, "the function has its own code back"
         np.testing.assert_array_equal(got.result, plain)
-        assert got.holds, got.trail.why_failed(got.args)
+        assert got.holds, got.guard_log.why_failed(got.args)
         np.testing.assert_array_equal(got.replay(), plain)
         change()
         fresh = fn(*args)
@@ -194,7 +194,7 @@ def follows() -> Any:
             np.testing.assert_array_equal(got.replay(), fresh)
             assert by != "guard"
         else:
-            assert got.trail.why_failed(got.args)
+            assert got.guard_log.why_failed(got.args)
             assert by != "feed"
         np.testing.assert_array_equal(trace(fn, *args).result, fresh)
         return got

@@ -172,4 +172,4 @@ def test_large_list(follows: Any) -> None:
 def test_large_list_indexed(follows: Any) -> None:
     table = [float(i) for i in range(3000)]
     got = follows(lambda x: x * table[2], lambda: table.__setitem__(2, 0.5), X, by="feed")
-    assert len(got.trail.guards) < 6
+    assert len(got.guard_log.guards) < 6

@@ -220,7 +220,7 @@ def test_computed_attributes_of_installed_classes(follows: Any) -> None:
     path = types.SimpleNamespace(p=pathlib.PurePosixPath("a/b/c"))
     got = follows(lambda x: x * len(path.p.parts) + len(path.p.parents) + len(path.p.parts),
                   lambda: setattr(path, "p", pathlib.PurePosixPath("a")), X, by="guard")
-    assert not got.trail.volatile
+    assert not got.guard_log.volatile
 
 
 def test_object_kept_by_an_installed_base_class(follows: Any) -> None:
@@ -279,7 +279,7 @@ def test_settle_before_commit(trace: Any) -> None:
     view.run(lambda x: items.append(1), [view.read(Chain.arg(0), X)], {})
     assert view.settle((X,)) == ["items is changed by the function"] and items == []
     view.commit((X,))
-    assert items == [1] and len(view.trail.volatile) == 1
+    assert items == [1] and len(view.guard_log.volatile) == 1
 
 
 def test_eval_and_exec(follows: Any) -> None:

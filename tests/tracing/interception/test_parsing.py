@@ -70,7 +70,7 @@ def test_the_code_is_that_of_the_whole_module(name: str, split: bool) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_its_loops_are_computed_side_by_side(name: str) -> None:
+def test_its_loops_are_vectorised(name: str) -> None:
     fn = loaded(name, MODULES[name])
     with warnings.catch_warnings(action="error"):
         fused, x = jf.fuse(fn), np.arange(40.0)

@@ -313,7 +313,7 @@ def test_many_threads_share_helpers(trace: Any, in_threads: Any) -> None:
     def work(k: int) -> None:
         for i in range(k * 100, k * 100 + 40):
             got = trace(f, X * i)
-            assert got.holds, (i, got.trail.why_failed(got.args))
+            assert got.holds, (i, got.guard_log.why_failed(got.args))
             np.testing.assert_array_equal(got.result, X * i * 1.5)
             np.testing.assert_array_equal(f(X), X * 1.5)
 

@@ -87,7 +87,7 @@ def test_global_array_in_place(follows: Any) -> None:
 def test_global_string(follows: Any) -> None:
     got = follows(lambda x: x if mode == "fast" else -x, put("mode", "slow"), X, by="guard")
     assert "mode == 'fast'" in got.guards()
-    assert got.trail.why_failed((X,)) == "mode: was 'fast', is 'slow'"
+    assert got.guard_log.why_failed((X,)) == "mode: was 'fast', is 'slow'"
 
 
 def test_attribute_of_global(follows: Any) -> None:

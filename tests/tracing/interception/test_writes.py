@@ -42,7 +42,7 @@ def test_global_counter(trace: Any) -> None:
     got = trace(f, X)
     assert counter == 1 and type(counter) is int
     np.testing.assert_array_equal(got.result, X)
-    assert not got.holds and "counter is read and changed" in got.trail.why_failed(())
+    assert not got.holds and "counter is read and changed" in got.guard_log.why_failed(())
     np.testing.assert_array_equal(trace(f, X).result, X * 2)
 
 
@@ -53,7 +53,7 @@ def test_attribute_counter(trace: Any) -> None:
         box.count += 1
         return x * box.count
 
-    assert trace(f, X).trail.volatile
+    assert trace(f, X).guard_log.volatile
     assert box.count == 1 and type(box.count) is int
 
 
@@ -67,7 +67,7 @@ def test_closure_counter(trace: Any) -> None:
 
     got = trace(lambda x: x * bump() + bump(), X)
     np.testing.assert_array_equal(got.result, X * 1 + 2)
-    assert count == 2 and got.trail.volatile
+    assert count == 2 and got.guard_log.volatile
 
 
 def test_repeated_write_holds_while_it_is_in_place(trace: Any) -> None:
@@ -162,7 +162,7 @@ def test_container_undone_is_no_change(trace: Any) -> None:
     assert trace(f, X).holds
 
 
-def test_same_container_is_same_shadow(trace: Any) -> None:
+def test_same_container_is_same_proxy(trace: Any) -> None:
     box = Box()
     held = types.SimpleNamespace(a=box.items, b=box.items)
 

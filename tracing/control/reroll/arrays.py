@@ -13,11 +13,11 @@ from operator import mul
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.program import Attrs, Meta, make_attrs
-from jitfuse.ir.semantics.rerolled import Access
+from jitfuse.ir.semantics.rerolled import IterationWindow
 from jitfuse.tracing.control.reroll.run import Carry, Inner, Iterations, NoLoopError, Outer
 
 
-class Region(NamedTuple):
+class MovingRegion(NamedTuple):
     """The region of a slice: counts, starts in the first iteration, steps, and how far the starts move."""
 
     counts: tuple[int, ...]
@@ -25,16 +25,16 @@ class Region(NamedTuple):
     steps: tuple[int, ...]
     moves: tuple[int, ...]
 
-    def access(self, operand: int, shape: tuple[int, ...]) -> Access:
+    def access(self, operand: int, shape: tuple[int, ...]) -> IterationWindow:
         """Return the region as a window of an array of this shape; one element is a window without axes."""
         strides = in_order(shape)
         offset, step = sum(map(mul, self.starts, strides)), sum(map(mul, self.moves, strides))
         if self.counts.count(1) == len(self.counts):
-            return Access(operand, offset, step, 0, (), ())
+            return IterationWindow(operand, offset, step, 0, (), ())
         apart = tuple(map(mul, self.steps, strides))
-        return Access(operand, offset, step, 0, self.counts, apart)
+        return IterationWindow(operand, offset, step, 0, self.counts, apart)
 
-    def apart(self, other: Region, count: int) -> bool:
+    def is_disjoint(self, other: MovingRegion, count: int) -> bool:
         """Return whether two regions overlap in none of so many iterations, as far as one axis tells."""
         if 0 in self.counts or 0 in other.counts:
             return True
@@ -49,7 +49,7 @@ class Region(NamedTuple):
             ends = start, start + (n - 1) * step
             yield min(ends), max(ends), by
 
-    def within(self, hull: Region) -> Attrs:
+    def within(self, hull: MovingRegion) -> Attrs:
         """Return the region of a slice of `hull`, which moves as this one does, as attributes."""
         starts = tuple(a - b for a, b in zip(self.starts, hull.starts, strict=True))
         return make_attrs({"starts": starts, "counts": self.counts, "steps": self.steps})
@@ -60,7 +60,7 @@ def _stays_below(a: tuple[int, int, int], b: tuple[int, int, int], count: int) -
     return all(a[1] + k * a[2] < b[0] + k * b[2] for k in (0, count - 1))
 
 
-def hull_of(regions: Sequence[Region], shape: Sequence[int] | None = None) -> Region:
+def hull_of(regions: Sequence[MovingRegion], shape: Sequence[int] | None = None) -> MovingRegion:
     """Return the smallest box that holds regions that move alike; rows are whole where most of one is in it."""
     moves = regions[0].moves
     low, high = list(moves), list(moves)
@@ -69,14 +69,14 @@ def hull_of(regions: Sequence[Region], shape: Sequence[int] | None = None) -> Re
         if shape is not None and axis and not moves[axis] and 2 * (high[axis] - low[axis] + 1) >= shape[axis]:
             low[axis], high[axis] = 0, shape[axis] - 1
     counts = tuple(b - a + 1 for a, b in zip(low, high, strict=True))
-    return Region(counts, tuple(low), (1,) * len(moves), moves)
+    return MovingRegion(counts, tuple(low), (1,) * len(moves), moves)
 
 
-class Piece(NamedTuple):
+class UpdatedBox(NamedTuple):
     """The box of an array that is updated inside of an iteration, and the part of it that is written in the end."""
 
-    hull: Region
-    written: Region
+    hull: MovingRegion
+    written: MovingRegion
 
 
 @lru_cache(maxsize=1024)
@@ -108,12 +108,12 @@ class WrittenArrays:
         self.run = run
         self.chains: list[list[int]] = []
         self.number: dict[int, int] = {}
-        self.windows: dict[int, Region] = {}
+        self.windows: dict[int, MovingRegion] = {}
         self.values: dict[int, int] = {}
-        self.pieces: dict[int, Piece] = {}
+        self.pieces: dict[int, UpdatedBox] = {}
         self.inside: set[int] = set()
         self._read: dict[int, list[tuple[int, Sequence[int]]]] = {}
-        self._regions: dict[int, Region] = {}
+        self._regions: dict[int, MovingRegion] = {}
         for phase, op in enumerate(run.ops):
             if op.op_name == "update_slice" and (still or self.moves(phase)) and phase not in self.number:
                 self._add(phase, carried)
@@ -135,14 +135,14 @@ class WrittenArrays:
         by = self.run.moves[phase]
         return by is not None and any(by)
 
-    def region(self, phase: int) -> Region:
+    def region(self, phase: int) -> MovingRegion:
         """Return the region of a slice or update."""
         found = self._regions.get(phase)
         if found is None:
             by, attrs = self.run.moves[phase], self.run.op(phase, 0).attrs
             assert by is not None
             (_, counts), (_, starts), (_, steps) = attrs  # in alphabetical order
-            found = self._regions[phase] = Region(counts, starts, steps, by)  # type: ignore[arg-type]
+            found = self._regions[phase] = MovingRegion(counts, starts, steps, by)  # type: ignore[arg-type]
         return found
 
     def meta(self, array: int) -> Meta:
@@ -206,7 +206,7 @@ class WrittenArrays:
             if written == region:
                 self.values[phase] = update
                 return True
-            if not written.apart(region, self.run.count):
+            if not written.is_disjoint(region, self.run.count):
                 return False
         self.windows[phase] = region
         return True
@@ -228,4 +228,4 @@ class WrittenArrays:
             elif not self._resolve(phase, before):
                 raise NoLoopError
         shape = self.meta(array).shape
-        self.pieces[array] = Piece(hull_of([*written, *read], shape), hull_of(written))
+        self.pieces[array] = UpdatedBox(hull_of([*written, *read], shape), hull_of(written))

@@ -1,4 +1,5 @@
-"""The body of a rolled loop as a program. Its feeds: carried values, windows, arrays that are written, other operands.
+"""The body of a re-rolled loop as a program. Its feeds: carried values, windows, arrays that are written, other
+operands.
 
 Literals are operands, so that bodies of loops in loops are alike (`jitfuse.tracing.control.reroll.literals` puts them
 back inside in the end), but for those that an operator's kernel depends on. Literals that differ from iteration to
@@ -16,8 +17,8 @@ from jitfuse.base.records import made
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.ir.semantics.rerolled import Access
-from jitfuse.tracing.control.reroll.arrays import Region, WrittenArrays, in_order
+from jitfuse.ir.semantics.rerolled import IterationWindow
+from jitfuse.tracing.control.reroll.arrays import MovingRegion, WrittenArrays, in_order
 from jitfuse.tracing.control.reroll.run import Carry, Inner, Iterations, NoLoopError, Outer, Source, Varying, attr
 from jitfuse.tracing.control.reroll.stored_values import Stored
 from jitfuse.tracing.record.graph import OpNode
@@ -30,8 +31,8 @@ class BodyWriter:
     """A body under construction; after `program`, `reads` and `writes` are its windows, `others` its further operands,
     and `operands` says which operands regions of phases are windows of.
 
-    Values of the body are found by what they are: a carried value by its `Carry`, a window by its `Access`, an array by
-    its number, an operand or literal by its tensor, what an op makes by (phase, result). `_one` has what
+    Values of the body are found by what they are: a carried value by its `Carry`, a window by its `IterationWindow`, an
+    array by its number, an operand or literal by its tensor, what an op makes by (phase, result). `_one` has what
     values of one element are other shapes of.
     """
 
@@ -40,15 +41,15 @@ class BodyWriter:
     ) -> None:
         self.run, self.arrays, self.carries, self.stored = run, arrays, carries, stored
         self.others: list[int] = []
-        self.reads: list[Access] = []
-        self.writes: list[Access] = []
+        self.reads: list[IterationWindow] = []
+        self.writes: list[IterationWindow] = []
         self._metas = run.place.metas
-        self._scanned: dict[tuple[int, ...], Access] = {}
+        self._scanned: dict[tuple[int, ...], IterationWindow] = {}
         self._meta: dict[int, Meta] = {}
         self._steps: list[OpStep] = []
         self._sources: dict[int, str] = {}
         self._carried: dict[Carry, int] = {}
-        self._windows: dict[Access, int] = {}
+        self._windows: dict[IterationWindow, int] = {}
         self._outer: dict[int, int] = {}
         self._made: dict[tuple[int, int], int] = {}
         self._written: dict[int, int] = {}
@@ -107,7 +108,7 @@ class BodyWriter:
     def _result_meta(self, key: Carry) -> Meta:
         return self._metas[self.run.ops[key[0]].result_ids[key[1]]]
 
-    def _window_meta(self, access: Access) -> Meta:
+    def _window_meta(self, access: IterationWindow) -> Meta:
         number = access.operand - len(self.arrays.chains)
         of = self.arrays.meta(access.operand) if number < 0 else self._metas[self.others[number]]
         return Meta(access.shape, of.dtype, of.device, bool(access.weak))
@@ -118,7 +119,7 @@ class BodyWriter:
         return self._made[phase, result] if lag == 1 else self._carried[phase, result, lag - 1]
 
     # ------------------------------------------------------------------ what comes from outside
-    def _window(self, phase: int) -> Access | None:
+    def _window(self, phase: int) -> IterationWindow | None:
         """Return the window that a slice reads, None for what is no window."""
         arrays, source = self.arrays, self.run.inputs[phase][0] if self.run.inputs[phase] else None
         if phase in arrays.windows:
@@ -150,12 +151,12 @@ class BodyWriter:
             self.others.append(tensor)
         return len(self.arrays.chains) + self.others.index(tensor)
 
-    def _add(self, access: Access) -> Access:
+    def _add(self, access: IterationWindow) -> IterationWindow:
         if access not in self.reads:
             self.reads.append(access)
         return access
 
-    def _scan(self, tensors: Sequence[int]) -> Access:
+    def _scan(self, tensors: Sequence[int]) -> IterationWindow:
         """Return the window into an array of literals."""
         place = self.run.place
         literals = [place.literals[t] for t in tensors]
@@ -169,7 +170,7 @@ class BodyWriter:
         else:
             array = np.array([attr(op, "value") for op in literals], numpy_dtype(meta.dtype))
         tensor = place.constant(array.reshape(len(literals), *meta.shape), meta.dtype, literals[0].source)
-        return Access(self._operand(tensor), 0, meta.size, int(meta.weak), meta.shape, in_order(meta.shape))
+        return IterationWindow(self._operand(tensor), 0, meta.size, int(meta.weak), meta.shape, in_order(meta.shape))
 
     # ------------------------------------------------------------------ steps
     def _write(self, phase: int, whole: Sequence[int]) -> None:
@@ -268,7 +269,7 @@ class BodyWriter:
         source = self._inner(phase)
         return self._pieces[self.arrays.number[source.phase]] if source.lag else self._made[source.phase, 0]
 
-    def _written_regions(self, number: int) -> Iterator[tuple[Region, int]]:
+    def _written_regions(self, number: int) -> Iterator[tuple[MovingRegion, int]]:
         """Yield the regions of an array that an iteration writes, with the values."""
         arrays, chain = self.arrays, self.arrays.chains[number]
         if number not in arrays.pieces:

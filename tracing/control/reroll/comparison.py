@@ -18,8 +18,8 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.operators.families import FAMILIES
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.control.reroll.body import EXACT
-from jitfuse.tracing.control.reroll.op_sequence import Columns, flat_of
-from jitfuse.tracing.control.reroll.run import FEW_ITERATIONS, LONG_ITERATION, Limits, Line, Run
+from jitfuse.tracing.control.reroll.op_sequence import OpColumns, flat_of
+from jitfuse.tracing.control.reroll.run import FEW_ITERATIONS, LONG_ITERATION, Line, PeriodicRun, RerollLimits
 from jitfuse.tracing.record.graph import OpNode
 
 MAX_PERIOD: Final = 2048
@@ -45,7 +45,7 @@ class Comparison:
     """
 
     def __init__(
-        self, columns: Columns, numbers: Any, literals: Collection[int], delivered: Collection[int]
+        self, columns: OpColumns, numbers: Any, literals: Collection[int], delivered: Collection[int]
     ) -> None:
         ops, recorded, copied, read, arity, made, widths = columns
         count = len(ops)
@@ -79,7 +79,7 @@ class Comparison:
         """Leave ops out of further runs."""
         self._free[begin:end] = False
 
-    def runs(self, limits: Limits) -> Iterator[Run]:
+    def runs(self, limits: RerollLimits) -> Iterator[PeriodicRun]:
         """Yield runs of equal iterations, short periods first; what has been taken of one is left out of the next.
 
         Many short runs of one period count as a long one: they are the loops within a loop. Where these differ in
@@ -109,9 +109,11 @@ class Comparison:
                 taken = np.flatnonzero(~self._free[begin : end + 2 * period])  # where the run before has ended
                 begin += int(taken[-1]) + 1 if len(taken) else 0
                 before = self._free[max(begin - period, 0) : begin]
-                yield Run(begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])), least)
+                yield PeriodicRun(
+                    begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])), least
+                )
 
-    def _periods(self, limits: Limits) -> list[int]:
+    def _periods(self, limits: RerollLimits) -> list[int]:
         """Return the distances at which a few ops often come again, and small multiples of these.
 
         Those of long iterations need not come as often, but then a good part of the ops must: there are many distances.
@@ -135,7 +137,7 @@ class Comparison:
         return sorted(p for p in every if p <= min(MAX_PERIOD, count // limits.least(p)))
 
 
-def _add_distances(periods: list[int], alike: Any, period: int, limits: Limits) -> None:
+def _add_distances(periods: list[int], alike: Any, period: int, limits: RerollLimits) -> None:
     """Add the distances at which the ends of runs of a period often come again: loops that are too short to be runs."""
     ends = np.flatnonzero(alike[:-1] & ~alike[1:])
     for between in range(1, min(_ENDS, len(ends) - limits.iterations) + 1):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.operators.elementwise import PYTHON_DTYPES
 from jitfuse.ir.program import Meta, make_attrs
-from jitfuse.tracing.control.reroll.run import FEW_ITERATIONS, Limits, attr
+from jitfuse.tracing.control.reroll.run import FEW_ITERATIONS, RerollLimits, attr
 from jitfuse.tracing.record.graph import OpNode
 
 _LEFT: Final = 16
@@ -42,7 +42,7 @@ class Rewritten(NamedTuple):
 
 
 def numbers_joined(
-    line: list[OpNode], metas: list[Meta], limits: Limits, delivered: Collection[int]
+    line: list[OpNode], metas: list[Meta], limits: RerollLimits, delivered: Collection[int]
 ) -> Joined | None:
     """Return the ops with joins of the numbers that are delivered and that as many iterations make; None for none."""
     if len(delivered) < FEW_ITERATIONS:
@@ -100,7 +100,7 @@ class _Joining:
 
 
 def lists_written(
-    line: list[OpNode], metas: list[Meta], limits: Limits, delivered: Collection[int]
+    line: list[OpNode], metas: list[Meta], limits: RerollLimits, delivered: Collection[int]
 ) -> Rewritten | None:
     """Return the ops with joins of what as many iterations make written as writes beside that; None if there are none.
     """

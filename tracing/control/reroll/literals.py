@@ -1,4 +1,4 @@
-"""Puts literals back into the bodies of rolled loops, at any depth, where they are the same in all iterations.
+"""Puts literals back into the bodies of re-rolled loops, at any depth, where they are the same in all iterations.
 
 While loops are found, literals are operands of theirs, so that bodies that differ in numbers alone are equal; kernels
 are better off with numbers that they know. Does not own how bodies are made (`jitfuse.tracing.control.reroll.body`).
@@ -15,7 +15,7 @@ from jitfuse.ir.semantics.rerolled import accesses
 def literals_inside(
     op_name: str, inputs: tuple[int, ...], attrs: Attrs, known: Mapping[int, OpStep]
 ) -> tuple[tuple[int, ...], Attrs]:
-    """Return the operands and attributes of a step, without those of a rolled loop that are literals in `known`."""
+    """Return the operands and attributes of a step, without those of a re-rolled loop that are literals in `known`."""
     if op_name != "rolled_loop":
         return inputs, attrs
     values: dict[str, Any] = dict(attrs)

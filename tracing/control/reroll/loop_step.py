@@ -22,7 +22,7 @@ from jitfuse.tracing.control.reroll.run import (
     Iterations,
     Line,
     NoLoopError,
-    Run,
+    PeriodicRun,
     Workplace,
 )
 from jitfuse.tracing.control.reroll.stored_values import stored_values
@@ -34,7 +34,7 @@ _ATTEMPTS: Final = 6
 """Places at which an iteration may begin that are tried."""
 
 
-class Origin(NamedTuple):
+class LoopOrigin(NamedTuple):
     """Where a loop is from: the `period` ops from `begin` on are one iteration.
 
     `hoisted` are the phases of the views that come first among its ops, `operands` the operands that regions of phases
@@ -48,7 +48,7 @@ class Origin(NamedTuple):
     whole: tuple[tuple[int, int], ...]
 
 
-class Rolled(NamedTuple):
+class RerolledLoop(NamedTuple):
     """What comes in place of the ops begin <= k < end, and the tensors that stand for theirs.
 
     The loop is the last op. `origin` is None where more of it depends on where its regions start than its windows.
@@ -58,12 +58,12 @@ class Rolled(NamedTuple):
     end: int
     ops: list[OpNode]
     renamed: dict[int, int]
-    origin: Origin | None = None
+    origin: LoopOrigin | None = None
 
 
-def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
+def reroll_run(place: Workplace, line: Line, run: PeriodicRun) -> list[RerolledLoop]:
     """Return the loops that a run becomes: none, one, or several where values of iterations in between are used."""
-    found: list[Rolled] = []
+    found: list[RerolledLoop] = []
     while run.end - run.begin >= run.least * run.period:
         loop = _first_loop(place, line, run)
         if loop is None:
@@ -73,21 +73,21 @@ def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
     return found
 
 
-def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
+def _first_loop(place: Workplace, line: Line, run: PeriodicRun) -> RerolledLoop | None:
     for begin in _beginnings(line.ops, run, line.made)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
         for times in dict.fromkeys((_at_once(line, run, count), 1)):
             period = times * run.period
             least = max(run.least // times, FEW_ITERATIONS)
-            fused = Run(begin, begin + count // times * period, period, begin, least)
+            fused = PeriodicRun(begin, begin + count // times * period, period, begin, least)
             try:
-                return _rolled(Iterations(place, line, fused))
+                return _rerolled(Iterations(place, line, fused))
             except NoLoopError:
                 continue
     return None
 
 
-def _at_once(line: Line, run: Run, count: int) -> int:
+def _at_once(line: Line, run: PeriodicRun, count: int) -> int:
     """Return how many iterations fuse well into one of a loop of so many, and leave few over."""
     most = min(FUSED_OPS // run.period, count // FEW_ITERATIONS)
     rows = (ops.get(op.op_name) for op in line.ops[run.begin : run.begin + run.period])
@@ -97,7 +97,7 @@ def _at_once(line: Line, run: Run, count: int) -> int:
     return min(range(most // 2 + 1, most + 1), key=lambda n: (count % n, -n))
 
 
-def _beginnings(line: Sequence[OpNode], run: Run, position: Any) -> list[int]:
+def _beginnings(line: Sequence[OpNode], run: PeriodicRun, position: Any) -> list[int]:
     """Return where an iteration may begin, the places that the fewest values cross first, early ones before late.
 
     What has been written into an array crosses with it.
@@ -122,7 +122,7 @@ def _beginnings(line: Sequence[OpNode], run: Run, position: Any) -> list[int]:
     return sorted(range(run.first, run.begin + period), key=lambda k: (crossing[(k - run.begin) % period], k))
 
 
-def _rolled(run: Iterations) -> Rolled:
+def _rerolled(run: Iterations) -> RerolledLoop:
     """Return a loop in place of a run; raises NoLoopError."""
     place = run.place
     stored = stored_values(run)
@@ -153,9 +153,9 @@ def _rolled(run: Iterations) -> Rolled:
         for name, region, meta in stored[key].views(place.metas[after[key]], place.metas[escaping[key]]):
             made.append(OpNode(0, name, (after[key],), region, (place.tensor(meta),), False, run.ops[key[0]].source))
             after[key] = made[-1].result_ids[0]
-    origin = None if stored else Origin(
+    origin = None if stored else LoopOrigin(
         run.begin, run.period, tuple(run.hoisted), body.operands, tuple(arrays.whole_axes()))
-    return Rolled(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()}, origin)
+    return RerolledLoop(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()}, origin)
 
 
 def _arrays(run: Iterations, carried: Collection[Carry]) -> tuple[WrittenArrays, dict[Carry, int]]:

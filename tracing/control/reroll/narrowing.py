@@ -13,8 +13,8 @@ from typing import Any
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.program import FusedProgram, Meta, make_attrs
-from jitfuse.ir.semantics.rerolled import Access, accesses
-from jitfuse.tracing.control.reroll.arrays import Region, hull_of, in_order
+from jitfuse.ir.semantics.rerolled import IterationWindow, accesses
+from jitfuse.tracing.control.reroll.arrays import MovingRegion, hull_of, in_order
 from jitfuse.tracing.control.reroll.run import Workplace
 from jitfuse.tracing.record.graph import OpNode
 
@@ -26,18 +26,18 @@ class Narrowed(NamedTuple):
     renamed: dict[int, int]
 
 
-class _Part(NamedTuple):
+class _TouchedPart(NamedTuple):
     """The part of an operand that a loop touches, with the regions of its windows in it."""
 
-    box: Region
-    written: Region | None
+    box: MovingRegion
+    written: MovingRegion | None
 
 
-class _Met(NamedTuple):
+class _TouchedRows(NamedTuple):
     """What a loop came to: the first rows of what it touches, its parts and attributes."""
 
     rows: tuple[int, ...]
-    parts: dict[int, _Part]
+    parts: dict[int, _TouchedPart]
     attrs: Any
 
 
@@ -46,11 +46,11 @@ class Narrowing:
 
     def __init__(self, place: Workplace) -> None:
         self._place = place
-        self._met: dict[Any, _Met] = {}
+        self._met: dict[Any, _TouchedRows] = {}
 
     def narrowed(self, op: OpNode) -> Narrowed | None:
         """Return a loop over the parts of its operands that it touches; None where that is all of each."""
-        loop = _Loop(self._place, op)
+        loop = _NarrowedLoop(self._place, op)
         rows, key = loop.by_rows()
         met = self._met.get(key)
         parts = None if met is None else loop.moved(met.parts, [a - b for a, b in zip(rows, met.rows, strict=True)])
@@ -58,11 +58,11 @@ class Narrowing:
             parts = {n: part for n in range(len(loop.sources)) if (part := loop.part(n)) is not None}
             if not parts:
                 return None
-            met = self._met[key] = _Met(rows, parts, loop.narrow_attrs(parts))
+            met = self._met[key] = _TouchedRows(rows, parts, loop.narrow_attrs(parts))
         return loop.over(parts, met.attrs)
 
 
-class _Loop:
+class _NarrowedLoop:
     """A `rolled_loop`, by its windows."""
 
     def __init__(self, place: Workplace, op: OpNode) -> None:
@@ -74,12 +74,12 @@ class _Loop:
         self.feeds = self.body.ordered_feeds[self.carries + len(self.attrs["reads"]) :]
 
     @cached_property
-    def reads(self) -> list[Access]:
+    def reads(self) -> list[IterationWindow]:
         """The windows that are read."""
         return accesses(self.attrs["reads"])
 
     @cached_property
-    def writes(self) -> list[Access]:
+    def writes(self) -> list[IterationWindow]:
         """The windows that are written."""
         return accesses(self.attrs["writes"])
 
@@ -97,17 +97,17 @@ class _Loop:
         literal = [t in self.place.literals for t in self.sources]
         return rows, (self.body, self.carries, self.arrays, self.length, len(reads), *shapes, *literal, *windows)
 
-    def moved(self, parts: dict[int, _Part], rows: Sequence[int]) -> dict[int, _Part] | None:
+    def moved(self, parts: dict[int, _TouchedPart], rows: Sequence[int]) -> dict[int, _TouchedPart] | None:
         """Return the parts of a loop that is as this one but so many rows before; None where that leaves an array."""
         found = {}
         for operand, (box, written) in parts.items():
             by = rows[operand]
             if not 0 <= box.starts[0] + by <= self.metas[self.sources[operand]].shape[0] - box.counts[0]:
                 return None
-            found[operand] = _Part(_shifted(box, by), None if written is None else _shifted(written, by))
+            found[operand] = _TouchedPart(_shifted(box, by), None if written is None else _shifted(written, by))
         return found
 
-    def part(self, operand: int) -> _Part | None:
+    def part(self, operand: int) -> _TouchedPart | None:
         """Return what a loop touches of an operand, None where that is all of it, or not known."""
         shape = self.metas[self.sources[operand]].shape
         feed = self.feeds[operand]
@@ -124,9 +124,9 @@ class _Loop:
         if box.counts == shape:
             return None
         written = [r for a, r in zip(windows, known, strict=True) if any(a is w for w in self.writes)]
-        return _Part(box, hull_of(written) if written else None)
+        return _TouchedPart(box, hull_of(written) if written else None)
 
-    def _swept(self, access: Access, shape: tuple[int, ...]) -> Region | None:
+    def _swept(self, access: IterationWindow, shape: tuple[int, ...]) -> MovingRegion | None:
         """Return the box of all that a window touches in all iterations, None where its axes are not the array's."""
         _, offset, step, _, extents, strides = access
         rows = in_order(shape)
@@ -147,10 +147,10 @@ class _Loop:
             low.append(min(ends))
             high.append(max(ends))
         counts = tuple(b - a + 1 for a, b in zip(low, high, strict=True))
-        return Region(counts, tuple(low), (1,) * len(low), (0,) * len(low))
+        return MovingRegion(counts, tuple(low), (1,) * len(low), (0,) * len(low))
 
     # ------------------------------------------------------------------ the loop over parts
-    def over(self, parts: dict[int, _Part], attrs: Any) -> Narrowed:
+    def over(self, parts: dict[int, _TouchedPart], attrs: Any) -> Narrowed:
         """Return the loop over parts of operands: slices, the loop, updates."""
         made: list[OpNode] = []
         inputs = list(self.op.input_ids)
@@ -172,9 +172,9 @@ class _Loop:
                 renamed[old] = self._add(made, "update_slice", (self.sources[operand], result), written)
         return Narrowed(made, renamed)
 
-    def narrow_attrs(self, parts: dict[int, _Part]) -> Any:
+    def narrow_attrs(self, parts: dict[int, _TouchedPart]) -> Any:
         """Return the attributes of the loop over parts."""
-        def moved(access: Access) -> tuple[int, ...]:
+        def moved(access: IterationWindow) -> tuple[int, ...]:
             part = parts.get(access.operand)
             if part is None:
                 return access.coded()
@@ -189,7 +189,7 @@ class _Loop:
             "reads": [moved(a) for a in self.reads], "writes": [moved(a) for a in self.writes],
         })
 
-    def _rebased(self, access: Access, box: Region) -> Access:
+    def _rebased(self, access: IterationWindow, box: MovingRegion) -> IterationWindow:
         """Return a window of an operand as one of a part of it."""
         shape = self.metas[self.sources[access.operand]].shape
         whole, part = in_order(shape), in_order(box.counts)
@@ -199,7 +199,7 @@ class _Loop:
         strides = tuple(s // w * p for s, w, p in zip(access.strides, whole, part, strict=bool(access.shape)))
         return access._replace(offset=offset, step=step, strides=strides)
 
-    def _add(self, made: list[OpNode], name: str, inputs: tuple[int, ...], region: Region) -> int:
+    def _add(self, made: list[OpNode], name: str, inputs: tuple[int, ...], region: MovingRegion) -> int:
         first = self.metas[inputs[0]]
         shape = region.counts if name == "slice" else first.shape
         result = self.place.tensor(Meta(shape, first.dtype, first.device))
@@ -208,7 +208,7 @@ class _Loop:
         return result
 
 
-def _shifted(box: Region, rows: int) -> Region:
+def _shifted(box: MovingRegion, rows: int) -> MovingRegion:
     """Return a region so many rows on."""
     return box._replace(starts=(box.starts[0] + rows, *box.starts[1:]))
 

@@ -23,7 +23,7 @@ _RESHAPE: Final = 2
 """What reshapes such a slice."""
 
 
-class Columns(NamedTuple):
+class OpColumns(NamedTuple):
     """Ops in order. `origin` says which of the ops that were recorded each one is, or is a copy of.
 
     What they read and make stands one after the other, as many numbers for each as `arity` and `widths` say.
@@ -43,14 +43,14 @@ class Columns(NamedTuple):
         return self.made[_begins(self.widths)]
 
 
-def columns_of(line: list[OpNode]) -> Columns:
+def columns_of(line: list[OpNode]) -> OpColumns:
     """Return ops as arrays."""
     read, arity = flat_of([op.input_ids for op in line])
     results, widths = flat_of([op.result_ids for op in line])
-    return Columns(line, line, np.arange(len(line)), read, arity, results, widths)
+    return OpColumns(line, line, np.arange(len(line)), read, arity, results, widths)
 
 
-def written_out(columns: Columns, metas: list[Meta], delivered: Collection[int]) -> Columns:
+def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int]) -> OpColumns:
     """Return ops with the slices that each of them reads, and what reshapes them, made again before it.
 
     What is read once is moved there as it is. New tensors are added to `metas`.
@@ -94,11 +94,11 @@ def written_out(columns: Columns, metas: list[Meta], delivered: Collection[int])
     new_results[outputs[copies]] = begins + _within(size[again])
     new_read[inputs[start[two] + 1]] = new_results[outputs[start[two]]]
     new_read[inputs[place[by]] + at - _begins(arity)[by]] = new_results[outputs[start + two]]
-    ops = _Ops(recorded, origin, (new_read, inputs), (new_results, outputs))
-    return Columns(ops, recorded, origin, new_read, new_arity, new_results, new_widths)
+    ops = _LazyOps(recorded, origin, (new_read, inputs), (new_results, outputs))
+    return OpColumns(ops, recorded, origin, new_read, new_arity, new_results, new_widths)
 
 
-def _views(columns: Columns, makers: Any, delivered: Collection[int]) -> tuple[Any, Any]:
+def _views(columns: OpColumns, makers: Any, delivered: Collection[int]) -> tuple[Any, Any]:
     """Return for each op what view it is, 0 for none, and which op makes what it reads first."""
     kept = set(delivered)
     names = [op.op_name for op in columns.recorded]
@@ -138,7 +138,7 @@ def _spread(begins: Any, lengths: Any) -> Any:
     return np.repeat(begins, lengths) + _within(lengths)
 
 
-class _Ops(Sequence[OpNode]):
+class _LazyOps(Sequence[OpNode]):
     """Ops that are made when somebody looks at them: recorded ones with other operands and results.
 
     What they read and make stands in arrays, and where that of each op begins.

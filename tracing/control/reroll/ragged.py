@@ -32,7 +32,7 @@ _SUMS: Final = frozenset({"sum", "einsum", "matmul"})
 _UNKNOWN: Final = -1
 
 
-class _Row(NamedTuple):
+class _RaggedRow(NamedTuple):
     """`size` elements from `start` on along an axis of an array, at `starts` along the others.
 
     Of a single element the axis may be `_UNKNOWN`.
@@ -44,7 +44,7 @@ class _Row(NamedTuple):
     axis: int
     size: int
 
-    def along(self, axis: int) -> _Row | None:
+    def along(self, axis: int) -> _RaggedRow | None:
         """Return the row along this axis; None where it lies along another."""
         return self if self.axis == axis else self._replace(axis=axis) if self.axis == _UNKNOWN else None
 
@@ -61,7 +61,7 @@ class _Sum(NamedTuple):
     """A sum over parts of rows, by the values that they are."""
 
     op: OpNode
-    rows: dict[int, _Row]
+    rows: dict[int, _RaggedRow]
 
 
 def with_whole_rows(graph: ProcessGraph, boundary: Boundary, least: int, worth: int) -> ProcessGraph | None:
@@ -75,7 +75,7 @@ def with_whole_rows(graph: ProcessGraph, boundary: Boundary, least: int, worth: 
     for op in live:
         summed = _summed(graph, op) if op.op_name in _SUMS else ()
         if summed:
-            rows: dict[int, _Row] = {}
+            rows: dict[int, _RaggedRow] = {}
             form = tuple([_form(graph, value, rows) for value in summed])
             if None not in form and rows:
                 families.setdefault((op.source, op.op_name, form, len(rows)), []).append(_Sum(op, rows))
@@ -99,7 +99,7 @@ def _summed(graph: ProcessGraph, op: OpNode) -> tuple[int, ...]:
     return op.input_ids if one and metas[op.result_ids[0]].dtype == metas[op.input_ids[0]].dtype else ()
 
 
-def _form(graph: ProcessGraph, value: int, rows: dict[int, _Row], deep: int = _DEEP) -> Any:
+def _form(graph: ProcessGraph, value: int, rows: dict[int, _RaggedRow], deep: int = _DEEP) -> Any:
     """Return how a value is computed of parts of rows, which are added to `rows`; None where it is otherwise made.
 
     So it is where more ops than are `deep` follow each other.
@@ -117,7 +117,7 @@ def _form(graph: ProcessGraph, value: int, rows: dict[int, _Row], deep: int = _D
     return None if None in parts else (op.op_name, meta.dtype, parts)
 
 
-def _row(graph: ProcessGraph, value: int) -> _Row | None:
+def _row(graph: ProcessGraph, value: int) -> _RaggedRow | None:
     """Return the part of a row that a value is, None for other values."""
     op = graph.node(value)
     if op is not None and op.op_name == "reshape" and graph.metas[value].ndim == 1:
@@ -130,13 +130,13 @@ def _row(graph: ProcessGraph, value: int) -> _Row | None:
     if len(long) > 1 or graph.metas[value].ndim != 1 or (long and steps[long[0]] != 1):
         return None
     axis = long[0] if long else _UNKNOWN
-    return _Row(array, shape, starts, axis, graph.metas[value].shape[0])
+    return _RaggedRow(array, shape, starts, axis, graph.metas[value].shape[0])
 
 
 class _Mask(NamedTuple):
     """Which elements of whole rows count, where not all do: those from `start` on, those before `stop`."""
 
-    rows: Mapping[int, _Row]
+    rows: Mapping[int, _RaggedRow]
     start: int | None
     stop: int | None
 
@@ -161,9 +161,9 @@ def _masked(family: list[_Sum], least: int) -> Iterator[tuple[int, _Mask]]:
         yield op, _Mask(rows, None if begins else start, None if ends else row.size if begins else start + row.size)
 
 
-def _along(rows: Mapping[int, _Row], axes: tuple[int, ...]) -> dict[int, _Row] | None:
+def _along(rows: Mapping[int, _RaggedRow], axes: tuple[int, ...]) -> dict[int, _RaggedRow] | None:
     """Return rows along these axes; None where they lie otherwise, or are other parts than each other."""
-    found: dict[int, _Row] = {}
+    found: dict[int, _RaggedRow] = {}
     for (value, row), axis in zip(rows.items(), axes, strict=True):
         placed = row.along(axis)
         if placed is None:
@@ -218,7 +218,7 @@ class _Writing:
         attrs = make_attrs({"axis": (0,), "keepdims": False})
         self._ops.append(op._replace(op_name="sum", input_ids=(counted,), attrs=attrs))
 
-    def _whole(self, value: int, rows: Mapping[int, _Row], made: dict[int, int], by: OpNode) -> int:
+    def _whole(self, value: int, rows: Mapping[int, _RaggedRow], made: dict[int, int], by: OpNode) -> int:
         """Return the value that is computed of whole rows as this one is of parts of them."""
         if not self._old.metas[value].shape:
             return value

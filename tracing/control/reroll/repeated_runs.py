@@ -1,8 +1,8 @@
 """Runs that are like one before: their loops are that one's, over other tensors and other places of arrays.
 
-The loops within a loop differ from round to round in what they read from before and in where their windows begin. Two
-runs are compared as arrays, and what the first has become is taken over. Owns when runs are alike, and the taking over.
-Does not own what a run becomes (`jitfuse.tracing.control.reroll.loop_step`).
+The loops within a loop differ from one iteration to the next in what they read from before and in where their windows
+begin. Two runs are compared as arrays, and what the first has become is taken over. Owns when runs are alike, and the
+taking over. Does not own what a run becomes (`jitfuse.tracing.control.reroll.loop_step`).
 """
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import numpy as np
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.program import Attrs
 from jitfuse.tracing.control.reroll.arrays import in_order
-from jitfuse.tracing.control.reroll.loop_step import Rolled, roll_run
-from jitfuse.tracing.control.reroll.run import Line, Run, Workplace
+from jitfuse.tracing.control.reroll.loop_step import RerolledLoop, reroll_run
+from jitfuse.tracing.control.reroll.run import Line, PeriodicRun, Workplace
 from jitfuse.tracing.record.graph import OpNode
 
 
 class _Known(NamedTuple):
-    run: Run
-    loops: list[Rolled]
+    run: PeriodicRun
+    loops: list[RerolledLoop]
 
 
 class Runs:
@@ -31,11 +31,11 @@ class Runs:
     def __init__(self, place: Workplace, line: Line) -> None:
         self._place, self._line = place, line
         self._known: dict[Any, _Known] = {}
-        self._stands = np.zeros_like(line.made)
+        self._replacement = np.zeros_like(line.made)
         """What stands in the run at hand for what the known one reads from before, and the other way round."""
-        self._stands_for = np.zeros_like(line.made)
+        self._replaced = np.zeros_like(line.made)
 
-    def rolled(self, run: Run) -> list[Rolled]:
+    def loops_of(self, run: PeriodicRun) -> list[RerolledLoop]:
         """Return the loops that a run becomes."""
         key = run.end - run.begin, run.period, run.begin - run.first, run.least
         known = self._known.get(key)
@@ -44,14 +44,14 @@ class Runs:
             found = None if apart is None else self._taken_over(known, run, apart)
             if found is not None:
                 return found
-        loops = roll_run(self._place, self._line, run)
+        loops = reroll_run(self._place, self._line, run)
         left = run.end - (loops[-1].end if loops else run.begin)  # what is no loop here may be one elsewhere
         if left < run.least * run.period and all(loop.origin is not None for loop in loops):
             self._known[key] = _Known(run, loops)
         return loops
 
     # ------------------------------------------------------------------ comparing
-    def _apart(self, one: Run, other: Run) -> Any:
+    def _apart(self, one: PeriodicRun, other: PeriodicRun) -> Any:
         """Return how far on the regions of a run start, op by op, from those of another one that is like it; or None.
 
         Each op must be of the same kind, be read last as far on, and read what is made as far on, or one tensor in all
@@ -78,12 +78,12 @@ class Runs:
         literal = self._line.literal[x]
         if not np.array_equal(literal, self._line.literal[y]) or (x[literal] != y[literal]).any():
             return False
-        self._stands[x] = y
-        self._stands_for[y] = x
-        return bool((self._stands[x] == y).all() and (self._stands_for[y] == x).all())
+        self._replacement[x] = y
+        self._replaced[y] = x
+        return bool((self._replacement[x] == y).all() and (self._replaced[y] == x).all())
 
     # ------------------------------------------------------------------ taking over
-    def _taken_over(self, known: _Known, run: Run, apart: Any) -> list[Rolled] | None:
+    def _taken_over(self, known: _Known, run: PeriodicRun, apart: Any) -> list[RerolledLoop] | None:
         """Return the loops of a known run over the tensors and places of one that is like it; None if they are others.
         """
         moves = []
@@ -95,7 +95,7 @@ class Runs:
         made: dict[int, int] = {}
         return [self._moved(loop, known.run, run, move, made) for loop, move in zip(known.loops, moves, strict=True)]
 
-    def _moves(self, loop: Rolled, apart: Any, further: int) -> dict[int, list[int]] | None:
+    def _moves(self, loop: RerolledLoop, apart: Any, further: int) -> dict[int, list[int]] | None:
         """Return how far on the windows of each operand of a loop are; None where one body does not do for both.
 
         All windows of an operand must lie equally far on, in all iterations: what they have to do with each other is in
@@ -123,8 +123,9 @@ class Runs:
         return [recorded[k].source for k in self._line.origin[begin:end].tolist()]
 
     def _moved(
-        self, loop: Rolled, known: Run, run: Run, moves: dict[int, list[int]], made: dict[int, int]
-    ) -> Rolled:
+        self, loop: RerolledLoop, known: PeriodicRun, run: PeriodicRun, moves: dict[int, list[int]],
+        made: dict[int, int]
+    ) -> RerolledLoop:
         """Return a loop over other tensors and places; `made` has what stands for the results of those before."""
         place, line, origin, further = self._place, self._line, loop.origin, run.first - known.first
         assert origin is not None
@@ -135,7 +136,7 @@ class Runs:
             if tensor in place.literals:
                 return tensor
             at = int(line.made[tensor])
-            return int(line.first[at + further] if at >= known.first else self._stands[tensor])
+            return int(line.first[at + further] if at >= known.first else self._replacement[tensor])
 
         ops: list[OpNode] = []
         for number, op in enumerate(loop.ops):
@@ -147,7 +148,7 @@ class Runs:
             made.update({t: place.tensor(place.metas[t]) for t in op.result_ids})
             ops.append(op._replace(input_ids=inputs, attrs=attrs, result_ids=tuple([made[t] for t in op.result_ids])))
         renamed = {now(old): made[new] for old, new in loop.renamed.items()}
-        return Rolled(loop.begin + further, loop.end + further, ops, renamed)
+        return RerolledLoop(loop.begin + further, loop.end + further, ops, renamed)
 
     def _over(self, op: OpNode, inputs: Sequence[int], moves: dict[int, list[int]]) -> Attrs:
         """Return the attributes of a loop whose windows of each operand are so far on."""

@@ -13,12 +13,12 @@ from jitfuse.ir.program import OpStep
 from jitfuse.tracing.control.reroll.comparison import Comparison, Numbers
 from jitfuse.tracing.control.reroll.lists import lists_written, numbers_joined
 from jitfuse.tracing.control.reroll.literals import literals_inside
-from jitfuse.tracing.control.reroll.loop_step import Rolled
+from jitfuse.tracing.control.reroll.loop_step import RerolledLoop
 from jitfuse.tracing.control.reroll.narrowing import Narrowing
-from jitfuse.tracing.control.reroll.op_sequence import Columns, columns_of, written_out
+from jitfuse.tracing.control.reroll.op_sequence import OpColumns, columns_of, written_out
 from jitfuse.tracing.control.reroll.ragged import with_whole_rows
 from jitfuse.tracing.control.reroll.repeated_runs import Runs
-from jitfuse.tracing.control.reroll.run import LITERALS, Limits, Workplace, attr, is_literal
+from jitfuse.tracing.control.reroll.run import LITERALS, RerollLimits, Workplace, attr, is_literal
 from jitfuse.tracing.record.graph import OpNode, ProcessGraph
 from jitfuse.tracing.schedule.translator import Boundary
 
@@ -27,7 +27,7 @@ _LONG: Final = 256
 """Ops that are left from which on sums are written otherwise."""
 
 
-def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
+def reroll(graph: ProcessGraph, boundary: Boundary, limits: RerollLimits) -> tuple[ProcessGraph, Boundary]:
     """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none.
 
     Sums over rows of different lengths are written over whole rows where they are spread over most ops, and where they
@@ -35,13 +35,13 @@ def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[Pro
     """
     found = _with_whole_rows(graph, boundary, limits, spread=1 / 2, most=1 / 4)
     if found is None:
-        found = _rolled(graph, boundary, limits)
+        found = _rerolled(graph, boundary, limits)
         found = _with_whole_rows(*found, limits, spread=1 / 3, most=2 / 3) or found
     return found
 
 
 def _with_whole_rows(
-    graph: ProcessGraph, boundary: Boundary, limits: Limits, *, spread: float, most: float
+    graph: ProcessGraph, boundary: Boundary, limits: RerollLimits, *, spread: float, most: float
 ) -> tuple[ProcessGraph, Boundary] | None:
     """Return what a graph comes to with sums over whole rows; None for more than so much of the ops, or too few sums.
     """
@@ -49,28 +49,28 @@ def _with_whole_rows(
     if count < max(limits.ops, _LONG):
         return None
     whole = with_whole_rows(graph, boundary, limits.iterations, int(spread * count))
-    found = None if whole is None else _rolled(whole, boundary, limits)
+    found = None if whole is None else _rerolled(whole, boundary, limits)
     return None if found is None or len(found[0].ops) > most * count else found
 
 
-def _rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
+def _rerolled(graph: ProcessGraph, boundary: Boundary, limits: RerollLimits) -> tuple[ProcessGraph, Boundary]:
     live = graph.live_ops(boundary.delivered())
     literals = [op for op in live if op.op_name in LITERALS and is_literal(op)]
     own = {op.id for op in literals}
     line = [op for op in live if op.id not in own]
     for join in (True, False):
-        work = _Work(graph, boundary, literals, limits)
-        if work.roll_lists(line, join=join):
+        work = _RerolledGraph(graph, boundary, literals, limits)
+        if work.reroll_lists(line, join=join):
             return work.finished(literals)
-    work = _Work(graph, boundary, literals, limits)
-    work.roll_all(line)
+    work = _RerolledGraph(graph, boundary, literals, limits)
+    work.reroll_all(line)
     return work.finished(literals) if work.line else (graph, boundary)
 
 
-class _Work:
+class _RerolledGraph:
     """A graph in the making: its ops but for literals, and what stands for old tensors."""
 
-    def __init__(self, graph: ProcessGraph, boundary: Boundary, literals: list[OpNode], limits: Limits) -> None:
+    def __init__(self, graph: ProcessGraph, boundary: Boundary, literals: list[OpNode], limits: RerollLimits) -> None:
         self.line: list[OpNode] = []
         self._boundary = boundary
         self._graph = ProcessGraph()
@@ -81,7 +81,7 @@ class _Work:
         self._limits = limits
         self._place = Workplace(self._graph.metas, {op.result_ids[0]: op for op in literals})
 
-    def roll_lists(self, line: list[OpNode], *, join: bool) -> bool:
+    def reroll_lists(self, line: list[OpNode], *, join: bool) -> bool:
         """Replace runs that fill lists, too; False where none fits. `join`: lists of numbers that are returned."""
         metas, limits = self._graph.metas, self._limits
         if join:
@@ -92,51 +92,51 @@ class _Work:
         written = lists_written(line, metas, limits, self._delivered())
         if written is None:
             return False
-        self.roll_all(written.line)
+        self.reroll_all(written.line)
         return bool(self.line) and written.fits(self.line)
 
     def _delivered(self) -> list[int]:
         """Return what stands for what is delivered."""
         return [self._renamed.get(t, t) for t in self._boundary.delivered()]
 
-    def roll_all(self, line: list[OpNode]) -> None:
+    def reroll_all(self, line: list[OpNode]) -> None:
         """Replace runs by loops, then runs of these."""
         columns = written_out(columns_of(line), self._graph.metas, self._delivered())
         limits = self._limits._replace(ops=0)
-        if self.roll(columns, self._limits):
+        if self.reroll(columns, self._limits):
             for _ in range(1, _DEPTH):
-                if not self._roll_narrowed(self.line, limits) and not self.roll(columns_of(self.line), limits):
+                if not self._reroll_narrowed(self.line, limits) and not self.reroll(columns_of(self.line), limits):
                     break
 
-    def roll(self, columns: Columns, limits: Limits) -> bool:
+    def reroll(self, columns: OpColumns, limits: RerollLimits) -> bool:
         """Replace runs by loops; returns whether there are any."""
         numbers = self._numbers.of(self._graph.metas)
         comparison = Comparison(columns, numbers, self._place.literals, self._delivered())
         runs = Runs(self._place, comparison.line)
-        taken: list[Rolled] = []
+        taken: list[RerolledLoop] = []
         for run in comparison.runs(limits):
-            for loop in runs.rolled(run):
+            for loop in runs.loops_of(run):
                 comparison.take(loop.begin, loop.end)
                 taken.append(loop)
         if taken:
             self._replace(columns.ops, sorted(taken, key=lambda loop: loop.begin))
         return bool(taken)
 
-    def _roll_narrowed(self, line: list[OpNode], limits: Limits) -> bool:
+    def _reroll_narrowed(self, line: list[OpNode], limits: RerollLimits) -> bool:
         """Replace runs of loops over parts of arrays, as far as these are alike as such; else leave all as it is."""
         before = self.line, self._renamed
         loops = _differing(line)
         if len(loops) < limits.iterations:
             return False
         narrowing = Narrowing(self._place)
-        taken = [Rolled(k, k + 1, *made) for k in loops if (made := narrowing.narrowed(line[k])) is not None]
+        taken = [RerolledLoop(k, k + 1, *made) for k in loops if (made := narrowing.narrowed(line[k])) is not None]
         self._replace(line, taken)
-        if taken and self.roll(columns_of(self.line), limits):
+        if taken and self.reroll(columns_of(self.line), limits):
             return True
         self.line, self._renamed = before
         return False
 
-    def _replace(self, line: Sequence[OpNode], taken: list[Rolled]) -> None:
+    def _replace(self, line: Sequence[OpNode], taken: list[RerolledLoop]) -> None:
         renamed: dict[int, int] = {}
         made: list[OpNode] = []
         at = 0

@@ -31,7 +31,7 @@ LONG_ITERATION: Final = 64
 FEW_ITERATIONS: Final = 4
 
 
-class Limits(NamedTuple):
+class RerollLimits(NamedTuple):
     """From how many ops, in how many iterations, on a run becomes a loop; one of loops does so whatever its ops."""
 
     ops: int
@@ -46,7 +46,7 @@ class NoLoopError(Exception):
     """A run that cannot become a loop of so many iterations from there; never leaves this package."""
 
 
-class Run(NamedTuple):
+class PeriodicRun(NamedTuple):
     """Ops begin <= k < end of which each is like the one a period before it.
 
     The iteration before may belong to them, for it reads other things from before: ops from `first` on are free for it.
@@ -156,7 +156,7 @@ class Iterations:
     hoisted  views that are the same in all iterations, made once before them: phase -> op
     """
 
-    def __init__(self, place: Workplace, line: Line, run: Run) -> None:
+    def __init__(self, place: Workplace, line: Line, run: PeriodicRun) -> None:
         """Read a run, up to the iteration of which values are used later on; raises NoLoopError for too few."""
         self.place, self.line, self._position = place, line.ops, line.made
         self.begin, self.period = run.begin, run.period

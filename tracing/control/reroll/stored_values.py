@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.program import Attrs, Meta, make_attrs
-from jitfuse.tracing.control.reroll.arrays import Region
+from jitfuse.tracing.control.reroll.arrays import MovingRegion
 from jitfuse.tracing.control.reroll.run import Carry, Inner, Iterations, attr
 from jitfuse.tracing.record.graph import OpNode
 
@@ -64,7 +64,7 @@ def _last(run: Iterations, phase: int) -> int:
     region = _region(run.ops[phase])
     for later in range(phase + 1, run.period):
         updates = run.inputs[later][:1] == [Inner(phase, 0, 0)] and run.ops[later].op_name == "update_slice"
-        if updates and not any(run.moves[later] or ()) and region.apart(_region(run.ops[later]), 1):
+        if updates and not any(run.moves[later] or ()) and region.is_disjoint(_region(run.ops[later]), 1):
             phase = later
     return phase
 
@@ -78,7 +78,7 @@ def _lies_in(run: Iterations, value: int, array: int, update: OpNode) -> bool:
             return _is_view(run, value, array, update)
         if op.attrs == update.attrs:
             return _before_reshapes(run, op.input_ids[1]) == _before_reshapes(run, value)
-        if not region.apart(_region(op), 1):
+        if not region.is_disjoint(_region(op), 1):
             return False
         array = op.input_ids[0]
 
@@ -101,6 +101,6 @@ def _maker(run: Iterations, tensor: int) -> OpNode | None:
     return None if position < 0 else run.line[position]
 
 
-def _region(op: OpNode) -> Region:
+def _region(op: OpNode) -> MovingRegion:
     counts = attr(op, "counts")
-    return Region(counts, attr(op, "starts"), attr(op, "steps"), (0,) * len(counts))
+    return MovingRegion(counts, attr(op, "starts"), attr(op, "steps"), (0,) * len(counts))

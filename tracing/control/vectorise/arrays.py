@@ -1,7 +1,7 @@
 """Reads and writes at indices of values that stand for all iterations of loops.
 
-An index that goes on by a step from one iteration to the next reads a slice of an axis, which becomes a lane. Of an
-array that a loop carries, each iteration has a part: the axis along which it reads and writes at one place alone is
+An index that goes on by a step from one iteration to the next reads a slice of an axis, which becomes a loop axis. Of
+an array that a loop carries, each iteration has a part: the axis along which it reads and writes at one place alone is
 *taken*, so that what is left of the array in an iteration has one axis less. Within branches, indices are 0 where the
 branch is off: what is read there is not the array's first element here, but is used nowhere (`Value.only`); what is
 written there is what was there before.
@@ -15,35 +15,36 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.tracing.control.vectorise.values import Lanes, Linear, PlacedError, Value, refuse
+from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, PlacedError, refuse
 
-Pairs = list[tuple[int, Value]]
+Pairs = list[tuple[int, LoopValue]]
 """Axes, and the index of each."""
 
 
-class Arrays(Lanes):
+class Arrays(LoopAxes):
     """Steps that read and write elements."""
 
     # ------------------------------------------------------------------ which axes are meant
     @staticmethod
-    def axis_of(x: Value, name: int) -> int:
+    def axis_of(x: LoopValue, name: int) -> int:
         """Return which of its own axes, those taken aside, an axis of a carried array is."""
         gone = {t.axis for t in x.taken}
         left = [n for n in x.names if n not in gone]
         return left.index(name)
 
-    def _places(self, step: OpStep, x: Value, indices: Sequence[Value]) -> Pairs:
+    def _places(self, step: OpStep, x: LoopValue, indices: Sequence[LoopValue]) -> Pairs:
         """Return the axes that are left of an array, numbered among its own, and their indices."""
         if any(i.rank or i.is_array or i.total is not None for i in indices):
             refuse()
         pairs = list(zip(step.attr("axes"), indices, strict=True))
         if not x.is_array:
             return pairs
-        for lane, carry in x.pending:
+        for loop_axis, carry in x.pending:
             for axis, index in pairs:
                 place, name = _place(index), x.names[axis]
-                if name is not None and place is not None and place.lane is not None and place.lane[0] == lane:
-                    raise PlacedError(lane, carry, name, place)
+                if (name is not None and place is not None and place.loop_axis is not None
+                        and place.loop_axis[0] == loop_axis):
+                    raise PlacedError(loop_axis, carry, name, place)
             refuse()
         for taken in x.taken:
             if [_place(index) for axis, index in pairs if x.names[axis] == taken.axis] != [taken.place]:
@@ -56,25 +57,26 @@ class Arrays(Lanes):
         low, high = known.ends(self.extents)
         return low >= 0 and high < extent
 
-    def part(self, x: Value, places: Sequence[tuple[int, Linear]]) -> Value:
-        """Return the part of an array at places that are fixed, or go on by a step in a lane: the axis becomes it."""
+    def part(self, x: LoopValue, places: Sequence[tuple[int, Linear]]) -> LoopValue:
+        """Return the part of an array at places that are fixed, or go on by a step in a loop axis: the axis becomes
+        it."""
         own, over = self.own(x), self.over(x)
         starts, counts, steps = [0] * len(own), list(own), [1] * len(own)
         axes, dropped = {}, []
         for axis, known in places:
             starts[axis], counts[axis] = known.constant, 1
-            if known.lane is None:
+            if known.loop_axis is None:
                 dropped.append(axis)
             else:
-                lane, steps[axis] = known.lane
-                counts[axis], axes[lane] = self.extents[lane], axis
+                loop_axis, steps[axis] = known.loop_axis
+                counts[axis], axes[loop_axis] = self.extents[loop_axis], axis
         tensor = x.tensor
         if (starts, counts, steps) != ([0] * len(own), list(own), [1] * len(own)):
             tensor = self.emit("slice", (tensor,), self.region(over, starts, counts, steps))
         return self.moved(x._replace(tensor=tensor), axes, dropped)
 
     # ------------------------------------------------------------------ reads
-    def read(self, step: OpStep, values: Sequence[Value]) -> Value:
+    def read(self, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
         """Return what a gather reads."""
         x, *indices = values
         if x.total is not None:
@@ -82,11 +84,11 @@ class Arrays(Lanes):
         only = x.only.union(*(i.only for i in indices))
         pairs = self._places(step, x, indices)
         taken = {index.within.condition for index in indices if x.is_array and index.within is not None}
-        x = Value(x.tensor, x.lanes, x.rank)
+        x = LoopValue(x.tensor, x.loop_axes, x.rank)
         sliced, conditions = self._sliced(x, pairs)
         rest = [(axis, index) for axis, index in pairs if axis not in [a for a, _ in sliced]]
-        alike = [(axis, index) for axis, index in rest if not index.lanes]
-        apart = [(axis, index) for axis, index in rest if index.lanes]
+        alike = [(axis, index) for axis, index in rest if not index.loop_axes]
+        apart = [(axis, index) for axis, index in rest if index.loop_axes]
         if alike:  # first, because that leaves less
             x = self._gathered(x, alike)
             sliced, apart = _after(alike, sliced), _after(alike, apart)
@@ -97,9 +99,9 @@ class Arrays(Lanes):
             x = self._gathered(x, apart)
         return x._replace(only=only | taken | conditions)
 
-    def _sliced(self, x: Value, pairs: Pairs) -> tuple[list[tuple[int, Linear]], set[int]]:
+    def _sliced(self, x: LoopValue, pairs: Pairs) -> tuple[list[tuple[int, Linear]], set[int]]:
         """Return the axes of which slices are read, and conditions without which something else is read there."""
-        own, lanes = self.own(x), set()
+        own, loop_axes = self.own(x), set()
         sliced: list[tuple[int, Linear]] = []
         conditions: set[int] = set()
         for axis, index in pairs:
@@ -108,56 +110,56 @@ class Arrays(Lanes):
                 known = known._replace(constant=known.constant + own[axis])
             if known is None or len(known.steps) > 1 or not self.is_within(known, own[axis]):
                 continue
-            if known.lane is not None:
-                lane = known.lane[0]
-                if lane in lanes or (lane < x.lanes and self.over(x)[lane] != 1):
+            if known.loop_axis is not None:
+                loop_axis = known.loop_axis[0]
+                if loop_axis in loop_axes or (loop_axis < x.loop_axes and self.over(x)[loop_axis] != 1):
                     continue
-                lanes.add(lane)
+                loop_axes.add(loop_axis)
             sliced.append((axis, known))
             if index.known is None and index.within is not None:
                 conditions.add(index.within.condition)
         return sliced, conditions
 
-    def _gathered(self, x: Value, pairs: Pairs) -> Value:
+    def _gathered(self, x: LoopValue, pairs: Pairs) -> LoopValue:
         """Return elements at indices that may be anything, checked as NumPy checks them."""
         pairs = sorted(pairs, key=lambda pair: pair[0])
         indices = [self._on(index) for _, index in pairs]
-        axes = [x.lanes + axis for axis, _ in pairs]
-        lanes = max(i.lanes for i in indices)
-        if not lanes:
+        axes = [x.loop_axes + axis for axis, _ in pairs]
+        loop_axes = max(i.loop_axes for i in indices)
+        if not loop_axes:
             made = self.emit("gather", (x.tensor, *(i.tensor for i in indices)), {"axes": axes, "place": 0})
-            return Value(made, x.lanes, x.rank - len(axes))
-        lanes = max(lanes, x.lanes)
+            return LoopValue(made, x.loop_axes, x.rank - len(axes))
+        loop_axes = max(loop_axes, x.loop_axes)
         if any(n == 0 for n in self.own(x)):
             refuse()
         over = self.joint([x, *indices])
-        at = [self.aligned(i, lanes, 0) for i in indices]
-        front = [self.run.scalar(0, "int64") if n == 1 else self.aligned(self.count(lane, 0), lanes, 0)
-                 for lane, n in enumerate(self.over(x))]
-        made = self.emit("gather", (x.tensor, *front, *at), {"axes": (*range(x.lanes), *axes), "place": 0})
+        at = [self.aligned(i, loop_axes, 0) for i in indices]
+        front = [self.run.scalar(0, "int64") if n == 1 else self.aligned(self.count(loop_axis, 0), loop_axes, 0)
+                 for loop_axis, n in enumerate(self.over(x))]
+        made = self.emit("gather", (x.tensor, *front, *at), {"axes": (*range(x.loop_axes), *axes), "place": 0})
         rank = x.rank - len(axes)
         shape = self.meta(made).shape
-        return Value(self.reshaped(made, (*over, *shape[len(shape) - rank :])), lanes, rank)
+        return LoopValue(self.reshaped(made, (*over, *shape[len(shape) - rank :])), loop_axes, rank)
 
-    def _on(self, index: Value) -> Value:
+    def _on(self, index: LoopValue) -> LoopValue:
         """Return an index that is 0 in iterations that are off.
 
         One that is the same in all is that of an iteration that is on, if not all may be off that it goes up to.
         """
-        if self.mask is None or not (index.lanes or self.may_end):
+        if self.mask is None or not (index.loop_axes or self.may_end):
             return index
-        on = self.mask if index.lanes else Value(self.any_of(self.mask.tensor))
-        return self.chosen(on, index, Value(self.run.scalar(0, self.meta(index.tensor).dtype)))
+        on = self.mask if index.loop_axes else LoopValue(self.any_of(self.mask.tensor))
+        return self.chosen(on, index, LoopValue(self.run.scalar(0, self.meta(index.tensor).dtype)))
 
     # ------------------------------------------------------------------ writes
-    def written(self, program: FusedProgram, step: OpStep, known: Mapping[int, Value]) -> Value:
+    def written(self, program: FusedProgram, step: OpStep, known: Mapping[int, LoopValue]) -> LoopValue:
         """Return an array in which a scatter has written."""
         x, value, *indices = [known[i] for i in step.input_ids]
         if step.attr("combine") != "set" or x.total is not None or not value.is_plain or x.only:
             refuse()
         pairs = self._places(step, x, indices)
         conditions = {i.within.condition for i in indices if i.known is None and i.within is not None and x.taken}
-        if any(index.lanes for _, index in pairs) or value.only - conditions or len(conditions) > 1:
+        if any(index.loop_axes for _, index in pairs) or value.only - conditions or len(conditions) > 1:
             refuse()
         mask = self.mask
         for condition in conditions:
@@ -168,7 +170,7 @@ class Arrays(Lanes):
         return self._stored(x, value._replace(only=frozenset()), pairs, mask)
 
     def _is_kept(
-        self, program: FusedProgram, step: OpStep, known: Mapping[int, Value], condition: int
+        self, program: FusedProgram, step: OpStep, known: Mapping[int, LoopValue], condition: int
     ) -> bool:
         """Return whether what is written where a condition does not hold is what has been there."""
         maker = program.producers.get(step.input_ids[1])
@@ -184,21 +186,23 @@ class Arrays(Lanes):
         both = zip(old.input_ids[1:], step.input_ids[2:], strict=True)
         return all(_is_same(known[a], known[b]) for a, b in both)
 
-    def _stored(self, x: Value, value: Value, pairs: Pairs, mask: Value | None) -> Value:
+    def _stored(self, x: LoopValue, value: LoopValue, pairs: Pairs, mask: LoopValue | None) -> LoopValue:
         over = self.over(x) if x.taken else self.joint([x, value, *([] if mask is None else [mask])])
-        whole = self.spread_to(x, over)
+        whole = self.broadcast_along(x, over)
         axes, at = [len(over) + axis for axis, _ in pairs], [index.tensor for _, index in pairs]
         rank = x.rank - len(axes)
         if value.rank > rank:
             refuse()
         tensor = self.cast(value.tensor, self.meta(x.tensor).dtype)
-        new = Value(self.aligned(value._replace(tensor=tensor), len(over), rank), len(over) if value.lanes else 0, rank)
+        new = LoopValue(
+            self.aligned(value._replace(tensor=tensor), len(over), rank), len(over) if value.loop_axes else 0, rank
+        )
         if mask is not None:
-            old = Value(whole, len(over), x.rank)
+            old = LoopValue(whole, len(over), x.rank)
             if axes:
-                old = Value(self.emit("gather", (whole, *at), {"axes": axes, "place": 0}), len(over), rank)
+                old = LoopValue(self.emit("gather", (whole, *at), {"axes": axes, "place": 0}), len(over), rank)
             new = self.among("where", mask, new, old)
-        if new.lanes > len(over) or any(n not in (1, m) for n, m in zip(self.over(new), over)):
+        if new.loop_axes > len(over) or any(n not in (1, m) for n, m in zip(self.over(new), over)):
             refuse()
         if axes:
             made = self.emit("scatter", (whole, new.tensor, *at), {"axes": axes, "place": 0, "combine": "set"})
@@ -206,23 +210,23 @@ class Arrays(Lanes):
             made, shape = new.tensor, self.meta(whole).shape
             if self.meta(made).shape != shape:
                 made = self.emit("broadcast_to", (made,), {"shape": shape})
-        return x._replace(tensor=made, lanes=len(over))
+        return x._replace(tensor=made, loop_axes=len(over))
 
-    def updated(self, step: OpStep, x: Value, value: Value) -> Value:
+    def updated(self, step: OpStep, x: LoopValue, value: LoopValue) -> LoopValue:
         """Return an array that the iteration has made, with a region replaced."""
         over = self.joint([x, value, *([] if self.mask is None else [self.mask])])
         here = self.region(over, **step.attr_dict)
-        whole = self.spread_to(x, over)
+        whole = self.broadcast_along(x, over)
         tensor = self.cast(value.tensor, self.meta(x.tensor).dtype)
-        new = Value(self.aligned(value._replace(tensor=tensor), len(over), x.rank), len(over), x.rank)
-        if not value.lanes:
-            new = new._replace(lanes=0, rank=value.rank)
+        new = LoopValue(self.aligned(value._replace(tensor=tensor), len(over), x.rank), len(over), x.rank)
+        if not value.loop_axes:
+            new = new._replace(loop_axes=0, rank=value.rank)
         if self.mask is not None:
-            new = self.among("where", self.mask, new, Value(self.emit("slice", (whole,), here), len(over), x.rank))
-        return Value(self.emit("update_slice", (whole, new.tensor), here), len(over), x.rank)
+            new = self.among("where", self.mask, new, LoopValue(self.emit("slice", (whole,), here), len(over), x.rank))
+        return LoopValue(self.emit("update_slice", (whole, new.tensor), here), len(over), x.rank)
 
     # ------------------------------------------------------------------ views of carried arrays
-    def view(self, program: FusedProgram, step: OpStep, values: Sequence[Value]) -> Value:
+    def view(self, program: FusedProgram, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
         """Return a view of an array that a loop carries, or the array with a view of it put back."""
         x, attrs = values[0], step.attr_dict
         shape = program.meta[step.input_ids[0]].shape
@@ -248,7 +252,7 @@ class Arrays(Lanes):
             refuse()
         return x._replace(tensor=self.emit("update_slice", (x.tensor, part.tensor), here))
 
-    def _reshaped(self, x: Value, gone: list[int], before: tuple[int, ...], after: tuple[int, ...]) -> Value:
+    def _reshaped(self, x: LoopValue, gone: list[int], before: tuple[int, ...], after: tuple[int, ...]) -> LoopValue:
         """Return an array with axes of one element left out, or put in."""
         if [n for n in before if n != 1] != [n for n in after if n != 1] or any(before[k] == 1 for k in gone):
             refuse()
@@ -264,12 +268,12 @@ class Arrays(Lanes):
         return x._replace(tensor=tensor, rank=len(own), names=tuple(names))
 
 
-def _place(index: Value) -> Linear | None:
+def _place(index: LoopValue) -> Linear | None:
     """Return what an index is that is known, if only in a branch."""
     return index.known if index.known is not None or index.within is None else index.within.known
 
 
-def _is_same(one: Value, other: Value) -> bool:
+def _is_same(one: LoopValue, other: LoopValue) -> bool:
     if one.known is not None or one.within is not None:
         return (one.known, one.within) == (other.known, other.within)
     return one.tensor == other.tensor

@@ -1,7 +1,7 @@
-"""Loops that go in order over values of all iterations of the loops around, which are computed side by side.
+"""Loops that go in order over values of all iterations of the loops around, which are vectorised.
 
-What such a loop carries may differ along the lanes around it, which is known once its iteration has been recorded: it
-is begun anew until nothing differs any more. Iterations that are off, beyond the bounds of a triangle or because the
+What such a loop carries may differ along the loop axes around it, which is known once its iteration has been recorded:
+it is begun anew until nothing differs any more. Iterations that are off, beyond the bounds of a triangle or because the
 loop has ended in them, keep what they hold. Owns their recording as loops of the program. Does not own which loops go
 so (`jitfuse.tracing.control.vectorise.vectorised_loop`).
 """
@@ -12,30 +12,30 @@ from typing import Final
 
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.control.vectorise.steps import Steps
-from jitfuse.tracing.control.vectorise.values import Value, refuse
-from jitfuse.tracing.record.regions import Body, body_of, close, program_of
-from jitfuse.tracing.record.session import Region
+from jitfuse.tracing.control.vectorise.values import LoopValue, refuse
+from jitfuse.tracing.record.regions import TracedBody, body_of, close, program_of
+from jitfuse.tracing.record.session import TracedRegion
 
 _SHAPES: Final = 8
-"""How often a loop is begun anew because its values turn out to differ along more lanes."""
+"""How often a loop is begun anew because its values turn out to differ along more loop axes."""
 _COUNT: Final = Meta((), "int64")
 
 
 class InOrder(Steps):
-    """The loops within, over lanes."""
+    """The loops within, over loop axes."""
 
-    def body(self, program: FusedProgram, feeds: Mapping[int, Value]) -> list[Value]:
+    def body(self, program: FusedProgram, feeds: Mapping[int, LoopValue]) -> list[LoopValue]:
         """Return what a body makes of the values of its feeds."""
         raise NotImplementedError
 
-    def within(self, now: Value, low: Value, high: Value) -> Value:
+    def within(self, now: LoopValue, low: LoopValue, high: LoopValue) -> LoopValue:
         """Return which iterations there are, of those that are on."""
         there = self.among("logical_and", self.among("greater_equal", now, low), self.among("less", now, high))
         return there if self.mask is None else self.among("logical_and", self.mask, there)
 
     def written_out(
-        self, program: FusedProgram, low: int, count: int, starts: Sequence[Value], captured: Sequence[Value]
-    ) -> Sequence[Value]:
+        self, program: FusedProgram, low: int, count: int, starts: Sequence[LoopValue], captured: Sequence[LoopValue]
+    ) -> Sequence[LoopValue]:
         """Return what a few iterations leave, one after the other."""
         index, *feeds = program.ordered_feeds
         for k in range(low, low + count):
@@ -43,9 +43,10 @@ class InOrder(Steps):
         return starts
 
     def one_by_one(
-        self, program: FusedProgram, low: Value, high: Value, starts: Sequence[Value], captured: Sequence[Value],
-        bounds: tuple[Value, Value] | None,
-    ) -> Sequence[Value]:
+        self, program: FusedProgram, low: LoopValue, high: LoopValue, starts: Sequence[LoopValue],
+        captured: Sequence[LoopValue],
+        bounds: tuple[LoopValue, LoopValue] | None,
+    ) -> Sequence[LoopValue]:
         """Return the results of a loop that goes in order, over values of all iterations around it.
 
         `bounds`: between which numbers each of these counts, as in `lane`.
@@ -56,29 +57,29 @@ class InOrder(Steps):
         fixed = {feeds[k]: start for k, start in enumerate(starts) if k not in moving}
         fixed.update(zip(feeds[len(starts) :], captured, strict=True))
 
-        def iteration(now: Value, carried: Sequence[Value]) -> list[Value]:
+        def iteration(now: LoopValue, carried: Sequence[LoopValue]) -> list[LoopValue]:
             if bounds is not None:
                 self.mask = self.within(now, *bounds)
             made = self.body(program, {index: now, **fixed, **{feeds[k]: v for k, v in zip(moving, carried)}})
             return [self._kept(made[k], old) if bounds is not None else made[k] for k, old in zip(moving, carried)]
 
-        def loop(carried: Sequence[Value], tensors: Sequence[int]) -> Sequence[int]:
+        def loop(carried: Sequence[LoopValue], tensors: Sequence[int]) -> Sequence[int]:
             def in_region(index: int, parameters: Sequence[int]) -> list[int]:
                 now = [v._replace(tensor=t) for v, t in zip(carried, parameters)]
-                return self._alike(now, iteration(Value(index), now))
+                return self._alike(now, iteration(LoopValue(index), now))
 
             return self.looped((low.tensor, high.tensor), tensors, self._strong(tensors), in_region)
 
         made = dict(zip(moving, self._settled([starts[k] for k in moving], loop)))
         return [made.get(k, start) for k, start in enumerate(starts)]
 
-    def _kept(self, new: Value, old: Value) -> Value:
+    def _kept(self, new: LoopValue, old: LoopValue) -> LoopValue:
         """Return a number where iterations are on, and what it was elsewhere; arrays are written where they are on."""
         if new.taken or old.taken:
             return new
         return self.chosen(self.mask, new, old)
 
-    def _alike(self, before: Sequence[Value], after: Sequence[Value]) -> list[int]:
+    def _alike(self, before: Sequence[LoopValue], after: Sequence[LoopValue]) -> list[int]:
         """Return the tensors of values that an iteration leaves, of the shapes that it began with."""
         for old, new in zip(before, after, strict=True):
             if (new.taken, new.pending, new.names, new.rank) != (old.taken, old.pending, old.names, old.rank):
@@ -88,21 +89,24 @@ class InOrder(Steps):
         overs = [self.joint(both) for both in zip(before, after)]
         if overs != [self.over(v) for v in before]:
             raise _WiderError(overs)
-        return [self.cast(self.spread_to(v, over), self.meta(old.tensor).dtype)
+        return [self.cast(self.broadcast_along(v, over), self.meta(old.tensor).dtype)
                 for old, v, over in zip(before, after, overs)]
 
     def _settled(
-        self, starts: Sequence[Value],
-        loop: Callable[[Sequence[Value], Sequence[int]], Sequence[int]],
-    ) -> list[Value]:
-        """Return what a loop leaves of carried values, once these have the lanes that they have after an iteration."""
+        self, starts: Sequence[LoopValue],
+        loop: Callable[[Sequence[LoopValue], Sequence[int]], Sequence[int]],
+    ) -> list[LoopValue]:
+        """Return what a loop leaves of carried values, once these have the loop axes that they have after an
+        iteration."""
         if any(v.total is not None for v in starts):
             refuse()
         mask, source, may_end = self.mask, self.source, self.may_end
         overs: Sequence[tuple[int, ...]] = [self.over(v) for v in starts]
         for _ in range(_SHAPES):
-            tensors = [self.spread_to(v, over) for v, over in zip(starts, overs)]
-            carried = [v._replace(tensor=t, lanes=len(over), known=None) for v, t, over in zip(starts, tensors, overs)]
+            tensors = [self.broadcast_along(v, over) for v, over in zip(starts, overs)]
+            carried = [
+                v._replace(tensor=t, loop_axes=len(over), known=None) for v, t, over in zip(starts, tensors, overs)
+            ]
             try:
                 results = loop(carried, tensors)
                 return [v._replace(tensor=t) for v, t in zip(carried, results, strict=True)]
@@ -112,30 +116,30 @@ class InOrder(Steps):
                 self.mask, self.source, self.may_end = mask, source, may_end
         refuse()
 
-    def repeated(self, step: OpStep, values: Sequence[Value]) -> Sequence[Value]:
+    def repeated(self, step: OpStep, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
         """Return the results of a loop that ends by data: it goes on until it has ended in all iterations around it."""
         condition, program, carries = step.attr("condition"), step.attr("body"), step.attr("carries")
         starts, captured = values[:carries], values[carries:]
         feeds, outputs = program.ordered_feeds, list(program.outputs.values())
         moving = [k for k in range(carries) if outputs[k] != feeds[k]]
 
-        def holds(now: Sequence[Value]) -> Value:
+        def holds(now: Sequence[LoopValue]) -> LoopValue:
             (made,) = self.body(condition, dict(zip(condition.ordered_feeds, (*now, *captured), strict=True)))
             if made.rank or not made.is_plain or made.only:
                 refuse()
             return made if self.mask is None else self.among("logical_and", self.mask, made)
 
-        def all_of(carried: Sequence[Value]) -> list[Value]:
+        def all_of(carried: Sequence[LoopValue]) -> list[LoopValue]:
             moved = dict(zip(moving, carried))
             return [moved.get(k, start) for k, start in enumerate(starts)]
 
-        def iteration(on: Value, carried: Sequence[Value]) -> list[Value]:
+        def iteration(on: LoopValue, carried: Sequence[LoopValue]) -> list[LoopValue]:
             self.mask, self.may_end = on, True
             made = self.body(program, dict(zip(feeds, (*all_of(carried), *captured), strict=True)))
             kept = [self._kept(made[k], old) for k, old in zip(moving, carried)]
             return [holds(all_of(kept)), *kept]
 
-        def loop(carried: Sequence[Value], tensors: Sequence[int]) -> Sequence[int]:
+        def loop(carried: Sequence[LoopValue], tensors: Sequence[int]) -> Sequence[int]:
             def in_region(parameters: Sequence[int]) -> list[int]:
                 now = [v._replace(tensor=t) for v, t in zip(carried, parameters[1:])]
                 made = self._alike(now, iteration(now[0], now[1:]))
@@ -173,10 +177,10 @@ class InOrder(Steps):
         attrs = {"body": program_of(self.run.session, body, slots, captured), "carries": len(starts)}
         return self.run.emit_all("fori_loop", (*ends, *starts, *captured), attrs)
 
-    def _region(self, metas: Sequence[Meta], record: Callable[[Sequence[int]], list[int]]) -> Body:
+    def _region(self, metas: Sequence[Meta], record: Callable[[Sequence[int]], list[int]]) -> TracedBody:
         """Return the body that is recorded over parameters that look so."""
         session = self.run.session
-        region = session.region = Region("a loop", len(session.graph.ops), session.region, is_python=True)
+        region = session.region = TracedRegion("a loop", len(session.graph.ops), session.region, is_python=True)
         try:
             for meta in metas:
                 tensor = session.graph.add_feed(meta, "carried")
@@ -190,7 +194,7 @@ class InOrder(Steps):
 
 
 class _WiderError(Exception):
-    """Values that a loop carries differ along more lanes than those that it began with."""
+    """Values that a loop carries differ along more loop axes than those that it began with."""
 
     def __init__(self, overs: Sequence[tuple[int, ...]]) -> None:
         super().__init__()

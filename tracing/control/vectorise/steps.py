@@ -16,7 +16,7 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.control.carried_numbers import BOUND, within_bound
 from jitfuse.tracing.control.vectorise.arrays import Arrays
-from jitfuse.tracing.control.vectorise.values import Linear, Total, Value, Within, refuse
+from jitfuse.tracing.control.vectorise.values import Linear, LoopValue, Total, Within, refuse
 from jitfuse.tracing.record.recorder import Recorder
 
 _SAME: Final = frozenset({"python_number", "astype", "require"})
@@ -38,7 +38,7 @@ class Steps(Arrays):
         self.negations: dict[int, int] = {}
         """The conditions that have been negated, by their negations."""
 
-    def step(self, program: FusedProgram, step: OpStep, known: Mapping[int, Value]) -> Value:
+    def step(self, program: FusedProgram, step: OpStep, known: Mapping[int, LoopValue]) -> LoopValue:
         """Return what a step makes of values; refuses those without a rule."""
         name, values = step.op_name, [known[i] for i in step.input_ids]
         if name == "scatter":
@@ -59,16 +59,16 @@ class Steps(Arrays):
         only = self._only_chosen(*values) if name == "where" else _only(step, values)
         return made._replace(known=_known(step, values), within=_within(step, values), only=only)
 
-    def _plain(self, program: FusedProgram, step: OpStep, values: Sequence[Value]) -> Value:
+    def _plain(self, program: FusedProgram, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
         row, rank = ops.get(step.op_name), program.meta[step.result_ids[0]].ndim
         assert row is not None
         if row.kind in _OTHERS or step.mode_sensitive:
             refuse()
         if step.op_name == "full" and not rank:
             value, dtype = step.attr("value"), step.attr("dtype")
-            return Value(self.run.literal(value) if step.attr("weak") else self.run.scalar(value, dtype))
-        if row.kind == ops.CREATION or (self.mask is None and not any(v.lanes for v in values)):
-            return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
+            return LoopValue(self.run.literal(value) if step.attr("weak") else self.run.scalar(value, dtype))
+        if row.kind == ops.CREATION or (self.mask is None and not any(v.loop_axes for v in values)):
+            return LoopValue(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
         if self.mask is not None and step.op_name != "require" and values and (
                 kind(self.meta(values[0].tensor).dtype) in row.raises):
             refuse()
@@ -76,8 +76,8 @@ class Steps(Arrays):
             return self._elementwise(step, row, [program.meta[i] for i in step.input_ids], values)
         if step.op_name == "update_slice":
             return self.updated(step, *values)
-        if not any(v.lanes for v in values):
-            return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
+        if not any(v.loop_axes for v in values):
+            return LoopValue(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
         if row.kind == ops.REDUCTION:
             return self._reduced(step, values[0])
         if row.kind == ops.CONTRACTION:
@@ -89,13 +89,13 @@ class Steps(Arrays):
         refuse()
 
     # ------------------------------------------------------------------ elementwise
-    def _elementwise(self, step: OpStep, row: ops.Op, metas: Sequence[Meta], values: Sequence[Value]) -> Value:
+    def _elementwise(self, step: OpStep, row: ops.Op, metas: Sequence[Meta], values: Sequence[LoopValue]) -> LoopValue:
         if step.op_name == "python_number":
             return values[0]
         if step.op_name == "require" and self.mask is not None:
             off = self.among("logical_not", self.mask)
             values = [values[0], self.among("logical_or", values[1], off)]
-        lanes, rank = max(v.lanes for v in values), max(v.rank for v in values)
+        loop_axes, rank = max(v.loop_axes for v in values), max(v.rank for v in values)
         dtypes: Sequence[str | None] = [None] * len(values)
         if any(m.weak for m in metas) and step.op_name != "astype":
             if row.loop is None:
@@ -103,14 +103,14 @@ class Steps(Arrays):
             dtypes = row.loop(step.op_name, metas).inputs
         tensors = []
         for value, meta, dtype in zip(values, metas, dtypes, strict=True):
-            tensor = self.aligned(value, lanes, rank)
+            tensor = self.aligned(value, loop_axes, rank)
             if meta.weak and dtype is not None and not self.meta(tensor).weak:  # it gives way here, which no array does
                 tensor = self.cast(tensor, dtype)
             tensors.append(tensor)
-        return Value(self.emit(step.op_name, tensors, step.attrs), lanes, rank)
+        return LoopValue(self.emit(step.op_name, tensors, step.attrs), loop_axes, rank)
 
     # ------------------------------------------------------------------ what a loop adds up
-    def _added(self, step: OpStep, values: Sequence[Value]) -> Value:
+    def _added(self, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
         """Return a total with something more added; refuses where it is used for anything else."""
         name, (first, *others) = step.op_name, values
         if name == "where":
@@ -123,7 +123,7 @@ class Steps(Arrays):
         if name in _TRUTHS and total.carry >= 0 and self.meta(first.tensor).dtype == "bool":
             return self.held(first, others[0], _TRUTHS[name])
         if name in ("less_equal", "greater_equal", "logical_and"):  # checks of bounds, which end in a `require`
-            return Value(-1, total=Total(total.lane, -1))
+            return LoopValue(-1, total=Total(total.loop_axis, -1))
         if name in ("python_number", "require") or (
                 name == "astype" and step.attr("dtype") == self.meta(first.tensor).dtype):
             return first
@@ -132,25 +132,25 @@ class Steps(Arrays):
         (more,) = others
         if name == "subtract":
             tensor = self.cast(more.tensor, self.meta(first.tensor).dtype)  # first: small ints have other negatives
-            more = Value(self.emit("negative", (tensor,)), more.lanes, more.rank, only=more.only)
+            more = LoopValue(self.emit("negative", (tensor,)), more.loop_axes, more.rank, only=more.only)
         return self.more(first, more)
 
-    def more(self, first: Value, more: Value) -> Value:
+    def more(self, first: LoopValue, more: LoopValue) -> LoopValue:
         """Return a total with something more added."""
         total, dtype = first.total, self.meta(first.tensor).dtype
         assert total is not None
         tensor = self.cast(more.tensor, dtype)
         if kind(dtype) == "float":
-            part = self.chosen(self.mask, Value(tensor, more.lanes, more.rank), self._nothing(dtype))
+            part = self.chosen(self.mask, LoopValue(tensor, more.loop_axes, more.rank), self._nothing(dtype))
             total = total._replace(is_begun=True, parts=(*total.parts, part))
             return first._replace(total=total, only=first.only | more.only)
         if not is_integer(dtype):
             refuse()
         if total.is_python and not self._is_small(more.known):  # then no sum leaves 64 bits
             tensor = within_bound(self.run, tensor, dtype)
-        new = Value(tensor, more.lanes, more.rank)
+        new = LoopValue(tensor, more.loop_axes, more.rank)
         if self.mask is not None:
-            new = self.chosen(self.mask, new, Value(self.run.scalar(0, dtype)))
+            new = self.chosen(self.mask, new, LoopValue(self.run.scalar(0, dtype)))
         if total.is_begun:
             new = self.among("add", first._replace(total=None), new)
         return new._replace(total=total._replace(is_begun=True), only=first.only | more.only)
@@ -159,22 +159,22 @@ class Steps(Arrays):
         """Return whether an int is known to be within `BOUND` in all iterations."""
         return known is not None and max(map(abs, known.ends(self.extents))) <= BOUND
 
-    def held(self, first: Value, more: Value, how: str) -> Value:
+    def held(self, first: LoopValue, more: LoopValue, how: str) -> LoopValue:
         """Return whether something still holds, or has held once."""
         total = first.total
         if total is None or not more.is_plain or total.how not in ("", how):
             refuse()
-        new = Value(more.tensor, more.lanes, more.rank)
-        new = self.chosen(self.mask, new, Value(self.run.scalar(how == "all", "bool")))
+        new = LoopValue(more.tensor, more.loop_axes, more.rank)
+        new = self.chosen(self.mask, new, LoopValue(self.run.scalar(how == "all", "bool")))
         if total.is_begun:
             new = self.among("logical_and" if how == "all" else "logical_or", first._replace(total=None), new)
         return new._replace(total=total._replace(is_begun=True, how=how), only=first.only | more.only)
 
-    def _added_where(self, condition: Value, new: Value, old: Value) -> Value:
+    def _added_where(self, condition: LoopValue, new: LoopValue, old: LoopValue) -> LoopValue:
         """Return a total to which something has been added where a condition holds."""
         if not condition.is_plain or new.total is None or old.total is None:
             refuse()
-        if (new.total.lane, new.total.carry) != (old.total.lane, old.total.carry) or new.total.carry < 0:
+        if (new.total.loop_axis, new.total.carry) != (old.total.loop_axis, old.total.carry) or new.total.carry < 0:
             refuse()
         total = new.total._replace(is_begun=new.total.is_begun or old.total.is_begun)
         only = self._only_chosen(condition, new, old)
@@ -186,7 +186,7 @@ class Steps(Arrays):
             return new._replace(total=total._replace(parts=(*new.total.parts[:same], *parts)), only=only)
         how = new.total.how or old.total.how
         if dtype == "bool" and how and {new.total.how, old.total.how} <= {"", how}:
-            neutral = Value(self.run.scalar(how == "all", "bool"))
+            neutral = LoopValue(self.run.scalar(how == "all", "bool"))
             ways = [v._replace(total=None) if v.total is not None and v.total.is_begun else neutral for v in (new, old)]
             return self.among("where", condition, *ways)._replace(total=total._replace(how=how), only=only)
         if not is_integer(dtype):
@@ -194,11 +194,11 @@ class Steps(Arrays):
         made = self.among("where", condition, *[v._replace(total=None) for v in (new, old)])
         return made._replace(total=total, only=only)
 
-    def _nothing(self, dtype: str) -> Value:
+    def _nothing(self, dtype: str) -> LoopValue:
         """Return the float that leaves every other one as it is when it is added: 0.0 would make 0.0 of -0.0."""
-        return Value(self.run.scalar(-0.0, dtype))
+        return LoopValue(self.run.scalar(-0.0, dtype))
 
-    def _only_chosen(self, condition: Value, on: Value, off: Value) -> frozenset[int]:
+    def _only_chosen(self, condition: LoopValue, on: LoopValue, off: LoopValue) -> frozenset[int]:
         """Return the conditions without which what is chosen may be anything."""
         return condition.only | (on.only - {condition.tensor}) | (off.only - self.opposites(condition.tensor))
 
@@ -208,45 +208,45 @@ class Steps(Arrays):
         return found | {self.negations[condition]} if condition in self.negations else found
 
     # ------------------------------------------------------------------ over a value's own axes
-    def _reduced(self, step: OpStep, x: Value) -> Value:
+    def _reduced(self, step: OpStep, x: LoopValue) -> LoopValue:
         attrs = step.attr_dict
         axis = attrs["axis"]
         if not x.rank or (axis is None and step.op_name in _POSITIONS and x.rank != 1):
             refuse()
         axes = tuple(range(x.rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        moved: Any = tuple(x.lanes + a % x.rank for a in axes)
+        moved: Any = tuple(x.loop_axes + a % x.rank for a in axes)
         if isinstance(axis, int) or step.op_name in _POSITIONS:
             (moved,) = moved
         made = self.emit(step.op_name, (x.tensor,), {**attrs, "axis": moved})
-        return Value(made, x.lanes, self.meta(made).ndim - x.lanes)
+        return LoopValue(made, x.loop_axes, self.meta(made).ndim - x.loop_axes)
 
-    def _product(self, step: OpStep, *values: Value) -> Value:
+    def _product(self, step: OpStep, *values: LoopValue) -> LoopValue:
         """Return a product of vectors, or of a vector and a matrix."""
         if step.op_name != "matmul" and step.attr("subscripts") not in ("A,A->", "i,i->"):
             refuse()
         x, y = values
         if (x.rank, y.rank) == (1, 1):
-            if x.lanes and y.lanes:
+            if x.loop_axes and y.loop_axes:
                 both = self.among("multiply", x, y)
-                made = self.emit("sum", (both.tensor,), {"axis": both.lanes, "keepdims": False})
-                return Value(self.cast(made, self.meta(both.tensor).dtype), both.lanes)
-            many, one = (x, y) if x.lanes else (y, x)
-            return Value(self.emit("matmul", (many.tensor, one.tensor)), many.lanes)
-        if (x.rank, y.rank) == (2, 1) and not x.lanes:
+                made = self.emit("sum", (both.tensor,), {"axis": both.loop_axes, "keepdims": False})
+                return LoopValue(self.cast(made, self.meta(both.tensor).dtype), both.loop_axes)
+            many, one = (x, y) if x.loop_axes else (y, x)
+            return LoopValue(self.emit("matmul", (many.tensor, one.tensor)), many.loop_axes)
+        if (x.rank, y.rank) == (2, 1) and not x.loop_axes:
             x = x._replace(tensor=self.emit("transpose", (x.tensor,), {"axes": (1, 0)}))
-            return Value(self.emit("matmul", (y.tensor, x.tensor)), y.lanes, 1)
-        if (x.rank, y.rank) == (1, 2) and not y.lanes:
-            return Value(self.emit("matmul", (x.tensor, y.tensor)), x.lanes, 1)
+            return LoopValue(self.emit("matmul", (y.tensor, x.tensor)), y.loop_axes, 1)
+        if (x.rank, y.rank) == (1, 2) and not y.loop_axes:
+            return LoopValue(self.emit("matmul", (x.tensor, y.tensor)), x.loop_axes, 1)
         refuse()
 
-    def _joined(self, step: OpStep, values: Sequence[Value]) -> Value:
+    def _joined(self, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
         over, attrs = self.joint(values), step.attr_dict
         rank = values[0].rank + (step.op_name == "stack")
-        parts = [self.spread_to(v, over) for v in values]
+        parts = [self.broadcast_along(v, over) for v in values]
         made = self.emit(step.op_name, parts, {**attrs, "axis": len(over) + attrs["axis"] % rank})
-        return Value(made, len(over), rank)
+        return LoopValue(made, len(over), rank)
 
-    def _view(self, step: OpStep, x: Value) -> Value:
+    def _view(self, step: OpStep, x: LoopValue) -> LoopValue:
         over, attrs = self.over(x), step.attr_dict
         if step.op_name == "slice":
             attrs = self.region(over, **attrs)
@@ -258,13 +258,13 @@ class Steps(Arrays):
                 refuse()
             attrs = {"shape": (*over, *shape)}
             if step.op_name == "broadcast_to":
-                x = x._replace(tensor=self.aligned(x, x.lanes, len(shape)))
+                x = x._replace(tensor=self.aligned(x, x.loop_axes, len(shape)))
         made = self.emit(step.op_name, (x.tensor,), attrs)
-        return Value(made, x.lanes, self.meta(made).ndim - x.lanes)
+        return LoopValue(made, x.loop_axes, self.meta(made).ndim - x.loop_axes)
 
 
 # ---------------------------------------------------------------- what is known of the result
-def _known(step: OpStep, values: Sequence[Value]) -> Linear | None:
+def _known(step: OpStep, values: Sequence[LoopValue]) -> Linear | None:
     """Return what a step makes of ints that are known."""
     name = step.op_name
     if name == "full":
@@ -285,7 +285,7 @@ def _known(step: OpStep, values: Sequence[Value]) -> Linear | None:
     return known.plus(other, 1 if name == "add" else -1)
 
 
-def _within(step: OpStep, values: Sequence[Value]) -> Within | None:
+def _within(step: OpStep, values: Sequence[LoopValue]) -> Within | None:
     """Return what is known of an index in a branch, which is 0 where the branch is off."""
     if step.op_name == "where":
         condition, on, off = values
@@ -296,7 +296,7 @@ def _within(step: OpStep, values: Sequence[Value]) -> Within | None:
     return values[0].within if same else None
 
 
-def _only(step: OpStep, values: Sequence[Value]) -> frozenset[int]:
+def _only(step: OpStep, values: Sequence[LoopValue]) -> frozenset[int]:
     """Return the conditions without which a step's result may be anything."""
     if step.op_name == "logical_and":  # false where one of the two is, whatever the other
         one, two = values

@@ -1,8 +1,8 @@
-"""Values of a loop whose iterations are computed side by side: what stands for one in all of them.
+"""Values of a loop whose iterations are vectorised: what stands for one in all of them.
 
-Loops that are spread lie within one another, and each is a *lane*: an axis in front of a value's own axes, of extent 1
-where the value is the same in all iterations. Owns what is known of such values, and how their tensors are brought into
-one shape. Does not own what operators make of them (`jitfuse.tracing.control.vectorise.steps`), nor loops
+Loops that are spread lie within one another, and each is a *loop axis*: an axis in front of a value's own axes, of
+extent 1 where the value is the same in all iterations. Owns what is known of such values, and how their tensors are
+brought into one shape. Does not own what operators make of them (`jitfuse.tracing.control.vectorise.steps`), nor loops
 (`jitfuse.tracing.control.vectorise.vectorised_loop`).
 """
 from __future__ import annotations
@@ -18,25 +18,26 @@ LARGEST: Final = 1 << 40
 """Beyond this nothing is known of an int."""
 
 
-class NotSpreadError(Exception):
-    """A loop's iterations cannot be computed side by side, or had better not."""
+class NotVectorisedError(Exception):
+    """A loop's iterations cannot be vectorised, or had better not."""
 
 
 class PlacedError(Exception):
     """An array that a loop writes turns out to be one of which each iteration has a part of its own."""
 
-    def __init__(self, lane: int, carry: int, axis: int, place: Linear) -> None:
+    def __init__(self, loop_axis: int, carry: int, axis: int, place: Linear) -> None:
         super().__init__()
-        self.lane, self.carry, self.axis, self.place = lane, carry, axis, place
+        self.loop_axis, self.carry, self.axis, self.place = loop_axis, carry, axis, place
 
 
 def refuse() -> NoReturn:
     """Leave a loop to be gone through in order."""
-    raise NotSpreadError
+    raise NotVectorisedError
 
 
 class Linear(NamedTuple):
-    """An int that is known: a constant, and for some lanes by how much it goes on from one iteration to the next."""
+    """An int that is known: a constant, and for some loop axes by how much it goes on from one iteration to the
+    next."""
 
     constant: int
     steps: tuple[tuple[int, int], ...] = ()
@@ -44,29 +45,29 @@ class Linear(NamedTuple):
     def plus(self, other: Linear, times: int = 1) -> Linear | None:
         """Return the sum with a multiple of another; None where it gets too large to be sure of."""
         steps = dict(self.steps)
-        for lane, step in other.steps:
-            steps[lane] = steps.get(lane, 0) + times * step
+        for loop_axis, step in other.steps:
+            steps[loop_axis] = steps.get(loop_axis, 0) + times * step
         constant = self.constant + times * other.constant
         if abs(constant) > LARGEST or any(abs(s) > LARGEST for s in steps.values()):
             return None
         return Linear(constant, tuple(sorted((k, s) for k, s in steps.items() if s)))
 
-    def ends(self, lanes: Sequence[int]) -> tuple[int, int]:
-        """Return the least and the largest value over lanes of these extents."""
+    def ends(self, loop_axes: Sequence[int]) -> tuple[int, int]:
+        """Return the least and the largest value over loop axes of these extents."""
         low = high = self.constant
-        for lane, step in self.steps:
-            by = step * (lanes[lane] - 1)
+        for loop_axis, step in self.steps:
+            by = step * (loop_axes[loop_axis] - 1)
             low, high = low + min(by, 0), high + max(by, 0)
         return low, high
 
     @property
-    def lane(self) -> tuple[int, int] | None:
-        """The one lane that it goes on in, and its step; None where there are none or several."""
+    def loop_axis(self) -> tuple[int, int] | None:
+        """The one loop axis that it goes on in, and its step; None where there are none or several."""
         return self.steps[0] if len(self.steps) == 1 else None
 
 
 class Taken(NamedTuple):
-    """An axis of an array that has become a lane: each iteration has the part at a place of its own."""
+    """An axis of an array that has become a loop axis: each iteration has the part at a place of its own."""
 
     axis: int
     place: Linear
@@ -79,16 +80,17 @@ class Within(NamedTuple):
     known: Linear
 
 
-class Value(NamedTuple):
+class LoopValue(NamedTuple):
     """A value in all iterations.
 
-    lanes      how many axes of its tensor are lanes; 0: it is the same in all
+    loop axes      how many axes of its tensor are loop axes; 0: it is the same in all
     rank       how many axes it has itself, those taken aside
     known      what it is, of an int that is known
     within     the same where only a branch knows it
     only       conditions (tensors) without which it may be anything
-    taken      axes of an array that have become lanes
-    pending    the lanes, and which carried value it is in each, of loops that carry an array of which no iteration has
+    taken      axes of an array that have become loop axes
+    pending    the loop axes, and which carried value it is in each, of loops that carry an array of which no iteration
+               has
                read or written anything yet
     names      of such an array, or a view of one, which of the array's axes its own axes are, those taken included
     total      whether it is what a loop adds up, less what it began with: of ints, tensor is what this iteration has
@@ -96,7 +98,7 @@ class Value(NamedTuple):
     """
 
     tensor: int
-    lanes: int = 0
+    loop_axes: int = 0
     rank: int = 0
     known: Linear | None = None
     within: Within | None = None
@@ -118,7 +120,7 @@ class Value(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A number that iterations of a lane add to.
+    """A number that iterations of a loop axis add to.
 
     carry      which carried value it is
     is_begun   whether anything has been added yet
@@ -127,7 +129,7 @@ class Total(NamedTuple):
     how        of truths, "all" or "any": whether it holds as long as all hold, or once one has held
     """
 
-    lane: int
+    loop_axis: int
     carry: int
     is_begun: bool = False
     is_python: bool = False
@@ -135,13 +137,13 @@ class Total(NamedTuple):
     how: str = ""
 
 
-class Lanes:
-    """The lanes that there are, and the tensors of values over them."""
+class LoopAxes:
+    """The loop axes that there are, and the tensors of values over them."""
 
     def __init__(self, run: Recorder) -> None:
         self.run = run
         self.extents: list[int] = []
-        self.mask: Value | None = None
+        self.mask: LoopValue | None = None
         """Which iterations are on; None: all."""
         self.may_end = False
         """Whether iterations may be off because a loop has ended in them."""
@@ -166,69 +168,70 @@ class Lanes:
         return tensor if self.meta(tensor).dtype == dtype else self.emit("astype", (tensor,), {"dtype": dtype})
 
     # ------------------------------------------------------------------ shapes
-    def own(self, value: Value) -> tuple[int, ...]:
+    def own(self, value: LoopValue) -> tuple[int, ...]:
         """Return the extents of a value itself."""
-        return self.meta(value.tensor).shape[value.lanes :]
+        return self.meta(value.tensor).shape[value.loop_axes :]
 
-    def over(self, value: Value) -> tuple[int, ...]:
-        """Return the extents of a value's lanes."""
-        return self.meta(value.tensor).shape[: value.lanes]
+    def over(self, value: LoopValue) -> tuple[int, ...]:
+        """Return the extents of a value's loop axes."""
+        return self.meta(value.tensor).shape[: value.loop_axes]
 
-    def aligned(self, value: Value, lanes: int, rank: int) -> int:
-        """Return a value's tensor with so many lanes and axes; one that is the same in all is broadcast as it is."""
-        if not value.lanes:
+    def aligned(self, value: LoopValue, loop_axes: int, rank: int) -> int:
+        """Return a value's tensor with so many loop axes and axes; one that is the same in all is broadcast as it
+        is."""
+        if not value.loop_axes:
             return value.tensor
-        filled = (1,) * (lanes - value.lanes + rank - value.rank)
+        filled = (1,) * (loop_axes - value.loop_axes + rank - value.rank)
         return self.reshaped(value.tensor, (*self.over(value), *filled, *self.own(value)))
 
-    def spread_to(self, value: Value, over: Sequence[int]) -> int:
-        """Return a value's tensor over lanes of these extents; refuses where it differs along other lanes."""
+    def broadcast_along(self, value: LoopValue, over: Sequence[int]) -> int:
+        """Return a value's tensor over loop axes of these extents; refuses where it differs along other loop axes."""
         own = self.own(value)
-        tensor = self.aligned(value, max(len(over), value.lanes), value.rank)
-        if value.lanes > len(over):
+        tensor = self.aligned(value, max(len(over), value.loop_axes), value.rank)
+        if value.loop_axes > len(over):
             if any(n != 1 for n in self.over(value)[len(over) :]):
                 refuse()
             tensor = self.reshaped(tensor, (*self.over(value)[: len(over)], *own))
         shape = (*over, *own)
-        if value.lanes and any(n not in (1, m) for n, m in zip(self.meta(tensor).shape, over)):
+        if value.loop_axes and any(n not in (1, m) for n, m in zip(self.meta(tensor).shape, over)):
             refuse()
         return tensor if self.meta(tensor).shape == shape else self.emit("broadcast_to", (tensor,), {"shape": shape})
 
-    def joint(self, values: Sequence[Value]) -> tuple[int, ...]:
-        """Return the extents of lanes over which all values are broadcast."""
-        count = max((v.lanes for v in values), default=0)
+    def joint(self, values: Sequence[LoopValue]) -> tuple[int, ...]:
+        """Return the extents of loop axes over which all values are broadcast."""
+        count = max((v.loop_axes for v in values), default=0)
         found = [1] * count
         for v in values:
             for k, n in enumerate(self.over(v)):
                 found[k] = max(found[k], n)
         return tuple(found)
 
-    def moved(self, value: Value, axes: Mapping[int, int], dropped: Sequence[int] = ()) -> Value:
-        """Return a value some axes of which (numbers among its own) become lanes; `axes` maps lanes to axes.
+    def moved(self, value: LoopValue, axes: Mapping[int, int], dropped: Sequence[int] = ()) -> LoopValue:
+        """Return a value some axes of which (numbers among its own) become loop axes; `axes` maps loop axes to axes.
 
         `dropped` are axes of one element, which it has no longer.
         """
-        shape, lanes = self.meta(value.tensor).shape, max([value.lanes, *(lane + 1 for lane in axes)])
+        shape, loop_axes = self.meta(value.tensor).shape, max([value.loop_axes, *(loop_axis + 1 for loop_axis in axes)])
         order, over, ones = [], [], []
-        for lane in range(lanes):
-            there = lane < value.lanes
-            if lane in axes:
-                if there and shape[lane] != 1:
+        for loop_axis in range(loop_axes):
+            there = loop_axis < value.loop_axes
+            if loop_axis in axes:
+                if there and shape[loop_axis] != 1:
                     refuse()
-                ones += [lane] if there else []
-                order.append(value.lanes + axes[lane])
+                ones += [loop_axis] if there else []
+                order.append(value.loop_axes + axes[loop_axis])
                 over.append(shape[order[-1]])
             else:
-                order += [lane] if there else []
-                over.append(shape[lane] if there else 1)
+                order += [loop_axis] if there else []
+                over.append(shape[loop_axis] if there else 1)
         gone = {*axes.values(), *dropped}
-        rest = [value.lanes + a for a in range(value.rank) if a not in gone]
-        permuted = (*order, *rest, *ones, *(value.lanes + a for a in dropped))
+        rest = [value.loop_axes + a for a in range(value.rank) if a not in gone]
+        permuted = (*order, *rest, *ones, *(value.loop_axes + a for a in dropped))
         tensor = value.tensor
         if permuted != tuple(range(len(shape))):
             tensor = self.emit("transpose", (tensor,), {"axes": permuted})
         tensor = self.reshaped(tensor, (*over, *(shape[a] for a in rest)))
-        return value._replace(tensor=tensor, lanes=lanes, rank=len(rest))
+        return value._replace(tensor=tensor, loop_axes=loop_axes, rank=len(rest))
 
     @staticmethod
     def region(
@@ -239,26 +242,28 @@ class Lanes:
         return {"starts": (*zeros, *starts), "counts": (*over, *counts), "steps": (*ones, *steps)}
 
     # ------------------------------------------------------------------ numbers
-    def count(self, lane: int, low: int) -> Value:
-        """Return the number of the iteration along a lane."""
-        n = self.extents[lane]
+    def count(self, loop_axis: int, low: int) -> LoopValue:
+        """Return the number of the iteration along a loop axis."""
+        n = self.extents[loop_axis]
         tensor = self.emit("arange", (), {"start": low, "step": 1, "count": n, "dtype": "int64"})
-        return Value(self.reshaped(tensor, (*(1,) * lane, n)), lane + 1, 0, Linear(low, ((lane, 1),)))
+        return LoopValue(
+            self.reshaped(tensor, (*(1,) * loop_axis, n)), loop_axis + 1, 0, Linear(low, ((loop_axis, 1),))
+        )
 
-    def constant(self, value: int) -> Value:
+    def constant(self, value: int) -> LoopValue:
         """Return an int64 that is the same in all iterations."""
-        return Value(self.run.scalar(value, "int64"), known=Linear(value))
+        return LoopValue(self.run.scalar(value, "int64"), known=Linear(value))
 
     def any_of(self, tensor: int) -> int:
         """Return whether a truth holds in an iteration."""
         return tensor if not self.meta(tensor).ndim else self.emit("any", (tensor,), {"axis": None, "keepdims": False})
 
-    def among(self, op_name: str, *values: Value) -> Value:
+    def among(self, op_name: str, *values: LoopValue) -> LoopValue:
         """Return what an elementwise operator makes of strong values of one dtype."""
-        lanes, rank = max(v.lanes for v in values), max(v.rank for v in values)
-        made = self.emit(op_name, [self.aligned(v, lanes, rank) for v in values])
-        return Value(made, lanes, rank)
+        loop_axes, rank = max(v.loop_axes for v in values), max(v.rank for v in values)
+        made = self.emit(op_name, [self.aligned(v, loop_axes, rank) for v in values])
+        return LoopValue(made, loop_axes, rank)
 
-    def chosen(self, mask: Value | None, new: Value, old: Value) -> Value:
+    def chosen(self, mask: LoopValue | None, new: LoopValue, old: LoopValue) -> LoopValue:
         """Return a value where a mask holds, another elsewhere."""
         return new if mask is None else self.among("where", mask, new, old)

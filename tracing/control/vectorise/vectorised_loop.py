@@ -1,12 +1,12 @@
-"""Loops whose iterations are computed side by side: the axes of arrays, in place of one iteration after the other.
+"""Vectorised loops: their iterations are axes of arrays, in place of one iteration after the other.
 
 ``for i in ...: for j in ...: d[i, j] = f(x[i], x[j])`` computes what ``d[:, :] = f(x[:, None], x[None, :])`` does, in
-any order. A loop is spread where each iteration writes a part of its own of every array that it writes, and reads
+any order. A loop is vectorised where each iteration writes a part of its own of every array that it writes, and reads
 nothing of these but that part; where numbers that go from one iteration to the next are added up, floats in the order
 of the loops; and where ranges and places are known. All
-operators of the body are then computed for all iterations at once. A loop within it is spread too, or goes on in order
-over values of all iterations; one that ends by data goes on until it has ended in all. The results are those of the
-loop, bit by bit.
+operators of the body are then computed for all iterations at once. A loop within it is vectorised too, or goes on in
+order over values of all iterations; one that ends by data goes on until it has ended in all. The results are those of
+the loop, bit by bit.
 
 Owns which loops these are, and what becomes of them. Does not own what operators make of such values
 (`jitfuse.tracing.control.vectorise.steps`), loops within that go in order
@@ -26,7 +26,15 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.control.loop_ranges import WIDEST
 from jitfuse.tracing.control.vectorise.ordered_loops import InOrder
-from jitfuse.tracing.control.vectorise.values import Linear, NotSpreadError, PlacedError, Taken, Total, Value, refuse
+from jitfuse.tracing.control.vectorise.values import (
+    Linear,
+    LoopValue,
+    NotVectorisedError,
+    PlacedError,
+    Taken,
+    Total,
+    refuse,
+)
 from jitfuse.tracing.record.recorder import Recorder
 
 _WRITTEN_OUT: Final = 8
@@ -34,7 +42,7 @@ _STEPS: Final = 256
 """Iterations of a loop within, and steps of them, up to which they are written out one after the other."""
 
 
-def spread(
+def vectorise(
     run: Recorder, body: FusedProgram, low: int, high: int, starts: Sequence[int], captured: Sequence[int]
 ) -> list[int] | None:
     """Record what a loop of the program computes for all its iterations at once; return the tensors of its results.
@@ -42,13 +50,13 @@ def spread(
     `body`, `starts` and `captured` are those of a `fori_loop` that counts from `low` below `high`. None, with nothing
     recorded that anybody needs, where its iterations go in order.
     """
-    work = Spreading(run)
+    work = VectorisedLoop(run)
     metas = run.graph.metas
-    values = [Value(t, 0, metas[t].ndim, _literal(run, t)) for t in (*starts, *captured)]
+    values = [LoopValue(t, 0, metas[t].ndim, _literal(run, t)) for t in (*starts, *captured)]
     try:
-        results = work.lane(body, low, high - low, values[: len(starts)], values[len(starts) :])
+        results = work.loop_axis(body, low, high - low, values[: len(starts)], values[len(starts) :])
         return [work.cast(v.tensor, metas[start].dtype) for v, start in zip(results, starts, strict=True)]
-    except NotSpreadError:
+    except NotVectorisedError:
         return None
     except JitfuseError:  # Python raises it, or another one, where the loop comes to it
         if os.environ.get("JITFUSE_DEBUG") == "1":
@@ -71,10 +79,10 @@ def _is_literal(program: FusedProgram, value: int) -> bool:
     return maker is not None and maker.op_name == "full" and not program.meta[value].shape
 
 
-class Spreading(InOrder):
+class VectorisedLoop(InOrder):
     """One loop while it is spread, with the loops in it."""
 
-    def body(self, program: FusedProgram, feeds: Mapping[int, Value]) -> list[Value]:
+    def body(self, program: FusedProgram, feeds: Mapping[int, LoopValue]) -> list[LoopValue]:
         """Return what a body makes of the values of its feeds."""
         values = dict(feeds)
         for step in program.steps:
@@ -92,35 +100,35 @@ class Spreading(InOrder):
                 values[step.result_ids[0]] = self.step(program, step, values)
         return [values[i] for i in program.outputs.values()]
 
-    # ------------------------------------------------------------------ iterations side by side
-    def lane(
-        self, program: FusedProgram, low: int, count: int, starts: Sequence[Value], captured: Sequence[Value],
-        bounds: tuple[Value, Value] | None = None,
-    ) -> list[Value]:
-        """Return what a loop's carried values are in the end, its iterations being a new lane.
+    # ------------------------------------------------------------------ the axis of a loop
+    def loop_axis(
+        self, program: FusedProgram, low: int, count: int, starts: Sequence[LoopValue], captured: Sequence[LoopValue],
+        bounds: tuple[LoopValue, LoopValue] | None = None,
+    ) -> list[LoopValue]:
+        """Return what a loop's carried values are in the end, its iterations being a new loop axis.
 
         `bounds`: between which numbers each of the outer iterations counts, if not from `low` on.
         """
-        lane, mask = len(self.extents), self.mask
+        loop_axis, mask = len(self.extents), self.mask
         size = count
         for n in self.extents:
             size *= n
-        if count < 1 or size > WIDEST or (lane and self._adds_floats(program, starts)):
+        if count < 1 or size > WIDEST or (loop_axis and self._adds_floats(program, starts)):
             refuse()
         taken: dict[int, Taken] = {}
         while True:
             self.extents.append(count)
             try:
-                return self._lane(program, low, starts, captured, taken, bounds)
+                return self._loop_axis(program, low, starts, captured, taken, bounds)
             except PlacedError as found:
-                if found.lane != lane:
+                if found.loop_axis != loop_axis:
                     raise
                 taken[found.carry] = Taken(found.axis, found.place)
             finally:
-                del self.extents[lane:]
+                del self.extents[loop_axis:]
                 self.mask = mask
 
-    def _adds_floats(self, program: FusedProgram, starts: Sequence[Value]) -> bool:
+    def _adds_floats(self, program: FusedProgram, starts: Sequence[LoopValue]) -> bool:
         """Return whether iterations hand on a number of their own that is no int, so that they go in order."""
         handed = zip(program.ordered_feeds[1:], program.outputs.values(), starts)
         return any(
@@ -128,15 +136,15 @@ class Spreading(InOrder):
             and not _is_literal(program, end) and kind(self.meta(start.tensor).dtype) in ("float", "complex")
             for feed, end, start in handed)
 
-    def _lane(
-        self, program: FusedProgram, low: int, starts: Sequence[Value], captured: Sequence[Value],
-        taken: Mapping[int, Taken], bounds: tuple[Value, Value] | None,
-    ) -> list[Value]:
-        lane, outer = len(self.extents) - 1, self.mask
+    def _loop_axis(
+        self, program: FusedProgram, low: int, starts: Sequence[LoopValue], captured: Sequence[LoopValue],
+        taken: Mapping[int, Taken], bounds: tuple[LoopValue, LoopValue] | None,
+    ) -> list[LoopValue]:
+        loop_axis, outer = len(self.extents) - 1, self.mask
         index, *feeds = program.ordered_feeds
         carried, others = feeds[: len(starts)], feeds[len(starts) :]
         outputs = list(program.outputs.values())
-        now = self.count(lane, low)
+        now = self.count(loop_axis, low)
         values = {index: now, **dict(zip(others, captured, strict=True))}
         for k, (feed, start) in enumerate(zip(carried, starts, strict=True)):
             maker = program.producers.get(outputs[k])
@@ -148,7 +156,7 @@ class Spreading(InOrder):
                 values[feed] = self.chosen(first, start, self.step(program, maker, {}))
             else:
                 is_python = maker is not None and maker.op_name == "require"  # their bound, to which no others are put
-                values[feed] = self._begun(lane, k, start, taken.get(k), is_python)
+                values[feed] = self._begun(loop_axis, k, start, taken.get(k), is_python)
         if bounds is not None:
             self.mask = self.within(now, *bounds)
         made = self.body(program, values)
@@ -161,28 +169,28 @@ class Spreading(InOrder):
             elif there is not None and _is_literal(program, outputs[k]) and start.is_plain:
                 ended.append(self.chosen(self.mask, self.chosen(there, made[k], start), start))
             else:
-                ended.append(self._ended(lane, k, start, made[k], taken.get(k), bounds is not None))
+                ended.append(self._ended(loop_axis, k, start, made[k], taken.get(k), bounds is not None))
         return ended
 
-    def _begun(self, lane: int, carry: int, start: Value, taken: Taken | None, is_python: bool) -> Value:
+    def _begun(self, loop_axis: int, carry: int, start: LoopValue, taken: Taken | None, is_python: bool) -> LoopValue:
         """Return what a carried value is in each iteration."""
         if start.total is not None or not (start.rank or start.taken):
             zero = self.run.scalar(0, self.meta(start.tensor).dtype)
-            return Value(zero, total=Total(lane, carry, is_python=is_python))
+            return LoopValue(zero, total=Total(loop_axis, carry, is_python=is_python))
         names = start.names or tuple(range(start.rank))
         start = start._replace(names=names)
         if names != tuple(range(len(names))):
             refuse()  # a view of an array that a loop around carries
         if taken is None:
-            return start._replace(pending=(*start.pending, (lane, carry)))
+            return start._replace(pending=(*start.pending, (loop_axis, carry)))
         axis = self.axis_of(start, taken.axis)
         if not self.is_within(taken.place, self.own(start)[axis]):
             refuse()
         return self.part(start, [(axis, taken.place)])._replace(taken=(*start.taken, taken))
 
     def _ended(
-        self, lane: int, carry: int, start: Value, end: Value, taken: Taken | None, has_bounds: bool
-    ) -> Value:
+        self, loop_axis: int, carry: int, start: LoopValue, end: LoopValue, taken: Taken | None, has_bounds: bool
+    ) -> LoopValue:
         """Return what a carried value is after the last iteration."""
         if taken is not None:
             if (end.taken, end.pending) != ((*start.taken, taken), start.pending) or end.only:
@@ -190,102 +198,104 @@ class Spreading(InOrder):
             start = start._replace(names=start.names or tuple(range(start.rank)))
             if end.names != start.names:
                 refuse()
-            return self._put_back(lane, start, end, taken)
+            return self._put_back(loop_axis, start, end, taken)
         if end.only:
             refuse()
         if end.total is not None:
-            if (end.total.lane, end.total.carry) != (lane, carry):
+            if (end.total.loop_axis, end.total.carry) != (loop_axis, carry):
                 refuse()
-            return self._added_up(lane, start, end) if end.total.is_begun else start
+            return self._added_up(loop_axis, start, end) if end.total.is_begun else start
         if not end.is_plain or has_bounds or end.rank or not start.is_plain:
             refuse()
-        last = self._last(lane, end)
+        last = self._last(loop_axis, end)
         return last if self.mask is None else self.chosen(self.mask, last, start)
 
-    def _last(self, lane: int, value: Value) -> Value:
+    def _last(self, loop_axis: int, value: LoopValue) -> LoopValue:
         """Return a value of the last iteration."""
         over, own = self.over(value), self.own(value)
-        if len(over) <= lane:
-            return Value(value.tensor, value.lanes, value.rank)
-        tensor, n = value.tensor, over[lane]
-        if any(m != 1 for m in over[lane + 1 :]):
+        if len(over) <= loop_axis:
+            return LoopValue(value.tensor, value.loop_axes, value.rank)
+        tensor, n = value.tensor, over[loop_axis]
+        if any(m != 1 for m in over[loop_axis + 1 :]):
             refuse()
         if n > 1:
             shape = (*over, *own)
-            starts = tuple([n - 1 if k == lane else 0 for k in range(len(shape))])
-            counts = tuple([1 if k == lane else m for k, m in enumerate(shape)])
+            starts = tuple([n - 1 if k == loop_axis else 0 for k in range(len(shape))])
+            counts = tuple([1 if k == loop_axis else m for k, m in enumerate(shape)])
             attrs = {"starts": starts, "counts": counts, "steps": (1,) * len(shape)}
             tensor = self.emit("slice", (tensor,), attrs)
-        return Value(self.reshaped(tensor, (*over[:lane], *own)), lane, value.rank)
+        return LoopValue(self.reshaped(tensor, (*over[:loop_axis], *own)), loop_axis, value.rank)
 
-    def _put_back(self, lane: int, start: Value, end: Value, taken: Taken) -> Value:
+    def _put_back(self, loop_axis: int, start: LoopValue, end: LoopValue, taken: Taken) -> LoopValue:
         """Return an array with the parts of all iterations, in the place of those that it had."""
         axis, over, own = self.axis_of(start, taken.axis), self.over(end), self.own(end)
-        if len(over) > lane + 1:
-            if any(n != 1 for n in over[lane + 1 :]):
+        if len(over) > loop_axis + 1:
+            if any(n != 1 for n in over[loop_axis + 1 :]):
                 refuse()
-            over = over[: lane + 1]
+            over = over[: loop_axis + 1]
         tensor = self.reshaped(end.tensor, (*over, *own))
-        order = [*range(lane), *range(lane + 1, len(over) + len(own))]
-        order.insert(lane + axis, lane)
+        order = [*range(loop_axis), *range(loop_axis + 1, len(over) + len(own))]
+        order.insert(loop_axis + axis, loop_axis)
         if order != sorted(order):
             tensor = self.emit("transpose", (tensor,), {"axes": order})
         whole = self.own(start)
-        assert taken.place.lane is not None
-        step, begin = taken.place.lane[1], taken.place.constant
-        if (begin, step, over[lane]) != (0, 1, whole[axis]):
+        assert taken.place.loop_axis is not None
+        step, begin = taken.place.loop_axis[1], taken.place.constant
+        if (begin, step, over[loop_axis]) != (0, 1, whole[axis]):
             starts, counts, steps = [0] * len(whole), list(whole), [1] * len(whole)
-            starts[axis], counts[axis], steps[axis] = begin, over[lane], step
-            before = self.spread_to(start, over[:lane])
-            tensor = self.emit("update_slice", (before, tensor), self.region(over[:lane], starts, counts, steps))
-        return start._replace(tensor=tensor, lanes=lane, rank=len(whole), known=None)
+            starts[axis], counts[axis], steps[axis] = begin, over[loop_axis], step
+            before = self.broadcast_along(start, over[:loop_axis])
+            tensor = self.emit("update_slice", (before, tensor), self.region(over[:loop_axis], starts, counts, steps))
+        return start._replace(tensor=tensor, loop_axes=loop_axis, rank=len(whole), known=None)
 
-    def _added_up(self, lane: int, start: Value, added: Value) -> Value:
+    def _added_up(self, loop_axis: int, start: LoopValue, added: LoopValue) -> LoopValue:
         """Return a number with what all iterations add to it."""
         assert added.total is not None
         dtype = self.meta(added.tensor).dtype
         if added.total.parts:
-            parts = self._one_after_the_other(lane, added.total.parts)
+            parts = self._one_after_the_other(loop_axis, added.total.parts)
             if start.total is not None:
                 return self.more(start, parts)
-            if lane:
+            if loop_axis:
                 refuse()
             return self._in_order(start, parts.tensor, self.own(parts)[0])
         if added.total.how:
             how = added.total.how
-            found = self.emit(how, (self._over_lane(lane, added._replace(total=None)),), {
-                "axis": lane, "keepdims": False})
+            found = self.emit(how, (self._over_loop_axis(loop_axis, added._replace(total=None)),), {
+                "axis": loop_axis, "keepdims": False})
             both = "logical_and" if how == "all" else "logical_or"
-            more = Value(found, lane)
+            more = LoopValue(found, loop_axis)
             return self.held(start, more, how) if start.total is not None else self.among(both, start, more)
-        whole = self.emit("sum", (self._over_lane(lane, added._replace(total=None)),), {
-            "axis": lane, "keepdims": False})
-        more = Value(self.cast(whole, dtype), lane)
+        whole = self.emit("sum", (self._over_loop_axis(loop_axis, added._replace(total=None)),), {
+            "axis": loop_axis, "keepdims": False})
+        more = LoopValue(self.cast(whole, dtype), loop_axis)
         return self.more(start, more) if start.total is not None else self.among("add", start, more)
 
-    def _over_lane(self, lane: int, value: Value) -> int:
-        """Return a value's tensor with all iterations of the innermost lane along it."""
-        over = [*self.over(value), *(1,) * (lane + 1 - value.lanes)]
-        if any(n != 1 for n in over[lane + 1 :]):
+    def _over_loop_axis(self, loop_axis: int, value: LoopValue) -> int:
+        """Return a value's tensor with all iterations of the innermost loop axis along it."""
+        over = [*self.over(value), *(1,) * (loop_axis + 1 - value.loop_axes)]
+        if any(n != 1 for n in over[loop_axis + 1 :]):
             refuse()
-        return self.spread_to(value, (*over[:lane], self.extents[lane]))
+        return self.broadcast_along(value, (*over[:loop_axis], self.extents[loop_axis]))
 
-    def _one_after_the_other(self, lane: int, parts: Sequence[Value]) -> Value:
-        """Return what the iterations of the innermost lane add to a number, along an axis in their order."""
+    def _one_after_the_other(self, loop_axis: int, parts: Sequence[LoopValue]) -> LoopValue:
+        """Return what the iterations of the innermost loop axis add to a number, along an axis in their order."""
         tensors = []
         for part in parts:
             many = part if part.rank else part._replace(
                 tensor=self.reshaped(part.tensor, (*self.meta(part.tensor).shape, 1)), rank=1)
-            tensors.append(Value(self._over_lane(lane, many), lane + 1, 1))
+            tensors.append(LoopValue(self._over_loop_axis(loop_axis, many), loop_axis + 1, 1))
         over = self.joint(tensors)
-        spread = [self.spread_to(v, over) for v in tensors]
-        joined = spread[0] if len(spread) == 1 else self.emit("concat", spread, {"axis": lane + 1})
+        spread = [self.broadcast_along(v, over) for v in tensors]
+        joined = spread[0] if len(spread) == 1 else self.emit("concat", spread, {"axis": loop_axis + 1})
         shape = self.meta(joined).shape
         if math.prod(shape) > WIDEST:
             refuse()
-        return Value(self.reshaped(joined, (*shape[:lane], shape[lane] * shape[lane + 1])), lane, 1)
+        return LoopValue(
+            self.reshaped(joined, (*shape[:loop_axis], shape[loop_axis] * shape[loop_axis + 1])), loop_axis, 1
+        )
 
-    def _in_order(self, start: Value, parts: int, count: int) -> Value:
+    def _in_order(self, start: LoopValue, parts: int, count: int) -> LoopValue:
         """Return a float with numbers added to it one after the other."""
         low, high = (self.run.scalar(n, "int64") for n in (0, count))
         meta = self.meta(start.tensor)
@@ -295,15 +305,15 @@ class Spreading(InOrder):
             return [self.emit("add", (carried[0], part))]
 
         (made,) = self.looped((low, high), [start.tensor], [Meta((), meta.dtype)], iteration)
-        return Value(made)
+        return LoopValue(made)
 
     # ------------------------------------------------------------------ loops within
-    def _counted(self, step: OpStep, values: Sequence[Value]) -> Sequence[Value]:
+    def _counted(self, step: OpStep, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
         """Return the results of a loop over a range."""
         low, high, *rest = values
         program, carries = step.attr("body"), step.attr("carries")
         starts, captured = rest[:carries], rest[carries:]
-        if not (low.lanes or high.lanes) and (low.known is None or high.known is None):
+        if not (low.loop_axes or high.loop_axes) and (low.known is None or high.known is None):
             return self.one_by_one(program, low, high, starts, captured, None)
         if low.known is None or high.known is None:
             refuse()
@@ -313,8 +323,8 @@ class Spreading(InOrder):
             return starts
         source = self.source
         try:
-            return self.lane(program, least, count, starts, captured, bounds)
-        except NotSpreadError:
+            return self.loop_axis(program, least, count, starts, captured, bounds)
+        except NotVectorisedError:
             self.source = source
         if bounds is None and count <= _WRITTEN_OUT and count * len(program.steps) <= _STEPS:
             return self.written_out(program, least, count, starts, captured)

@@ -35,9 +35,9 @@ def _kernels() -> str:
     words, begin, end, scratch = f.args
     data, delay = f.field("ptr", words, 0), f.field("i64", words, 8)
     with f.loop(begin, end) as unit:
-        with f.loop(Value("0", "i64"), delay) as round_:
+        with f.loop(Value("0", "i64"), delay) as iteration:
             f.value("i64", f"load volatile i64, ptr {words.ref}")
-            assert round_.index.type == "i64"
+            assert iteration.index.type == "i64"
         place = f.offset(data, unit.index)
         f.store(f.add(f.load("i8", place), f.const("i8", 1)), place)
         mine = f.value("i64", f"load volatile i64, ptr {scratch.ref}")

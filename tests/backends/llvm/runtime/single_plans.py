@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitfuse.backends.llvm.runtime.tables import Entry, EntryBuilder, PlanBuilder, StateBlock
+from jitfuse.backends.llvm.runtime.tables import EntryBuilder, NativeEntry, PlanBuilder, StateBlock
 
 
 def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -18,7 +18,7 @@ class StatusError(Exception):
 def single_entry(
     build: Callable[[PlanBuilder, int], Any], *, dtype: str = "int64", shape: tuple[int, ...] = (1,),
     handler: Any = refuse,
-) -> Entry:
+) -> NativeEntry:
     """Return an entry of one writeable array; `build` fills the plan for its value."""
     b = EntryBuilder(1, handler=handler)
     value = b.guard_array(b.argument(0), dtype, shape, writeable=True)

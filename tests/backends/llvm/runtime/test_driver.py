@@ -17,9 +17,9 @@ from jitfuse.backends.llvm.runtime.tables import (
     ARENA,
     ArrayResult,
     DictResult,
-    Entry,
     EntryBuilder,
-    HostArray,
+    HostStepArray,
+    NativeEntry,
     ObjectResult,
     Plan,
     PlanBuilder,
@@ -67,7 +67,7 @@ class WholeProgram:
         self.state.prepend(self.entry)
         self.f = harness.attach(self.state)
 
-    def make_entry(self) -> Entry:
+    def make_entry(self) -> NativeEntry:
         b = EntryBuilder(3, handler=self.handle)
         self.x = b.guard_array(b.argument(0), "float64", (self.N,), writeable=True)
         self.codes = b.guard_array(b.argument(1), "int64", (1,))
@@ -83,8 +83,8 @@ class WholeProgram:
         out = p.output("float64", (self.N,))
         p.launch(kernel("sum"), 1, operands=[(ARENA, 0), (self.x, 0)], words=[self.N])
         p.launch(kernel("status"), 1, operands=[(self.codes, 0)], site=7)
-        p.host(self.sort, [HostArray(self.x, "float64", (self.N,), slot=0),
-                           HostArray(ARENA, "float64", (self.N,), offset=64, writeable=True)])
+        p.host(self.sort, [HostStepArray(self.x, "float64", (self.N,), slot=0),
+                           HostStepArray(ARENA, "float64", (self.N,), offset=64, writeable=True)])
         positive = p.label()
         p.observe(ARENA, "bool", [(True, positive)], offset=8)
         for case in (False, True):
@@ -123,17 +123,17 @@ def test_one_program_through_the_whole_convention(harness: Any) -> None:
     f, rng = program.f, np.random.default_rng(1)
     fine, failing = np.zeros(1, np.int64), np.array([2])
     trained = 0
-    for round_ in range(200):
-        sign, training = (-1) ** (round_ // 2), bool(round_ % 3)
+    for iteration in range(200):
+        sign, training = (-1) ** (iteration // 2), bool(iteration % 3)
         x = rng.random(program.N) * sign
         before, factor = x.copy(), float(rng.random())
-        if round_ % 5 == 4:
+        if iteration % 5 == 4:
             with pytest.raises(StatusError) as caught:
                 f(x, failing, factor, training=training)
             assert caught.value.args == (7, 2)
             assert np.array_equal(x, before)
             continue
-        if round_ % 7 == 6:
+        if iteration % 7 == 6:
             program.fail_host = True
             with pytest.raises(ArithmeticError, match="host step"):
                 f(x, fine, factor, training=training)
@@ -168,7 +168,7 @@ def test_recursion_and_reentrancy(harness: Any) -> None:
     def build(p: PlanBuilder, value: int) -> None:
         p.arena(64)
         p.launch(harness.kernel("copy"), 1, operands=[(ARENA, 0), (value, 0)], words=[8])
-        p.host(host, [HostArray(value, "int64", (1,), slot=0, writeable=True)])
+        p.host(host, [HostStepArray(value, "int64", (1,), slot=0, writeable=True)])
         p.finish(ScalarResult(ARENA, "int64"))
 
     f = single(harness, build)
@@ -308,8 +308,8 @@ def test_no_way_out_leaks(harness: Any) -> None:
 
     def host(p: PlanBuilder, value: int, function: Any, *shapes: tuple[int, ...]) -> None:
         p.arena(64)
-        arrays = [HostArray(ARENA, "int64", s, (0,) * len(s)) for s in ((2,), *shapes)]
-        p.host(function, [*arrays, HostArray(value, "int64", (1,), slot=0)])
+        arrays = [HostStepArray(ARENA, "int64", s, (0,) * len(s)) for s in ((2,), *shapes)]
+        p.host(function, [*arrays, HostStepArray(value, "int64", (1,), slot=0)])
         p.finish(ObjectResult(0))
 
     ways: list[tuple[Callable[[PlanBuilder, int], None], Any]] = [

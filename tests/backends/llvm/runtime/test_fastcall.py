@@ -14,8 +14,8 @@ from single_plans import refuse
 
 from jitfuse.backends.llvm.runtime.tables import (
     ArrayResult,
-    Entry,
     EntryBuilder,
+    NativeEntry,
     ObjectResult,
     SlotResult,
     StateBlock,
@@ -30,7 +30,7 @@ def miss(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def entry_of(tag: object, positional: int, keywords: tuple[str, ...] = (), *,
-             modes: tuple[bool, ...] = (False, True), training_position: int | None = None) -> Entry:
+             modes: tuple[bool, ...] = (False, True), training_position: int | None = None) -> NativeEntry:
     """Return an entry without guards; its result is (tag, training, every argument)."""
     b = EntryBuilder(positional, keywords, handler=refuse, training_position=training_position)
     slots = [b.argument(i) for i in range(positional)] + [b.keyword(k) for k in keywords]
@@ -42,7 +42,7 @@ def entry_of(tag: object, positional: int, keywords: tuple[str, ...] = (), *,
     return entry
 
 
-def attach(harness: Any, *entries: Entry, training: bool = False) -> tuple[Any, StateBlock]:
+def attach(harness: Any, *entries: NativeEntry, training: bool = False) -> tuple[Any, StateBlock]:
     state = StateBlock(miss, training=training)
     for entry in entries:
         state.prepend(entry)
@@ -163,7 +163,7 @@ def test_nothing_leaks(harness: Any) -> None:
     state.prepend(entry)
     f = harness.attach(state)
 
-    def round_() -> None:
+    def iteration() -> None:
         f(x, k=1)
         for bad in ("one", None):
             try:
@@ -174,17 +174,17 @@ def test_nothing_leaks(harness: Any) -> None:
 
     watched: tuple[Any, ...] = (x, space["x"], space["scale"], f, failing, space, np.ndarray, x.dtype)
     for _ in range(100):
-        round_()
+        iteration()
     gc.collect()
     before, live, blocks = [sys.getrefcount(w) for w in watched], harness.live_bytes(), sys.getallocatedblocks()
     tracemalloc.start()
     start = tracemalloc.get_traced_memory()[0]
     for _ in range(10_000 * SCALE):
-        round_()
+        iteration()
     grown = tracemalloc.get_traced_memory()[0] - start
     tracemalloc.stop()
     for _ in range(25_000 * SCALE):
-        round_()
+        iteration()
     assert [sys.getrefcount(w) for w in watched] == before
     assert harness.live_bytes() == live
     assert sys.getallocatedblocks() - blocks < 100 and grown < 10_000

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from single_plans import refuse
 
-from jitfuse.backends.llvm.runtime.plan_table import Sweep
+from jitfuse.backends.llvm.runtime.plan_table import SweptLaunch
 from jitfuse.backends.llvm.runtime.tables import (
     ARENA,
     ArrayResult,
     EntryBuilder,
-    HostArray,
+    HostStepArray,
     ObjectResult,
     PlanBuilder,
     ScalarResult,
@@ -104,7 +104,7 @@ def bounds(p: PlanBuilder, count: int) -> tuple[tuple[int, int], tuple[int, int]
     def fill(numbers: np.ndarray) -> None:
         numbers[...] = literals
 
-    p.host(fill, [HostArray(ARENA, "int64", (2,), writeable=True)])
+    p.host(fill, [HostStepArray(ARENA, "int64", (2,), writeable=True)])
     return (ARENA, 0), (ARENA, 8)
 
 
@@ -120,9 +120,10 @@ def test_launches_of_a_loop_count_its_iterations(harness: Any, begin: int, count
             p.copy((turns.value, 8 * k), (values[0], 0), 8)
         climb, place = harness.kernel("climb"), (turns.value, 0)
         p.sweep(begin, *bounds(p, begin + count), 1, [
-            Sweep(climb, 2, 1, [(table.value, 0)], {}, [8]), Sweep(climb, 1, 2, [place], {0: (turns.value, 8)}, [0]),
-            Sweep(climb, 1, 3, [(table.value, 39 * 8)], {}, [-8 & (1 << 64) - 1]),
-            Sweep(climb, 1, 4, [(turns.value, 16)], {}, [0]),
+            SweptLaunch(climb, 2, 1, [(table.value, 0)], {}, [8]),
+            SweptLaunch(climb, 1, 2, [place], {0: (turns.value, 8)}, [0]),
+            SweptLaunch(climb, 1, 3, [(table.value, 39 * 8)], {}, [-8 & (1 << 64) - 1]),
+            SweptLaunch(climb, 1, 4, [(turns.value, 16)], {}, [0]),
         ])
         p.finish(TupleOf(table, turns))
 
@@ -143,7 +144,7 @@ def test_iterations_are_launched_in_pieces(harness: Any, piece: int) -> None:
         table = p.output("int64", (10,))
         for k in range(10):
             p.copy((table.value, 8 * k), (values[0], 0), 8)
-        p.sweep(1, *bounds(p, 8), piece, [Sweep(harness.kernel("climb"), 1, 1, [(table.value, 0)], {}, [8])])
+        p.sweep(1, *bounds(p, 8), piece, [SweptLaunch(harness.kernel("climb"), 1, 1, [(table.value, 0)], {}, [8])])
         p.finish(ArrayResult(table))
 
     f, state = function(harness, build, 1)
@@ -162,7 +163,7 @@ def test_a_status_ends_launches_that_are_repeated(harness: Any) -> None:
         out = p.output("int64", (8,))
         for k in range(8):
             p.copy((out.value, 8 * k), (values[k == 5], 0), 8)
-        p.sweep(0, *bounds(p, 8), 1, [Sweep(harness.kernel("statuses"), 1, 9, [(out.value, 0)], {}, [])])
+        p.sweep(0, *bounds(p, 8), 1, [SweptLaunch(harness.kernel("statuses"), 1, 9, [(out.value, 0)], {}, [])])
         p.finish(ArrayResult(out))
 
     f, _ = function(harness, build, 2, handler)
@@ -193,8 +194,8 @@ def test_a_host_step_in_a_loop_ends_it(harness: Any) -> None:
                 raise ArithmeticError("thirteen")
 
         p.place(again)
-        p.host(step, [HostArray(place, "int64", (), writeable=True),
-                      HostArray(ARENA, "bool", (), offset=8, writeable=True)])
+        p.host(step, [HostStepArray(place, "int64", (), writeable=True),
+                      HostStepArray(ARENA, "bool", (), offset=8, writeable=True)])
         p.branch(ARENA, done, offset=8, wanted=False)
         p.jump(again)
         p.place(done)

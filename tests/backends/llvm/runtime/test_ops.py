@@ -12,7 +12,7 @@ from single_plans import StatusError, single
 from jitfuse.backends.llvm.runtime.tables import (
     ARENA,
     ArrayResult,
-    HostArray,
+    HostStepArray,
     ObjectResult,
     PlanBuilder,
     SlotResult,
@@ -94,7 +94,7 @@ OBSERVED = {
 
 
 @pytest.mark.parametrize("dtype", OBSERVED)
-def test_observed_values_choose_the_way(harness: Any, dtype: str) -> None:
+def test_observed_values_choose_the_path(harness: Any, dtype: str) -> None:
     """All values but the last are cases; the last goes on with the next step."""
     values = OBSERVED[dtype]
 
@@ -153,10 +153,10 @@ def test_host_arrays_stay_valid_for_whoever_keeps_them(harness: Any) -> None:
         p.arena(256)
         out = p.output("int64", (4,))
         p.host(host, [
-            HostArray(out.value, "int64", (4,), writeable=True),
-            HostArray(out.value, "int32", (2,), (8,), 16),
-            HostArray(ARENA, "int64", (4, 2), (8, 32), 128, writeable=True),
-            HostArray(value, "int64", (4,), (-8,), 24, slot=0),
+            HostStepArray(out.value, "int64", (4,), writeable=True),
+            HostStepArray(out.value, "int32", (2,), (8,), 16),
+            HostStepArray(ARENA, "int64", (4, 2), (8, 32), 128, writeable=True),
+            HostStepArray(value, "int64", (4,), (-8,), 24, slot=0),
         ])
         p.finish(ArrayResult(out))
 

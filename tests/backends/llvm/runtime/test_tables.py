@@ -11,9 +11,9 @@ import pytest
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.tables import (
     ArrayResult,
-    Entry,
     EntryBuilder,
-    HostArray,
+    HostStepArray,
+    NativeEntry,
     ObjectResult,
     PlanBuilder,
     SlotResult,
@@ -28,7 +28,7 @@ class Thing:
         return True
 
 
-def entry(**options: Any) -> Entry:
+def entry(**options: Any) -> NativeEntry:
     b = EntryBuilder(2, handler=Thing(), **options)
     b.guard_array(b.argument(0), "float32", (4,))
     return b.build()
@@ -71,7 +71,8 @@ def test_plan_builder_refuses_what_cannot_run() -> None:
         lambda: p.launch(0, 1, operands=[]), lambda: p.launch(1, -1, operands=[]),
         lambda: p.launch(1, 1, operands=[(9, 0)]), lambda: p.check(7, site=0), lambda: p.build(),
         lambda: p.finish(SlotResult(2)), lambda: p.finish(ArrayResult(builder().output("f4", (1,)))),
-        lambda: p.host(Thing(), [HostArray(1, "f4", (4,))]), lambda: p.host(Thing(), [HostArray(0, "u1", (4,))]),
+        lambda: p.host(Thing(), [HostStepArray(1, "f4", (4,))]),
+        lambda: p.host(Thing(), [HostStepArray(0, "u1", (4,))]),
     ):
         with pytest.raises((AssertionError, IndexError)):
             wrong()
@@ -114,13 +115,13 @@ def test_the_frame_has_room_for_the_largest_step() -> None:
         p = entry().plan_builder()
         p.arena(64)
         p.launch(1, 1, operands=[(1, 0)], words=[0] * words)
-        p.host(Thing(), [HostArray(0, "f4", (4,))] * arrays)
+        p.host(Thing(), [HostStepArray(0, "f4", (4,))] * arrays)
         nested = TupleResult((ObjectResult(0),) * items)
         p.finish(TupleResult((*(ObjectResult(1),) * 7, nested)))
         plans.append(p.build().words)
-    room = [w[layout.Plan.FRAME_WORDS] - w[layout.Plan.WORK] for w in plans]
+    room = [w[layout.PlanField.FRAME_WORDS] - w[layout.PlanField.WORK] for w in plans]
     assert room == [507, 501, 500]
-    assert all(w[layout.Plan.WORK] == w[layout.Plan.OWNERS] + 1 == 2 + 2 + 1 for w in plans)
+    assert all(w[layout.PlanField.WORK] == w[layout.PlanField.OWNERS] + 1 == 2 + 2 + 1 for w in plans)
 
 
 def test_entries_are_tried_newest_first() -> None:

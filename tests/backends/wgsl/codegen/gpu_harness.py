@@ -13,7 +13,7 @@ from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.backends.wgsl.codegen.kernel import emit_shader
 from jitfuse.backends.wgsl.codegen.variant import choose, scratch_bytes
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, pool_of
-from jitfuse.backends.wgsl.runtime.pipelines import Pipeline, Window, workgroups
+from jitfuse.backends.wgsl.runtime.pipelines import BufferRange, Pipeline, workgroups
 from jitfuse.ir.kernels.form import KernelForm, Operand
 
 
@@ -60,7 +60,7 @@ def launch(
     encoder = device.handle.create_command_encoder()
     compute = encoder.begin_compute_pass()
     groups = workgroups(variant, sizes, len(form.grid))
-    pipeline.encode(compute, Window(uniform, 0, len(packed)), buffers, groups)
+    pipeline.encode(compute, BufferRange(uniform, 0, len(packed)), buffers, groups)
     compute.end()
     device.queue.submit([encoder.finish()])
     for o, m, b in zip(form.operands, operands, variant.bindings, strict=True):
