@@ -23,9 +23,9 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.cache.entry import FORMAT_VERSION, Entry
 from jitfuse.cache.store import Store, default_store
 
-_FOLDERS = ("ir", "passes", "plans", "backends", "compile")
+_FOLDERS = ("base", "ir", "passes", "plans", "backends", "compile")
 _FILES = (
-    "base/future.py", "dtypes.py", "base/digests.py", "base/records.py", "base/lazy.py", "later.py",
+    "dtypes.py",
     # what passes and plans use of it
     "tracing/abstract.py", "tracing/schedule/scheduler.py", "tracing/schedule/integer_schedule.py",
 )

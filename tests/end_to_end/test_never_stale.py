@@ -287,8 +287,8 @@ def test_everything_that_makes_code_is_in_the_digest_of_the_sources() -> None:
     todo = [
         "backends.llvm.codegen.kernel", "backends.llvm.jit", "backends.llvm.text.builder",
         "backends.llvm.runtime.native",
-        "backends.wgsl.codegen.kernel", "compile.objects", "compile.gpu_kernels", "passes", "plans",
-        "compile.call_plan",
+        "backends.wgsl.codegen.kernel", "compile.objects.objects", "compile.gpu.kernels", "passes.pipeline", "plans",
+        "compile.call_plans.call_plan",
     ]
     seen: set[str] = set()
     while todo:
