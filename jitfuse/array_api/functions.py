@@ -1,7 +1,7 @@
 """Functions of the standard whose parameters differ from those of NumPy's function of the same name.
 
-Each is written over AbstractTensors, for traced and eager arrays alike; functions with data-dependent shapes take
-eager arrays only.
+Each is written over AbstractTensors, for traced and eager arrays alike; those with data-dependent shapes are
+graph breaks in a trace.
 """
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def _of_initial(x: Tensor, start: Tensor, axes: Any, keepdims: bool) -> Tensor:
 
 
 def float_of(x: Tensor, dtype: Any, name: str) -> Tensor:
-    """Return x in a requested dtype; without one, non-float arrays become float64."""
+    """Return x in a requested dtype; without one, arrays other than float or complex become float64."""
     if given(dtype):
         return cast(x, dtype, name)
     return x if dtypes.kind(x.dtype) in ("float", "complex") else x.call("astype", dtype="float64")

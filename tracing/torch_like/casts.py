@@ -111,7 +111,7 @@ def numpy(self: Any, *, force: bool = False) -> Any:
 
 @method("item")
 def item(self: Any) -> Any:
-    """Return the value as a Python number; an unknown value is read."""
+    """Return the only element as a Python number."""
     return self.tensor.item()
 
 

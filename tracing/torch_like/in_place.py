@@ -1,7 +1,7 @@
 """torch's in-place methods that change a tensor's axes or memory.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. They raise for arguments, because the caller would not see
-the new axes.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Changes of axes raise for tensors from outside of the
+function, because the caller's tensor would change too.
 """
 from __future__ import annotations
 
