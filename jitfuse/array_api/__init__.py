@@ -1,1 +1,1 @@
-"""The namespace of the Python array API standard: its functions, its dtypes, and which arrays they are called with."""
+"""The namespace of the Python array API standard: its functions, its dtypes, and the dispatch on kinds of arrays."""

@@ -1,5 +1,5 @@
-"""Creation functions of the namespace: traced arrays inside a trace, so that these accept traced values in item
-assignment; eager arrays outside; NumPy arrays where a fused function runs as plain Python.
+"""Creation functions of the namespace: in a trace they make traced arrays, which accept traced values in item
+assignment; outside they make eager arrays; where a fused function falls back to plain Python they make NumPy arrays.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ else:
 
 Shape = int | Sequence[int]
 _NUMPYS: Final = frozenset({int, float, bool, complex, list, tuple, np.ndarray})
-"""What NumPy makes an array of by itself; eager arrays in sequences have `__array__`."""
+"""Types that NumPy converts to arrays by itself; eager arrays in sequences have `__array__`."""
 
 
 def _numpy(dtype: Any) -> Any:
@@ -34,7 +34,7 @@ def _numpy(dtype: Any) -> Any:
 
 
 def _placed(array: Any, device: str | None) -> Any:
-    """Return what NumPy has made as an array of the kind that is wanted here."""
+    """Return an array of NumPy's on a device: as an eager array, or itself in plain Python."""
     if device is not None and device != "cpu":
         from jitfuse.gpu.tensor import asarray as on_device
 
@@ -46,17 +46,17 @@ def _create(plain: Callable[..., Any], args: tuple[Any, ...], dtype: Any, device
     if active() is None:
         return _placed(plain(*args, dtype=_numpy(dtype), **options), device)
     require_device(plain.__name__, device)
-    traced = substitutes.substitute(plain) or plain  # where jf.zeros itself is fused, NumPy's has its substitute here
+    traced = substitutes.substitute(plain) or plain  # for a fused jf.zeros itself
     return traced(*args, dtype=dtype, **options)
 
 
 def zeros(shape: Shape, dtype: Any = None, *, device: str | None = None) -> Any:
-    """Return zeros; float64 unless told otherwise."""
+    """Return zeros; the default dtype is float64."""
     return _create(np.zeros, (shape,), dtype, device)
 
 
 def ones(shape: Shape, dtype: Any = None, *, device: str | None = None) -> Any:
-    """Return ones; float64 unless told otherwise."""
+    """Return ones; the default dtype is float64."""
     return _create(np.ones, (shape,), dtype, device)
 
 
@@ -66,7 +66,7 @@ def empty(shape: Shape, dtype: Any = None, *, device: str | None = None) -> Any:
 
 
 def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: str | None = None) -> Any:
-    """Return one value everywhere, in its own dtype unless told otherwise."""
+    """Return an array filled with one value; the default dtype is the value's own."""
     value = fill_value.array if active() is None and isinstance(fill_value, HostArray) else fill_value
     return _create(np.full, (shape, value), dtype, device)
 
@@ -107,15 +107,15 @@ empty_like = _like("empty_like", shapes.zeros_like)
 
 @over_tensors
 def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, device: str | None = None) -> Any:
-    """Return one value everywhere in the shape of x, and in its dtype unless told otherwise."""
+    """Return an array filled with one value, in the shape of x; the default dtype is that of x."""
     made = shapes.full_like(x, fill_value, dtype=dtype)
     return made if device in (None, made.device) else made.to_device(device)
 
 
 def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: bool | None = None) -> Any:
-    """Return an array of numbers, nested sequences, NumPy arrays and torch tensors, which it shares memory with.
+    """Return an array of numbers or nested sequences, or one that shares memory with a NumPy array or torch tensor.
 
-    With device="gpu" an array on the GPU; see `jitfuse.gpu.asarray`. copy=False raises ValueError where it must copy.
+    device="gpu" gives an array on the GPU; see `jitfuse.gpu.asarray`. copy=False raises ValueError if it must copy.
     """
     if type(obj) in _NUMPYS and device is None and active() is None:
         return _placed(np.asarray(obj, _numpy(dtype), copy=copy), None)
@@ -132,7 +132,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: 
 
 
 def _on_device(obj: Any, dtype: Any, device: str | None, copy: bool | None) -> Any:
-    """Return an array on the GPU, or one that was there as an eager array on the host."""
+    """Return an array on the GPU, or a GPU array as an eager array on the host."""
     from jitfuse.gpu.tensor import asarray as move
 
     if not isinstance(obj, DeviceArray):

@@ -1,6 +1,6 @@
-"""Dtypes of the namespace: their names, promotion, kinds, limits, and what the standard's inspection asks for.
+"""Dtypes of the namespace: their names, promotion, kinds and limits, and the answers to the standard's inspection.
 
-A dtype of the namespace is a `DType`, an array's is a `DTypeName`, which is equal to it. Does not own promotion
+A dtype of the namespace is a `DType`; an array's dtype is a `DTypeName`, which equals it. Does not own promotion
 (`jitfuse.dtypes`).
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Return whether a dtype is another one, or of a kind such as "integral", or any of a tuple of these."""
+    """Return whether a dtype equals another, is of a kind such as "integral", or matches one of a tuple of these."""
     name = dtype_name(dtype, "isdtype")
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -42,7 +42,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """Return the dtype that arrays, dtypes and Python scalars have in common; raises DTypeError for none at all."""
+    """Return the common dtype of arrays, dtypes and Python scalars; raises DTypeError without any."""
     operands = []
     for value in arrays_and_dtypes:
         if type(value) in dtypes.WEAK_DTYPE:
@@ -59,13 +59,13 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 @over_tensors
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
-    """Return x cast to a dtype; x itself where `copy` is false and nothing changes."""
+    """Return x cast to a dtype, or x itself if `copy` is false and nothing changes."""
     made = x.astype(dtype, copy=copy)
     return made if device in (None, made.device) else made.to_device(device)
 
 
 class FloatLimits(NamedTuple):
-    """What finfo returns; of the parts for complex dtypes."""
+    """The result of finfo; for complex dtypes the limits of the parts."""
 
     bits: int
     eps: float
@@ -76,7 +76,7 @@ class FloatLimits(NamedTuple):
 
 
 class IntLimits(NamedTuple):
-    """What iinfo returns."""
+    """The result of iinfo."""
 
     bits: int
     max: int
@@ -89,7 +89,7 @@ def _of(type: Any, name: str) -> str:
 
 
 def finfo(type: Any, /) -> FloatLimits:
-    """Return the limits of a floating-point dtype, or of an array's."""
+    """Return the limits of a floating-point dtype, or of an array's dtype."""
     return _float_limits(dtypes.component(_of(type, "finfo")))
 
 
@@ -110,7 +110,7 @@ def _float_limits(name: str) -> FloatLimits:
 
 
 def iinfo(type: Any, /) -> IntLimits:
-    """Return the limits of an integer dtype, or of an array's."""
+    """Return the limits of an integer dtype, or of an array's dtype."""
     return _int_limits(_of(type, "iinfo"))
 
 
@@ -123,27 +123,27 @@ def _int_limits(name: str) -> IntLimits:
 
 
 class NamespaceInfo:
-    """What the standard's inspection functions answer for this namespace."""
+    """The answers of this namespace to the standard's inspection functions."""
 
     def capabilities(self) -> dict[str, Any]:
         """Return which optional parts of the standard work outside of fused functions."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """Return the device of arrays that are made without one."""
+        """Return the default device of new arrays."""
         return "cpu"
 
     def devices(self) -> tuple[str, ...]:
-        """Return the devices of the standard's functions; the GPU has its own, see docs/gpu.md."""
+        """Return the devices of the standard's functions; for the GPU see docs/gpu.md."""
         return ("cpu",)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """Return the dtypes of Python numbers and of indices."""
+        """Return the default dtypes of Python numbers and of indices."""
         return {"real floating": DType("float64"), "complex floating": DType("complex128"),
                 "integral": DType("int64"), "indexing": DType("int64")}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, DType]:
-        """Return the standard's dtypes by name, of a kind or of a tuple of kinds."""
+        """Return the standard's dtypes by name, optionally of a kind or a tuple of kinds."""
         return {n: DType(n) for n in _STANDARD if kind is None or isdtype(n, kind)}
 
 

@@ -1,7 +1,7 @@
-"""Which arrays a function of the namespace was called with, and what it gives back for NumPy's.
+"""Dispatch of a namespace function on the kind of its arrays, and conversion of results for NumPy arrays.
 
 A function is written over AbstractTensors. Called with NumPy arrays, it runs on eager arrays over them and returns
-NumPy's kind again. Does not own any function.
+NumPy arrays. Does not own any function.
 """
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.tensor.function_table import traced_among
 
 _ARRAYS: Final = frozenset({"where", "zeros_like", "ones_like", "full_like", "empty_like"})
-"""Functions that return arrays of rank 0 as such, as NumPy's do."""
+"""Functions that return arrays of rank 0 as arrays, as NumPy's do."""
 _AS_GIVEN: Final = frozenset({"astype", "reshape"})
-"""Functions that do so of arrays, and of NumPy's scalars return scalars."""
+"""Functions that return arrays of rank 0 for arrays, and scalars for NumPy scalars."""
 
 
 def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function over AbstractTensors take NumPy arrays and nested lists in their place, and return arrays."""
+    """Let a function over AbstractTensors also take NumPy arrays and nested lists, and then return NumPy arrays."""
 
     name = function.__name__
 
@@ -49,7 +49,7 @@ def _taken(value: Any) -> Any:
 
 
 def tensor(value: Any) -> Any:
-    """Return a number as a tensor: traced inside a trace, else eager; a tensor as it is."""
+    """Return a number as a tensor (traced in a trace, else eager), and a tensor itself."""
     if isinstance(value, AbstractTensor):
         return value
     run = active()
@@ -63,7 +63,7 @@ def tensor(value: Any) -> Any:
 
 
 def require_device(name: str, device: str | None) -> None:
-    """Raise ArgumentError where a trace is asked for another device than its own."""
+    """Raise ArgumentError for a device other than the trace's own."""
     if device not in (None, "cpu"):
         raise ArgumentError(
             f"{name}(device={device!r}) inside a fused function: a call runs on one device, jf.fuse(device=)"

@@ -1,9 +1,9 @@
-"""What users see of a function of the namespace: eager arrays take a direct way, everything else the function itself.
+"""The public functions of the namespace: eager arrays use a direct function, other arguments the function itself.
 
-A class of eager arrays says which direct way a function has for it (`EagerArray.direct_function`): a function over its
-arrays that decides nothing again which the class, or a call before, has decided. A way that raises, or gives
-NotImplemented, has nothing to say, and the function itself is called: it means what the function means, and no error is
-made there. In a trace user code gets the function itself. Does not own any way.
+A class of eager arrays chooses its direct function for a namespace function (`EagerArray.direct_function`): a fast
+path whose dispatch is decided once per class. If the direct function raises or returns NotImplemented, the namespace
+function itself is called: it defines the result and makes all errors. User code in a trace gets the function itself.
+Does not own any direct function.
 """
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from jitfuse.tracing.record.dispatch_wrappers import show_in_traces
 
 Function = Callable[..., Any]
 DirectFunction = Callable[[tuple[Any, ...], dict[str, Any]], Any]
-"""A direct way takes a call's arguments as they came: to hand them on one by one costs a tenth of a microsecond."""
+"""A direct function takes a call's arguments as a tuple and a dict: unpacking them costs a tenth of a microsecond."""
 SEQUENCES: Final = frozenset({"concat", "stack"})
 """Functions whose first argument is a sequence of arrays."""
 
 
 _FIRSTS: Final = frozenset({int, float, bool, complex, np.ndarray})
-"""What may be before an eager array."""
+"""Types of a first argument that may come before an eager array."""
 
 
 def _undecided(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The way where there is none."""
+    """Return NotImplemented, for arguments without a direct function."""
     return NotImplemented
 
 
 class _DirectFunctions(dict[type, DirectFunction]):
-    """A function's direct ways by the class of the first argument, found when one is first there."""
+    """A function's direct functions by the class of the first argument; each is looked up on first use."""
 
     def __init__(self, name: str, function: Function) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class _DirectFunctions(dict[type, DirectFunction]):
 
 
 def entry_point(name: str, function: Function) -> Function:
-    """Return what users see of a function; `name` is its name in the namespace, such as ``linalg.svd``."""
+    """Return the public form of a function; `name` is its name in the namespace, such as ``linalg.svd``."""
     edges = _DirectFunctions(name, function)
 
     @functools.wraps(function)
@@ -70,7 +70,7 @@ def entry_point(name: str, function: Function) -> Function:
             found = edges[type(args[0])](args, kwargs)
             if found is not NotImplemented:
                 return found
-        except Exception:  # the function itself says what is wrong
+        except Exception:  # the function itself raises the typed error
             pass
         return function(*args, **kwargs)
 

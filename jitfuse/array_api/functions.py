@@ -1,7 +1,7 @@
-"""Functions of the standard whose parameters are not those of NumPy's function of the same name.
+"""Functions of the standard whose parameters differ from those of NumPy's function of the same name.
 
-Each is written over AbstractTensors, for traced and eager arrays alike; those whose results have a shape that depends
-on data take eager arrays alone.
+Each is written over AbstractTensors, for traced and eager arrays alike; those with data-dependent shapes are
+graph breaks in a trace.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jitfuse.tracing.tensor import function_table
 from jitfuse.tracing.tensor.function_table import lifted, strong
 
 Tensor = Any
-_np: Any = np  # whose functions take traced and eager arrays, which its types do not say
+_np: Any = np  # its type hints omit traced and eager arrays
 
 
 # ---------------------------------------------------------------- elements
@@ -33,7 +33,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
 
 @over_tensors
 def conj(x: Tensor, /) -> Tensor:
-    """Return the complex conjugate; a real array itself."""
+    """Return the complex conjugate, or a real array itself."""
     return strong(x).conj()
 
 
@@ -43,10 +43,10 @@ def round(x: Tensor, /, decimals: int = 0) -> Tensor:
     return strong(x).round(decimals)
 
 
-# ---------------------------------------------------------------- special values that are not NumPy's
+# ---------------------------------------------------------------- special values that differ from NumPy's
 @over_tensors
 def floor_divide(x1: Any, x2: Any, /) -> Tensor:
-    """Return the quotient rounded down; where a float is infinite the quotient itself: NumPy has NaN or -1 there."""
+    """Return the quotient rounded down; if a float is infinite, the quotient itself (NumPy has NaN or -1 there)."""
     a, b = (strong(t) for t in lifted(x1, x2)) if _all_weak(x1, x2) else lifted(x1, x2)
     result = a.call("floor_divide", b)
     if kind(str(result.dtype)) != "float":
@@ -61,7 +61,7 @@ def _all_weak(*values: Any) -> bool:
 
 @over_tensors
 def expm1(x: Tensor, /) -> Tensor:
-    """Return exp(x) - 1; of complex numbers with the standard's values at infinities, for which NumPy has NaN."""
+    """Return exp(x) - 1; for complex infinities the standard's values, where NumPy has NaN."""
     x = strong(x)
     result = x.call("expm1")
     if kind(str(x.dtype)) != "complex":
@@ -77,7 +77,7 @@ def expm1(x: Tensor, /) -> Tensor:
 
 @over_tensors
 def tanh(x: Tensor, /) -> Tensor:
-    """Return the hyperbolic tangent; at infinite real parts the imaginary part is a zero with the sign of that of x."""
+    """Return the hyperbolic tangent; for infinite real parts the imaginary part is a zero with the sign of x's."""
     x = strong(x)
     result = x.call("tanh")
     if kind(str(x.dtype)) != "complex":
@@ -98,7 +98,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 @over_tensors
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Return the indices that would sort along an axis; equal elements keep their order where `stable` asks for it."""
+    """Return the indices that would sort along an axis; with `stable` equal elements keep their order."""
     if not descending:
         return _np.argsort(x, axis, stable=bool(stable))
     turned = _np.argsort(_np.flip(x, axis), axis, stable=bool(stable))
@@ -107,14 +107,14 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
 
 @over_tensors
 def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
-    """Return where the values x2 would be inserted into the sorted x1, which `sorter` puts in order."""
+    """Return the indices at which to insert the values x2 into x1, which is sorted or put in order by `sorter`."""
     return _np.searchsorted(x1 if sorter is None else _np.take(x1, sorter), x2, side)
 
 
 # ---------------------------------------------------------------- positions
 @over_tensors
 def take(x: Tensor, indices: Any, /, *, axis: int | None = None, mode: str = "raise") -> Tensor:
-    """Return elements along an axis at indices; the axis may be left out where there is one."""
+    """Return elements along an axis at indices; an array of one axis needs no `axis`."""
     if axis is None and x.ndim > 1:
         raise ArgumentError(f"take: x has {x.ndim} axes; pass axis=")
     return _np.take(x, indices, axis, mode=mode)
@@ -122,13 +122,13 @@ def take(x: Tensor, indices: Any, /, *, axis: int | None = None, mode: str = "ra
 
 @over_tensors
 def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
-    """Return elements along an axis at an index for each of the other positions."""
+    """Return elements along an axis; each position along the other axes has its own indices."""
     return _np.take_along_axis(x, indices, axis)
 
 
 @over_tensors
 def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
-    """Repeat each element along an axis; all as often, or each by its own count."""
+    """Repeat each element along an axis: all equally often, or each by its own count."""
     if not isinstance(repeats, AbstractTensor) or not repeats.ndim or repeats.shape == (1,):
         count = repeats.item() if isinstance(repeats, HostArray) else repeats  # type: ignore[attr-defined]
         return _np.repeat(x, count, axis)
@@ -153,7 +153,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 @over_tensors
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
-    """Repeat the whole along each axis."""
+    """Repeat the whole array along each axis."""
     return _np.tile(x, repetitions)
 
 
@@ -166,7 +166,7 @@ def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, appen
 
 @over_tensors
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
-    """Choose elements of x1 where the condition holds, else of x2."""
+    """Return elements of x1 where the condition holds, and of x2 elsewhere."""
     return _np.where(condition, x1, x2)
 
 
@@ -186,9 +186,9 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     return found.call("logical_not") if invert else found
 
 
-# ---------------------------------------------------------------- shapes that depend on data
+# ---------------------------------------------------------------- data-dependent shapes
 class UniqueAll(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -197,14 +197,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -220,19 +220,19 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 @over_tensors
 def unique_all(x: Tensor, /) -> UniqueAll:
-    """Return the distinct elements, where each is first, where it goes in x, and how often it is there."""
+    """Return the distinct elements, their first indices, the inverse indices and the counts."""
     return UniqueAll(*standard_unique("jf.unique_all", x, "index", "inverse", "counts"))
 
 
 @over_tensors
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """Return the distinct elements and how often each is there."""
+    """Return the distinct elements and their counts."""
     return UniqueCounts(*standard_unique("jf.unique_counts", x, "counts"))
 
 
 @over_tensors
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """Return the distinct elements and where each goes in x."""
+    """Return the distinct elements and the inverse indices."""
     return UniqueInverse(*standard_unique("jf.unique_inverse", x, "inverse"))
 
 
@@ -245,7 +245,7 @@ def unique_values(x: Tensor, /) -> Tensor:
 # ---------------------------------------------------------------- products
 @over_tensors
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """Return the sums of products along an axis, the first operand conjugated."""
+    """Return the sum of products along an axis, the first operand conjugated."""
     from jitfuse.tracing.numpy_like import products
 
     x, y = (strong(t) for t in lifted(x1, x2))

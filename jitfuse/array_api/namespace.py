@@ -1,9 +1,8 @@
-"""The functions of the Python array API standard, as `jf.sin(x)`, and the operators and NumPy functions beside them.
+"""The functions of the Python array API standard, as `jf.sin(x)`, with jitfuse's operators and more NumPy functions.
 
-Owns the names and the choice of what carries each out: traced arrays record, eager arrays compute, NumPy arrays go to
-NumPy. Elementwise functions come from the op table; what NumPy has under the same name and with the same parameters is
-NumPy's function, which asks the array how it is carried out; the rest is in `jitfuse.array_api`, `jitfuse.linalg` and
-`jitfuse.fft`.
+Owns the names and the choice of implementation: traced arrays record, eager arrays compute, NumPy arrays use NumPy.
+Elementwise functions come from the op table. Functions with NumPy's name and parameters are NumPy's own, which
+dispatch on the array. The rest is in `jitfuse.array_api`, `jitfuse.linalg` and `jitfuse.fft`.
 """
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ _SHARED_WITH_NUMPY: Final = (
     "roll", "pad", "tril", "triu", "diagonal", "meshgrid", "median", "quantile", "isclose", "nan_to_num",
 )
 def operate(name: str, *operands: Any, **attrs: Any) -> Any:
-    """Carry out an operator of the table: on traced or other tensors by their method, else by NumPy."""
+    """Carry out an operator of the table: by a tensor's method, or by NumPy for other operands."""
     near = traced_among(*operands)
     if near is not None:
         tensors = lifted(*operands)
@@ -69,7 +68,7 @@ def softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
 
 
 def log_softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
-    """Return the logarithm of softmax, without its rounding errors."""
+    """Return the logarithm of softmax, computed without its rounding errors."""
     return operate("log_softmax", x, axis=axis)
 
 
@@ -108,7 +107,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "cummin": cummin,
     "__array_namespace_info__": data_types.namespace_info,
 }
-"""Every function of the namespace by name; `jitfuse` shows them with their ways for eager arrays."""
+"""Every function of the namespace by name; `jitfuse` exposes their entry points."""
 
 CONSTANTS: Final[dict[str, Any]] = {"e": math.e, "pi": math.pi, "inf": math.inf, "nan": math.nan, "newaxis": None,
                                   **{name: DType(name) for name in SUPPORTED}}

@@ -1,8 +1,8 @@
-"""EagerArray: what an array outside of a trace is to the user, whatever library holds its elements.
+"""EagerArray: the array that users see outside of a trace, whatever library holds its elements.
 
-It has NumPy's methods (`jitfuse.tracing.tensor.array_methods`), NumPy's protocols and the array API standard's, all of
-them over `call`, which the interpreter's tensor classes carry out through the op table. Indexing and item assignment
-are the library's own. Owns the Python protocols (numbers, items, DLPack, pickling). Does not own any operator.
+It has NumPy's methods (`jitfuse.tracing.tensor.array_methods`), NumPy's protocols and the array API standard's, all
+over `call`, which the interpreter's tensor classes implement by the op table. Indexing and item assignment are the
+library's own. Owns the Python protocols (numbers, items, DLPack, pickling). Does not own any operator.
 """
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.tensor.array_methods import ArrayMethods
 
 _WRITING: Final = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
-"""NumPy's functions that write into an argument, which has an ndarray over its memory."""
+"""NumPy's functions that write into an argument: they need an ndarray over its memory."""
 
 
 class EagerArray(HostArray, ArrayMethods):
-    """An array that computes at once. `value` is the library's own array; rank 0 may be a scalar of NumPy's."""
+    """An array that computes at once. `value` is the library's own array; rank 0 may be a NumPy scalar."""
 
     __slots__ = ()
     __hash__: ClassVar[None]  # type: ignore[assignment]
     value: Any
 
     def _operand(self, value: Any) -> Any:
-        """Return a number, array, nested sequence or tensor as a tensor of this class; weak where Python's."""
+        """Return a number, array, nested sequence or tensor as a tensor of this class; Python numbers are weak."""
         raise NotImplementedError
 
     @classmethod
     def direct_function(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the direct way of a function of the namespace (`jitfuse.array_api.entry_points`), or None.
+        """Return the direct function of a namespace function (`jitfuse.array_api.entry_points`), or None.
 
-        It takes the positional arguments as a tuple, the others as a dict.
+        It takes the positional arguments as a tuple, and the keyword arguments as a dict.
         """
         return None
 
     def as_tensor(self, value: Any) -> Any:
-        """Return anything that NumPy functions take for an array as a tensor of this class."""
+        """Return any array argument of NumPy functions as a tensor of this class."""
         return self._operand(np.asarray(unwrap(value)) if isinstance(value, list | tuple) else value)
 
     # ------------------------------------------------------------------ memory
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one after the other in C order."""
+        """Whether the elements are contiguous in C order."""
         return bool(self.array.flags.c_contiguous)
 
     def as_copy(self, scalar: bool = False) -> Any:
@@ -57,11 +57,11 @@ class EagerArray(HostArray, ArrayMethods):
         return wrap(np.array(self.array, order="C"), self)
 
     def _part(self, name: str) -> Any:
-        """Return the real or imaginary part: of complex numbers a view."""
+        """Return the real or imaginary part; a view for complex numbers."""
         return wrap(getattr(self.array, name), self) if kind(str(self.dtype)) == "complex" else super()._part(name)
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None, **attrs: Any) -> Any:
-        """Return the elements under another shape: a view where the memory allows it; with copy=False always one."""
+        """Return the elements under another shape: a view where the memory allows it; copy=False never copies."""
         result = super().reshape(*shape, order=order, copy=copy, **attrs)
         if copy is False and result.size and not np.may_share_memory(result.array, self.array):
             raise ArgumentError(f"reshape of {self.shape} to {result.shape} copies here; pass copy=None")
@@ -77,11 +77,11 @@ class EagerArray(HostArray, ArrayMethods):
         self._take(result)
 
     def _take(self, result: Any) -> None:
-        """Write the elements of an array of the same shape, cast to the dtype of this one."""
+        """Write the elements of an array of the same shape, cast to this dtype."""
         self.array[...] = result.array
 
     def _check_assigned(self, value: Any) -> Any:
-        """Return what is written into this array; raises for a Python number that its dtype does not hold."""
+        """Return a value to be written into this array; raises for a Python number that its dtype does not hold."""
         if value.weak:
             np.array(value.value, numpy_dtype(str(self.dtype)))
         return value
@@ -132,7 +132,7 @@ class EagerArray(HostArray, ArrayMethods):
     def __reduce__(self) -> Any:
         return type(self), (self.value,)
 
-    # ------------------------------------------------------------------ what differs from NumPy's operators
+    # ------------------------------------------------------------------ differences from NumPy's operators
     def __floordiv__(self, other: Any) -> Any:
         return functions.floor_divide(self, other)
 
@@ -164,7 +164,7 @@ class EagerArray(HostArray, ArrayMethods):
         carried_out = numpy_protocol.implementation_of(func)
         if carried_out is not None and func not in _WRITING:
             return carried_out(*args, **kwargs)
-        return wrap(func(*unwrap(args), **unwrap(kwargs)), self)  # what no trace has either
+        return wrap(func(*unwrap(args), **unwrap(kwargs)), self)  # traces do not have these functions either
 
 
 EagerArray.__hash__ = None

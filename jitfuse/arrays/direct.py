@@ -1,9 +1,9 @@
-"""What carries out a function of the namespace over ndarrays alone: the direct way of eager arrays.
+"""Direct functions of eager arrays: implementations of namespace functions over ndarrays alone.
 
-NumPy's own implementation behind its dispatch, the op table's reference, the function's body where it is written over
-NumPy's functions, or one of the few here that say for ndarrays what the function says for tensors. One that finds
-something it does not decide returns NotImplemented or raises, and the function itself is called. Does not own the way
-from eager arrays to ndarrays and back (`way` of their classes).
+An implementation is NumPy's own behind its dispatch, the op table's reference, the function's body if that calls NumPy
+only, or one of the few written here. For an argument that it does not handle it returns NotImplemented or raises, and
+the namespace function itself is called. Does not own the conversion between eager arrays and ndarrays
+(`direct_function` of their classes).
 """
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _NUMPYS: Final = (np.ndarray, np.generic)
 PASSED: Final = frozenset({
     int, float, bool, complex, NoneType, str, type, np.ndarray, DType, DTypeName, type(NO_VALUE), slice,
 })
-"""What is passed on as it is."""
+"""Types of arguments that are passed on unchanged."""
 _BODIES: Final = frozenset({
     "clip", "tile", "diff", "where", "unstack", "repeat",
 })
 """Functions whose bodies call NumPy's functions only."""
 OPERATORS: Final = {"pow": "power"}
-"""The operators of functions with another name."""
+"""Function name -> operator name, where they differ."""
 
 
 class UndecidedError(Exception):
-    """An operand that is nothing for a direct way; the function itself is called then."""
+    """Raised for an operand that a direct function does not handle; then the namespace function itself is called."""
 
 
 def over_arrays(name: str, function: Function) -> Function | None:
-    """Return what carries out a function of the namespace over ndarrays, or None where nothing does."""
+    """Return the implementation of a namespace function over ndarrays, or None."""
     if name in _OWN:
         return _OWN[name]
     if name in _BODIES:
@@ -74,7 +74,7 @@ def _but_complex(function: Function) -> Function:
 
 
 _SUMMED: Final = frozenset("fd")
-"""The codes of dtypes whose products BLAS adds up, without warnings: float32 and float64."""
+"""The codes of dtypes whose products BLAS adds up without warnings: float32 and float64."""
 _WHOLE: Final = frozenset("bhilqBHILQ")
 
 
@@ -83,10 +83,10 @@ def _sum_of_products(a: Array, b: Array) -> Any:
 
 
 def _is_bounded(value: Any) -> bool:
-    """Return whether an operand has no infinite element, for sure.
+    """Return whether an operand surely has no infinite element.
 
-    The sum of the squares tells, which costs less than a look at each element: it is infinite or NaN for NaN and large
-    numbers, too.
+    The test is whether the sum of the squares is finite, which costs less than testing each element. It may be
+    infinite or NaN for NaN and large numbers, too.
     """
     kind = type(value)
     if kind is float:
@@ -98,7 +98,7 @@ def _is_bounded(value: Any) -> bool:
 
 
 def is_quotient_numpys(a: Any, b: Any) -> bool:
-    """Return whether the quotient rounded down is NumPy's, for sure.
+    """Return whether NumPy's quotient rounded down is surely the right one.
 
     It is not where a float is infinite (`jitfuse.array_api.functions.floor_divide`).
     """
@@ -109,7 +109,7 @@ def is_quotient_numpys(a: Any, b: Any) -> bool:
 
 
 def floor_divide(a: Any, b: Any, /) -> Any:
-    """Return the quotient rounded down, or NotImplemented for operands at which that may not be NumPy's."""
+    """Return the quotient rounded down, or NotImplemented for operands where NumPy's may be wrong."""
     return np.floor_divide(a, b) if is_quotient_numpys(a, b) else NotImplemented
 
 
@@ -132,7 +132,7 @@ def _like(plain: Function) -> Function:
 
 
 _FILLS: Final = {bool: "bfciu", int: "fciu", float: "fc"}
-"""The kinds of dtypes that hold a Python number."""
+"""Type of a Python number -> the kinds of dtypes that hold it."""
 
 
 def _full_like(x: Array, /, fill_value: Any, dtype: Any = None, *, device: str | None = None) -> Any:
@@ -164,7 +164,7 @@ _added_up, _multiplied_up = np.add.accumulate, np.multiply.accumulate
 
 
 def prod(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Return the product of elements along one axis or all."""
+    """Return the product of elements along one axis or all axes."""
     return _multiplied(x, axis, keepdims=True) if keepdims else _multiplied(x, axis)
 
 
@@ -242,4 +242,4 @@ MAKING: Final = frozenset({
     "prod", "argmin", "argmax", "cumulative_sum", "cumulative_prod", "searchsorted", "linalg.cholesky",
     "linalg.svdvals", "linalg.eigvals", "linalg.eigvalsh", "linalg.qr", "unique_counts", "unique_inverse", *TRANSFORMS,
 })
-"""Functions whose ndarrays nobody else has: they may be written, and no stride is negative."""
+"""Functions whose result is a new ndarray: it may be written into, and has no negative stride."""

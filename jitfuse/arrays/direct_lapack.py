@@ -1,8 +1,8 @@
-"""Decompositions over ndarrays: LAPACK by the ufuncs that NumPy's functions end in, with what these would give them.
+"""Decompositions over ndarrays: calls of the LAPACK ufuncs inside NumPy's functions, with the same results.
 
-NumPy's wrappers take as long as LAPACK does for a small matrix. What is rare (other dtypes, empty matrices, other
-modes) is left to them. The ufuncs are private to NumPy: where a version lacks one of these names, its functions carry
-out all. What LAPACK does not solve raises FloatingPointError here, and NumPy's function is asked for its own error.
+NumPy's wrappers take as long as LAPACK for a small matrix. Rare cases (other dtypes, empty matrices, other modes) are
+left to them. The ufuncs are private to NumPy: where a version lacks one of these names, NumPy's functions are used
+throughout. Where LAPACK fails, a ufunc raises FloatingPointError, and NumPy's function is called for its own error.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMPLEX: Final = {"f": np.dtype("complex64"), "d": np.dtype("complex128"), "F":
 _NAMES: Final = ("svd_f", "svd_s", "svd", "eig", "eigvals", "eigh_lo", "eigvalsh_lo", "cholesky_lo", "qr_r_raw",
                  "qr_reduced")
 _LARGE: Final = 1 << 14
-"""Matrices of more elements are NumPy's: no mask is kept for them, and its wrappers do not count."""
+"""Matrices with more elements are left to NumPy: the mask of a triangle is not cached, and the wrappers cost little."""
 
 
 def _module(name: str, needed: tuple[str, ...]) -> Any:
@@ -45,18 +45,18 @@ def _module(name: str, needed: tuple[str, ...]) -> Any:
 _results: Final[Any] = _module("numpy.linalg._linalg", ("SVDResult", "EighResult", "QRResult"))
 _lapack: Final[Any] = _module("numpy.linalg._umath_linalg", _NAMES) if _results is not None else None
 _failing = contextvars.copy_context()
-"""Where what LAPACK does not solve raises. Two threads in it at once: one takes the long way."""
+"""A context in which LAPACK's failures raise. If two threads enter it at once, one takes the slow path."""
 _failing.run(np.seterr, divide="ignore", over="ignore", under="ignore", invalid="raise")
 
 
 def _is_plain(x: Array) -> bool:
-    """Return whether this is a small matrix of float64 or float32, which NumPy's functions solve in float64."""
+    """Return whether this is a small float64 or float32 matrix, which NumPy's functions solve in float64."""
     dtype = x.dtype
     return (dtype is _FLOAT64 or dtype is _FLOAT32) and x.ndim > 1 and 0 < x.size <= _LARGE and _lapack is not None
 
 
 def _solved(name: str, x: Array) -> Any:
-    """Return what LAPACK says of float64 numbers; the caller casts the parts to the dtype of `x`."""
+    """Return LAPACK's results for float64 numbers; the caller casts them to the dtype of `x`."""
     return _failing.run(getattr(_lapack, name), x if x.dtype is _FLOAT64 else x.astype(_FLOAT64))
 
 
@@ -65,7 +65,7 @@ def _cast(parts: Any, x: Array) -> Any:
 
 
 def _one(name: str, function: Function) -> Function:
-    """Return a function with one result of the matrix's own dtype, by the ufunc of that name."""
+    """Return a function with one result in the matrix's own dtype, by the ufunc of that name."""
     library = undispatched(function)
 
     def one(x: Array, /, **options: Any) -> Any:
@@ -103,7 +103,7 @@ def _eigh(x: Array, /) -> Any:
 
 
 def _is_solvable(x: Array) -> bool:
-    """Return whether no element is infinite or NaN, for sure: LAPACK would not end; NumPy raises."""
+    """Return whether surely no element is infinite or NaN: for those LAPACK does not terminate, and NumPy raises."""
     return _is_plain(x) and math.isfinite(np.vdot(x, x))
 
 
@@ -124,12 +124,12 @@ _ZERO: Final = np.array(0.0)
 
 @functools.lru_cache(128)
 def _below(rows: int, columns: int) -> Array:
-    """Return the places of what is below the diagonal of a matrix, row by row."""
+    """Return the indices of the elements below the diagonal of a matrix, row by row."""
     return np.flatnonzero(np.tri(rows, columns, -1, bool))
 
 
 def _factored(x: Array) -> tuple[Array, Array]:
-    """Return the orthogonal factor, and an array that has the other on and above its diagonal."""
+    """Return the orthogonal factor, and an array with the other factor on and above its diagonal."""
     factors = x.astype(_FLOAT64)
     return _lapack.qr_reduced(factors, _lapack.qr_r_raw(factors)), factors
 
@@ -154,4 +154,4 @@ LAPACK: Final[dict[str, Function]] = {
     "linalg.eigvalsh": _one("eigvalsh_lo", np.linalg.eigvalsh), "linalg.cholesky": _one("cholesky_lo",
     np.linalg.cholesky), "linalg.qr": _qr,
 }
-"""By the names of the namespace."""
+"""Implementations by name in the namespace."""

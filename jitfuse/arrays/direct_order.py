@@ -1,7 +1,7 @@
-"""Order, positions and sets over ndarrays: what functions of the namespace say, by methods of ndarrays.
+"""Order, positions and sets over ndarrays: namespace functions by methods of ndarrays.
 
-Each gives NumPy's elements, bit for bit, without what NumPy's functions of the same names look at first. Options that
-are rare are left to those (NotImplemented).
+Each gives NumPy's elements, bit for bit, without the checks in NumPy's functions of the same names. Rare options are
+left to those (NotImplemented).
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def undispatched(function: Any) -> Any:
-    """Return one of NumPy's functions without its look for other kinds of arrays among the arguments."""
+    """Return one of NumPy's functions without its dispatch on the classes of arguments."""
     return function._implementation
 
 
@@ -62,7 +62,7 @@ def _nonzero(x: Array, /) -> Any:
 
 # ---------------------------------------------------------------- sets
 def _bounds(ordered: Array) -> Array:
-    """Return where the runs of equal elements of a sorted array begin, and its size."""
+    """Return the start of each run of equal elements in a sorted array, and the array's size."""
     (ends,) = (ordered[1:] != ordered[:-1]).nonzero()
     bounds = np.empty(ends.size + 2, np.intp)
     bounds[0], bounds[-1] = 0, ordered.size
@@ -125,4 +125,4 @@ ORDER: Final[dict[str, Function]] = {
     "take_along_axis": _take_along_axis, "isin": _isin, "unique_values": np.unique_values,
     "unique_all": _unique_all, "unique_counts": _unique_counts, "unique_inverse": _unique_inverse,
 }
-"""By the names of the namespace."""
+"""Implementations by name in the namespace."""

@@ -1,7 +1,7 @@
-"""Fourier transforms over ndarrays: the ufuncs that NumPy's functions end in, with what these would give them.
+"""Fourier transforms over ndarrays: calls of the ufuncs inside NumPy's functions, with the same results.
 
-What is rare (other lengths, other norms, other dtypes) is left to NumPy's functions. The ufuncs are private to NumPy:
-where a version has none of these names, its functions carry out all.
+Rare cases (other lengths, other norms, other dtypes) are left to NumPy's functions. The ufuncs are private to NumPy:
+where a version lacks these names, NumPy's functions are used throughout.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 _COMPLEX: Final[dict[str, Any]] = {"f": np.dtype("F"), "d": np.dtype("D"), "F": np.dtype("F"), "D": np.dtype("D")}
 _FACTOR: Final[dict[str, Any]] = {"f": np.float32, "d": np.float64, "F": np.float32, "D": np.float64}
 _ONE: Final = np.array(1.0)
-"""NumPy's factor where it scales nothing is Python's 1, with which float32 is computed in float64; 1 / n is float32."""
+"""NumPy's factor without scaling is Python's 1, with which float32 is computed in float64; 1 / n is float32."""
 _REAL: Final = {"f": np.dtype("f"), "d": np.dtype("d"), "F": np.dtype("f"), "D": np.dtype("d")}
 
 
@@ -44,17 +44,17 @@ _empty: Final = np.empty
 
 @functools.lru_cache(256)
 def _over(size: int, code: str) -> Array:
-    """Return 1 / size as the ufuncs take it at once."""
+    """Return 1 / size as an array, so that the ufuncs need no conversion."""
     return np.array(1 / size, _FACTOR[code])
 
 
 Step = tuple[Any, Array, tuple[int, ...], Any, Any]
-"""A ufunc, its factor, the shape and dtype of what it writes, and which axes it takes; None for the last ones.
+"""A ufunc, its factor, the shape and dtype of its output, and its axes (None for the last ones).
 
-Without a dtype it writes into what it reads.
+Without a dtype it writes into its input.
 """
 _LARGEST: Final = 1 << 24
-"""The factors of NumPy's functions are those here up to this size: float32 has no larger whole numbers."""
+"""Up to this size the factors here are those of NumPy's functions: float32 has no larger whole numbers."""
 
 
 def _step(ufunc: Any, factor: Array, shape: tuple[int, ...], axis: int, size: int, dtype: Any) -> Step:
@@ -97,7 +97,7 @@ def _ihfft(shape: tuple[int, ...], axis: int, code: str) -> list[Step]:
 
 
 def _all_in_one(steps: list[Step]) -> list[Step]:
-    """Return steps that write into what the one before has made, where it fits."""
+    """Return steps that write into the output of the step before, where it fits."""
     return [steps[0], *(step if step[2:4] != before[2:4] else (*step[:3], None, step[4])
                         for before, step in pairwise(steps))]
 
@@ -122,7 +122,7 @@ def _irfftn(shape: tuple[int, ...], code: str) -> list[Step]:
 
 
 def _planned(plain: Function) -> Function:
-    """Return the steps of a transform by shape, code of the dtype and axis, or None where the ufuncs do not do it."""
+    """Return a cached function from (shape, dtype code, axis) to steps; None where the ufuncs do not apply."""
     @functools.lru_cache(512, typed=True)
     def plan(shape: tuple[int, ...], code: str, *axis: int) -> list[Step] | None:
         return plain(shape, *axis, code) if code in _PLAIN and 0 < math.prod(shape) <= _LARGEST and shape else None
@@ -131,7 +131,7 @@ def _planned(plain: Function) -> Function:
 
 
 def _undecided(x: Array) -> bool:
-    """Return whether NumPy's dtypes are not those of the function, or there is nothing but what memory held."""
+    """Return whether NumPy's dtypes differ from the function's (float16), or the result would be uninitialised."""
     return x.dtype.char == "e" or not x.size or not x.ndim
 
 
@@ -191,4 +191,4 @@ TRANSFORMS: Final[dict[str, Function]] = {
         ("fftn", _fftn), ("ifftn", _ifftn), ("rfftn", _rfftn), ("irfftn", _irfftn))},
     **{f"fft.{name}": _shift(name) for name in ("fftshift", "ifftshift")},
 }
-"""By the names of the namespace."""
+"""Implementations by name in the namespace."""

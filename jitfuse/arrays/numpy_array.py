@@ -1,8 +1,8 @@
 """NumPyArray: an eager array over an np.ndarray.
 
-Operators run the op table's NumPy reference on the array; those of one or two operands without attributes, which for
-most rows is a ufunc, with nothing in between. NumPy's functions, and the methods that an ndarray has, are NumPy's own.
-Whatever an operator raises goes through `call`, which finds the typed error.
+An operator is the op table's NumPy reference on the array. With one or two operands and no attributes, which is a
+ufunc for most rows, it is called without any step in between. NumPy's functions, and the methods that an ndarray has,
+are NumPy's own. If an operator raises, `call` runs it again and raises the typed error.
 """
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class NumPyArray(EagerArray, NumPyTensor):
 
     def astype(self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True,
                copy: bool = True) -> Any:
-        """Return the elements cast to a dtype; the array itself where `copy` is false and nothing changes."""
+        """Return the elements cast to a dtype, or the array itself if `copy` is false and nothing changes."""
         name = dtype_name(dtype, "astype")
         if not copy and name == self.dtype:
             return self
@@ -65,7 +65,7 @@ class NumPyArray(EagerArray, NumPyTensor):
 
     @classmethod
     def direct_function(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the direct way of a function of the namespace: what carries it out over ndarrays."""
+        """Return the direct function of a namespace function: its implementation over ndarrays."""
         carried_out = over_arrays(name, function)
         return None if carried_out is None else _direct_function(carried_out)
 
@@ -111,7 +111,7 @@ def _wrapped(value: Any) -> NumPyArray:
 
 
 def _delivered(result: Any, out: Any = None) -> Any:
-    """Return what NumPy has made as eager arrays; `out` itself where it was written into."""
+    """Return NumPy's result as eager arrays, or `out` itself if it was written into."""
     if out is not None and not isinstance(result, tuple):
         given = out[0] if isinstance(out, tuple) else out
         if isinstance(given, NumPyArray):
@@ -129,7 +129,7 @@ _ERRORS: Final = (TypeError, ValueError, OverflowError, IndexError)
 
 
 def _taken(value: Any) -> Any:
-    """Return what NumPy takes in place of an argument; raises UndecidedError for what NumPy alone cannot decide."""
+    """Return an argument as NumPy takes it; raises UndecidedError for one that NumPy alone cannot handle."""
     kind = type(value)
     if kind is NumPyArray:
         if type(value.value) in WEAK_DTYPE:
@@ -143,7 +143,7 @@ def _taken(value: Any) -> Any:
 
 
 def _direct_function(carried_out: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what carries out a function over ndarrays as one over arrays of this class."""
+    """Wrap an implementation over ndarrays as a direct function over arrays of this class."""
     def direct_function(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if options:
             if "out" in options:
@@ -178,7 +178,7 @@ def _floor_divided(left: Any, right: Any) -> Any:
 
 
 def placed(array: Any) -> NumPyArray:
-    """Return an array that NumPy has just made as an eager one; raises DTypeError where programs lack its dtype."""
+    """Return an array that NumPy has just made as an eager array; raises DTypeError for unsupported dtypes."""
     return _wrapped(array) if array.dtype in _NAMES else NumPyArray(array)
 
 
@@ -195,7 +195,7 @@ def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _binary(name: str, function: Callable[..., Any], reflected: bool, named: bool) -> Callable[..., Any]:
-    """Return the method or, where `named` is false, Python's operator, which leaves strange operands to the other."""
+    """Return a method, or with `named` false Python's operator, which returns NotImplemented for foreign operands."""
     def method(self: NumPyArray, other: Any) -> Any:
         kind = type(other)
         value = other.value if kind is NumPyArray else other
@@ -203,7 +203,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool, named: boo
             try:
                 return _wrapped(function(value, self.value) if reflected else function(self.value, value))
             except _ERRORS:
-                pass  # the long way says what is wrong
+                pass  # the slow path raises the typed error
         if not named and isinstance(other, AbstractTensor) and not isinstance(other, NumPyTensor):
             return NotImplemented
         try:
@@ -218,7 +218,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool, named: boo
 
 
 def _inplace(function: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Python's in-place operator: a result of the array's own shape and dtype is written as it is."""
+    """Return Python's in-place operator; it writes a result of the array's own shape and dtype directly."""
     def operator(self: NumPyArray, other: Any) -> Any:
         kind = type(other)
         array, value = self.value, other.value if kind is NumPyArray else other
@@ -226,7 +226,7 @@ def _inplace(function: Callable[..., Any], usual: Callable[..., Any]) -> Callabl
             try:
                 result = function(array, value)
             except _ERRORS:
-                return usual(self, other)  # which says what is wrong
+                return usual(self, other)  # which raises the typed error
             if result is not NotImplemented and result.dtype is array.dtype and result.shape == array.shape:
                 array[...] = result
                 return self
@@ -259,7 +259,7 @@ def _take_from_table() -> None:
 
 
 def _take_inplace() -> None:
-    """Give the in-place operators a short way."""
+    """Give the in-place operators a fast path."""
     for dunder, name in BINARY.items():
         op, method = ops.get(name), f"__i{dunder}__"
         assert op is not None
@@ -268,7 +268,7 @@ def _take_inplace() -> None:
 
 
 def _take_from_ndarray() -> None:
-    """Give every method of an ndarray's that traced arrays have as NumPy's own."""
+    """Replace each method that traced arrays share with np.ndarray by NumPy's own."""
     for name, method in vars(ArrayMethods).items():
         taken = name[:1] == "_" or name == "to_device" or name in vars(NumPyArray) or name in vars(EagerArray)
         if not taken and callable(method) and callable(getattr(np.ndarray, name, None)):

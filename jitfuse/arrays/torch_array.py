@@ -1,7 +1,7 @@
 """TorchArray: an eager array over a torch tensor. Importing this module imports torch.
 
-Promotes by the op table, so that eager code and fused functions agree. A tensor on another device computes there;
-what needs its elements on the host (items, NumPy's protocols, fused functions) copies them.
+Dtypes follow the op table, so that eager code and fused functions agree. A tensor on another device computes there;
+uses of its elements on the host (items, NumPy's protocols, fused functions) copy them.
 """
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
 
     __slots__ = ("over",)
     over: np.ndarray[Any, Any] | None
-    """The ndarray over the memory where one has been needed (`memory_of`). Nobody else has it."""
+    """The ndarray over the memory, made when `memory_of` first needs it. Nothing else refers to it."""
 
     def __init__(self, value: Any) -> None:
-        """Hold a tensor object of its own over the memory of one without gradients: the caller may reshape his."""
+        """Hold a new tensor over the memory of one without gradients, because the caller may reshape his own."""
         super().__init__(value)
         self.over = None
         held = self.value
@@ -72,7 +72,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
 
     @classmethod
     def direct_function(cls, name: str, function: Function) -> Function | None:
-        """Return the direct way of a function of the namespace: torch's, else NumPy's over the same memory."""
+        """Return the direct function of a namespace function: torch's, else NumPy's over the same memory."""
         return direct_by_name(name, function)
 
     @property
@@ -88,7 +88,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
         return wrapped(value.mT) if type(value) is Tensor and value.ndim > 1 else super().mT
 
     def _take(self, result: Any) -> None:
-        made = result.value  # torch tells autograd, and refuses memory in which many elements are one
+        made = result.value  # torch informs autograd, and rejects memory with overlapping elements
         self.value.copy_(made if isinstance(made, Tensor) else torch.as_tensor(result.array))
 
     def __getitem__(self, index: Any) -> Any:
@@ -96,7 +96,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
         if type(value) is Tensor:
             try:
                 array = memory_of(self)
-            except (TypeError, RuntimeError):  # elsewhere, of a dtype that NumPy lacks, with gradients, conjugated
+            except (TypeError, RuntimeError):  # other device, dtype unknown to NumPy, gradients, conjugated
                 return super().__getitem__(index)
             return of_numpy(array[_index(index)])
         return super().__getitem__(index)
@@ -107,7 +107,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
             try:
                 array = memory_of(self)
                 given = memory_of(value) if type(value) is TorchArray else value
-            except (AttributeError, TypeError, RuntimeError):  # elsewhere, or as above
+            except (AttributeError, TypeError, RuntimeError):  # as above
                 super().__setitem__(index, value)
                 return
             array[_index(index)] = given
@@ -119,7 +119,7 @@ _INDICES: Final = frozenset({int, slice, NoneType, type(...)})
 
 
 def _index(index: Any) -> Any:
-    """Return what NumPy takes in place of an index."""
+    """Return an index as NumPy takes it."""
     kind = type(index)
     if kind in _INDICES:
         return index
@@ -128,5 +128,5 @@ def _index(index: Any) -> Any:
     return unwrap(index)
 
 
-from jitfuse.arrays import torch_operators  # noqa: E402, F401  # which gives the class its operators
-from jitfuse.arrays.torch_dispatch import direct_by_name, memory_of, of_numpy, wrapped  # noqa: E402  # which needs the class
+from jitfuse.arrays import torch_operators  # noqa: E402, F401  # gives the class its operators
+from jitfuse.arrays.torch_dispatch import direct_by_name, memory_of, of_numpy, wrapped  # noqa: E402  # needs the class

@@ -1,9 +1,9 @@
-"""What carries out a function of the namespace over torch tensors alone: the direct way of arrays over them.
+"""Direct functions of arrays over torch tensors: implementations of namespace functions over torch tensors alone.
 
-An operator that the interpreter leaves to one function of torch's is that function, wherever operands have the dtype
-that the operator computes in: decided once for each dtype. The others here say in torch what the function says for
-tensors, for float32 and float64 alone where NumPy's rules for other dtypes are not torch's. What is not here, or
-returns NotImplemented, may go through NumPy (`jitfuse.arrays.direct`). Importing this module imports torch.
+An operator that the interpreter maps to one torch function is that function, if operands have the dtype that the
+operator computes in; this is decided once per dtype. The other functions here are written in torch; they take float32
+and float64 only where torch's rules for other dtypes are not NumPy's. A function that is missing here, or returns
+NotImplemented, may go through NumPy (`jitfuse.arrays.direct`). Importing this module imports torch.
 """
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _tensor: Final = torch.Tensor
 
 
 def over_tensors(name: str, function: Function) -> Function | None:
-    """Return what carries out a function of the namespace over tensors, or None where nothing does."""
+    """Return the implementation of a namespace function over tensors, or None."""
     if name in _OWN:
         return _OWN[name]
     return operator(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.array_api.namespace" else None
 
 
 def operator(name: str, in_place: bool = False) -> Function | None:
-    """Return an operator of the table over tensors and Python numbers, or None where it is not one of torch's.
+    """Return an operator of the table over tensors and Python numbers, or None if torch has no such function.
 
-    One in place writes its result into the first operand, whose dtype it has.
+    With `in_place` it writes its result into the first operand, whose dtype the result has.
     """
     if name == "floor_divide":
         return _floor_divide_in_place if in_place else None
@@ -85,7 +85,7 @@ _constants: dict[tuple[type, Any, Any], Tensor] = {}
 
 
 def constant(value: Any, dtype: Any) -> Tensor:
-    """Return a Python number as a tensor of rank 0 that nobody writes into; raises where the dtype does not hold it."""
+    """Return a Python number as a shared tensor of rank 0; raises if the dtype does not hold it."""
     key = (type(value), value or str(value), dtype)  # 0.0 and -0.0 are equal
     found = _constants.get(key)
     if found is None:
@@ -194,7 +194,7 @@ def _moment(function: Function) -> Function:
         if x.dtype not in FLOATS or not one or not count > correction >= 0 or not x.numel():
             return NotImplemented
         if axis is not None and not keepdims and (correction == 0 or correction == 1):
-            return function(x, axis, correction == 1)  # torch takes half a microsecond less to find this one
+            return function(x, axis, correction == 1)  # this overload is half a microsecond faster
         return function(x, dim=axis, correction=correction, keepdim=keepdims)
 
     return reduce
@@ -225,7 +225,7 @@ def _take(x: Tensor, indices: Tensor, /, *, axis: Any = None, mode: Any = "raise
 
 _COUNTED: Final = FLOATS | _PLACES
 _FEW: Final = 64
-"""Torch takes longer than NumPy for sets of so few elements."""
+"""For sets of at most so many elements NumPy is faster than torch."""
 
 
 def _unique_counts(x: Tensor, /) -> Any:
@@ -241,7 +241,7 @@ def _unique_inverse(x: Tensor, /) -> Any:
 
 
 def _torchs_unique() -> Function:
-    """Return the function behind `torch.unique`, which takes a microsecond less; that one where torch has no such."""
+    """Return the function inside `torch.unique`, a microsecond faster, or `torch.unique` itself if it is missing."""
     return torch._unique2 if hasattr(torch, "_unique2") else torch.unique  # type: ignore[no-any-return]
 
 

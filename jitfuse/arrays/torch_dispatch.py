@@ -1,7 +1,8 @@
-"""The ways of functions over eager arrays of torch's: in through the tensors or the ndarrays over them, and out again.
+"""Direct functions of arrays over torch tensors: conversion of arguments and results around an implementation.
 
-Every way takes the positional arguments as a tuple and the others as a dict (`jitfuse.array_api.entry_points`). Owns
-what goes through NumPy, and what it makes of what comes back. Does not own what carries a function out.
+A direct function takes the positional arguments as a tuple and the others as a dict
+(`jitfuse.array_api.entry_points`). Owns the choice of functions that go through NumPy, and the conversion of NumPy's
+results. Does not own the implementations.
 """
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from jitfuse.tracing.numpy_like import linalg
 
 Function = Callable[..., Any]
 SMALL: Final = 1 << 14
-"""Arrays of more elements do not go through NumPy, which computes in one thread."""
+"""Arrays with more elements do not go through NumPy, which is single-threaded."""
 _quiet = contextvars.copy_context()
-"""Where NumPy does not warn, as torch does not. Two threads in it at once: one takes the long way."""
+"""A context in which NumPy does not warn, like torch. If two threads enter it at once, one takes the slow path."""
 _quiet.run(np.seterr, all="ignore")
 quietly = _quiet.run
 Tensor: Final = torch.Tensor
-_over_memory_of: Final = torch.Tensor.numpy  # unbound: to look for it on the tensor takes a tenth as long as the call
+_over_memory_of: Final = torch.Tensor.numpy  # unbound: the look-up on a tensor takes a tenth of the call
 _tensor_over: Final = torch.from_numpy
 _new = object.__new__
 _ndarray: Final = np.ndarray
@@ -44,7 +45,7 @@ def wrapped(value: Any) -> TorchArray:
 def memory_of(array: TorchArray) -> np.ndarray[Any, Any]:
     """Return the ndarray over an array's memory, the same one each time; raises as torch does where there is none.
 
-    A write may have given the array a gradient, which NumPy would lose.
+    A tensor with gradients is converted again: a write may have added them, and NumPy would lose them.
     """
     found = array.over
     if found is None or array.value.requires_grad:
@@ -53,7 +54,7 @@ def memory_of(array: TorchArray) -> np.ndarray[Any, Any]:
 
 
 def _tensors(value: Any) -> Any:
-    """Return what torch takes in place of an argument; raises UndecidedError for what is not torch's alone."""
+    """Return an argument as torch takes it; raises UndecidedError for one that torch alone cannot handle."""
     kind = type(value)
     if kind is TorchArray:
         if type(value.value) is not Tensor:
@@ -72,7 +73,7 @@ def _all_tensors(values: Any) -> list[Any]:
 
 
 def _arrays(value: Any) -> Any:
-    """Return what NumPy takes in place of it; raises where memory is not on the host, large, or has gradients."""
+    """Return an argument as NumPy takes it; raises for large arrays, other devices and gradients."""
     kind = type(value)
     if kind is TorchArray and type(value.value) is Tensor:
         array = memory_of(value)
@@ -96,7 +97,7 @@ def _of_array(found: np.ndarray[Any, Any]) -> TorchArray:
         made.value = _tensor_over(found)
         made.over = found
         return made
-    except (TypeError, ValueError):  # a dtype that torch lacks, as the constructor says; one element backwards
+    except (TypeError, ValueError):  # a dtype that torch lacks: this raises; or one element with a negative stride
         return TorchArray(found)
 
 
@@ -104,7 +105,7 @@ _SEQUENCES: Final = (tuple, list)
 
 
 def of_numpy(found: Any) -> Any:
-    """Return what NumPy has made as arrays of this class."""
+    """Return NumPy's result as arrays of this class."""
     kind = type(found)
     if kind is _ndarray:
         return _of_array(found)
@@ -117,7 +118,7 @@ def of_numpy(found: Any) -> Any:
 
 
 class _Classes(dict[type, Any]):
-    """The namespace's classes for NumPy's named tuples."""
+    """NumPy's named tuples -> the namespace's classes."""
 
     def __missing__(self, kind: type) -> Any:
         found = self[kind] = getattr(linalg, kind.__name__, kind)
@@ -129,22 +130,22 @@ _classes: Final = _Classes()
 
 def _prod(x: np.ndarray[Any, Any], axis: Any = None, *, keepdims: bool = False) -> Any:
     if axis is None and not keepdims and x.dtype.char in "fd":
-        return _multiplied(x, None, None, np.empty((), x.dtype))  # no number on the way to an array
+        return _multiplied(x, None, None, np.empty((), x.dtype))  # avoids a scalar before the array
     return direct.prod(x, axis, keepdims=keepdims)
 
 
 _multiplied: Final[Function] = np.multiply.reduce
 _OWN: Final[dict[str, Function]] = {"prod": _prod}
 _TORCHS: Final = frozenset({"mean", "std", "var"})
-"""What NumPy computes in other dtypes on the way."""
+"""Functions that NumPy computes in other dtypes than torch."""
 _REFUSED: Final[dict[str, Callable[[np.ndarray[Any, Any]], bool]]] = {
     "round": lambda x: x.dtype.kind == "b",
 }
-"""Arrays that NumPy takes and a program does not."""
+"""Function name -> test for arrays that NumPy accepts and programs reject."""
 
 
 def _over_arrays(name: str, function: Function) -> Function | None:
-    """Return what carries out a function over ndarrays and means the same as over tensors, or None."""
+    """Return an implementation over ndarrays with the same results as over tensors, or None."""
     found, refused = _OWN.get(name) or direct.over_arrays(name, function), _REFUSED.get(name)
     if found is None or name in _TORCHS:
         return None
@@ -158,7 +159,7 @@ def _over_arrays(name: str, function: Function) -> Function | None:
 
 
 def direct_by_name(name: str, function: Function) -> Function | None:
-    """Return the direct way of a function of the namespace: torch's, else NumPy's over the same memory, or None."""
+    """Return the direct function of a namespace function: torch's, else NumPy's over the same memory, or None."""
     return direct_function_of(
         torch_direct.over_tensors(name, function), _over_arrays(name, function), name in direct.MAKING
     )
@@ -167,9 +168,9 @@ def direct_by_name(name: str, function: Function) -> Function | None:
 def direct_function_of(
     over_tensors: Function | None, over_arrays: Function | None, making: bool = False
 ) -> Function | None:
-    """Return what carries out a function over tensors, or else over ndarrays, as one over arrays of this class.
+    """Wrap an implementation over tensors, else one over ndarrays, as a direct function over arrays of this class.
 
-    With `making` the ndarrays that it gives are its own: they may be written, and no stride is negative.
+    With `making` the implementation returns new ndarrays: they may be written into, and have no negative stride.
     """
     making = making or isinstance(over_arrays, np.ufunc) or over_arrays is direct.floor_divide
     otherwise = None if over_arrays is None else _direct_numpy(over_arrays, making)
@@ -214,7 +215,7 @@ def _direct_torch(over_tensors: Function, otherwise: Function | None) -> Functio
                 return made
             if found is not NotImplemented:
                 return _wrapped_parts(found)
-        except Exception:  # NumPy takes more, or the function itself says what is wrong
+        except Exception:  # NumPy may handle it, or the function itself raises
             pass
         return NotImplemented if otherwise is None else otherwise(args, options)
 

@@ -1,8 +1,8 @@
 """Linear algebra over torch tensors: torch's functions where their results are NumPy's.
 
-For float32 and float64 alone. Decompositions whose vectors may have either sign, or whose values any order, are not
-here: they are those of the LAPACK that fused functions call. Nor are cross products, in which torch iterations a
-difference of products once, so that x times x is not 0. Importing this module imports torch.
+For float32 and float64 only. Decompositions with vectors of either sign, or with values in any order, are not here:
+eager arrays use the same LAPACK as fused functions. Nor are cross products: torch rounds a difference of products once,
+so that the cross product of x with itself is not 0. Importing this module imports torch.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NORMS: Final = frozenset({"fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf})
 
 
 def product(function: Function) -> Function:
-    """Return a function of two tensors of one dtype of floats."""
+    """Return a function of two tensors with the same floating dtype."""
     def apply(a: Tensor, b: Tensor, /) -> Any:
         return function(a, b) if a.dtype is b.dtype and a.dtype in FLOATS else NotImplemented
 
@@ -37,7 +37,7 @@ def _tensordot(a: Tensor, b: Tensor, /, axes: Any = 2) -> Any:
         return NotImplemented
     if axes == 1 and a.ndim == b.ndim == 2:
         return torch.mm(a, b)
-    agree = a.shape[a.ndim - axes :] == b.shape[:axes]  # torch stretches extents of 1
+    agree = a.shape[a.ndim - axes :] == b.shape[:axes]  # torch broadcasts extents of 1
     return torch.tensordot(a, b, dims=axes) if agree and a.numel() and b.numel() else NotImplemented
 
 
@@ -87,4 +87,4 @@ LINEAR: Final[dict[str, Function]] = {
     "linalg.matrix_power": _matrix_power, "linalg.matrix_norm": _matrix_norm, "linalg.vector_norm": _vector_norm,
     **{f"fft.{name}": _shift(getattr(torch.fft, name)) for name in ("fftshift", "ifftshift")},
 }
-"""By the names of the namespace."""
+"""Implementations by name in the namespace."""

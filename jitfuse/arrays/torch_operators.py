@@ -1,6 +1,6 @@
-"""Python's operators of arrays over torch tensors, in place too; importing this gives them to the class.
+"""Python's operators of arrays over torch tensors, also in place; importing this module adds them to the class.
 
-Each takes its direct way, and where that has nothing to say what every eager array has.
+Each tries its direct function first, and then the operator of every eager array.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_OPTIONS: Final[dict[str, Any]] = {}
 
 
 def _behind(name: str) -> tuple[Function | None, Function]:
-    """Return what carries out an operator over tensors, if anything, and over ndarrays."""
+    """Return the implementations of an operator over tensors (or None) and over ndarrays."""
     op = ops.get(name)
     assert op is not None
     return torch_direct.operator(name), direct.floor_divide if name == "floor_divide" else op.numpy
@@ -43,7 +43,7 @@ def _unary(name: str, usual: Function) -> Function:
 
 
 def _binary(name: str, reflected: bool, usual: Function) -> Function:
-    """Return Python's operator: torch's function or NumPy's where one decides, else the usual way."""
+    """Return Python's operator: torch's function or NumPy's where one applies, else `usual`."""
     over_tensors, over_arrays = _behind(name)
     if over_tensors is None:
         return _binary_by_numpy(over_arrays, reflected, usual)
@@ -57,7 +57,7 @@ def _binary(name: str, reflected: bool, usual: Function) -> Function:
                 found = direct_function((other, self) if reflected else (self, other), _NO_OPTIONS)
                 if found is not NotImplemented:
                     return found
-            except Exception:  # the usual way says what is wrong
+            except Exception:  # `usual` raises the typed error
                 pass
         return usual(self, other)
 
@@ -75,7 +75,7 @@ def _binary_by_numpy(over_arrays: Function, reflected: bool, usual: Function) ->
                 found = direct_function((other, self) if reflected else (self, other), _NO_OPTIONS)
                 if found is not NotImplemented:
                     return found
-            except Exception:  # the usual way says what is wrong
+            except Exception:  # `usual` raises the typed error
                 pass
         return usual(self, other)
 
@@ -83,7 +83,7 @@ def _binary_by_numpy(over_arrays: Function, reflected: bool, usual: Function) ->
 
 
 def _inplace(name: str, plain: Function, usual: Function) -> Function:
-    """Return Python's in-place operator: a result of the array's own shape and dtype is written as it is."""
+    """Return Python's in-place operator; it writes a result of the array's own shape and dtype directly."""
     over_tensors, over_arrays = _behind(name)
     in_place = torch_direct.operator(name, in_place=True)
     write = _write_by_torch(in_place, over_tensors)
@@ -98,7 +98,7 @@ def _inplace(name: str, plain: Function, usual: Function) -> Function:
             try:
                 if write(self, other):
                     return self
-            except Exception:  # what comes next says what is wrong
+            except Exception:  # the code below raises the typed error
                 pass
         found = plain(self, other)
         made: Any = found.value if type(found) is TorchArray else None
@@ -111,10 +111,10 @@ def _inplace(name: str, plain: Function, usual: Function) -> Function:
 
 
 def _write_by_torch(in_place: Function | None, over_tensors: Function | None) -> Callable[[TorchArray, Any], bool]:
-    """Return what writes torch's result into an array, and whether it has."""
+    """Return a function that writes torch's result into an array, and returns whether it has."""
     def write(array: TorchArray, other: Any) -> bool:
         value, operand = array.value, other.value if type(other) is TorchArray else other
-        # torch finds out that operands share memory, and raises, where the elements of both are interleaved
+        # torch detects shared memory, and raises, if the operands' elements are interleaved
         apart = type(operand) is not Tensor or (value.is_contiguous() and operand.is_contiguous())
         if in_place is not None and apart:
             return in_place(value, operand) is not NotImplemented
@@ -128,7 +128,10 @@ def _write_by_torch(in_place: Function | None, over_tensors: Function | None) ->
 
 
 def _write_by_numpy(over_arrays: Function, large: Function) -> Function:
-    """Return what writes NumPy's result into an array, and whether it has; autograd is told. `large` has the large."""
+    """Return a function that writes NumPy's result into an array, informs autograd, and returns whether it has.
+
+    `large` does this for arrays with more elements than `SMALL`.
+    """
     def write(written: TorchArray, other: Any) -> bool:
         array = memory_of(written)
         if array.size > SMALL:
@@ -137,7 +140,7 @@ def _write_by_numpy(over_arrays: Function, large: Function) -> Function:
         if made is NotImplemented or made.dtype is not array.dtype or made.shape != array.shape:
             return False
         value = written.value
-        # torch refuses to write where elements may be one in memory, and what is of inference mode outside of it
+        # torch rejects writes to overlapping elements, and to inference tensors outside of inference mode
         if value.is_contiguous() and not value.is_inference():
             _increment_version((value,))
             array[...] = made

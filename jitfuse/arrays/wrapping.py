@@ -1,6 +1,6 @@
-"""The way into eager arrays and out of them: wrapping what a library made, unwrapping what is passed on.
+"""Conversions to and from eager arrays: wrapping a library's results, unwrapping arguments.
 
-Owns the choice of the class for a value. Containers are followed, so that results of several arrays are whole.
+Owns the choice of the class for a value. Items of containers are converted too, for results of several arrays.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitfuse.tracing.record.device_array import HostArray
 
 
 def array_class(value: Any) -> Any:
-    """Return the eager class that holds a value of this kind, or None: no array, or one on another device."""
+    """Return the eager class for a value, or None for a value that is no array or is on another device."""
     if isinstance(value, np.ndarray | np.generic):
         from jitfuse.arrays.numpy_array import NumPyArray
 
@@ -29,7 +29,7 @@ def array_class(value: Any) -> Any:
 
 
 def wrap(value: Any, like: Any = None) -> Any:
-    """Return arrays and NumPy scalars as eager arrays, of the class of `like` where it is given."""
+    """Return arrays and NumPy scalars as eager arrays, of the class of `like` if given."""
     if isinstance(value, np.ndarray | np.generic):
         cls = array_class(value) if like is None else type(like)
         return cls(value)
@@ -53,7 +53,7 @@ def unwrap(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a result as NumPy code expects it: an array, or a NumPy scalar where its rank is 0."""
+    """Return a result as NumPy code expects it: an array, or a NumPy scalar for rank 0."""
     if isinstance(value, HostArray):
         array = value.array
         return array if array.ndim else array[()]

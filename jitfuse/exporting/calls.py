@@ -1,7 +1,7 @@
 """One operator call as an expression of NumPy: infix operators, calls of NumPy, or calls of copied helpers.
 
-What the operator means comes from the op table's NumPy reference alone. A reference that is one expression is written
-in place, with the attributes' values where their names were; any other is copied and called.
+The op table's NumPy reference alone defines an operator. A reference that is a single expression is inlined, with the
+attributes' values in place of their names; any other is copied and called.
 """
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ _INFIX: Final[dict[Any, ast.operator | ast.cmpop | ast.unaryop]] = {
     np.equal: ast.Eq(), np.not_equal: ast.NotEq(), np.less: ast.Lt(), np.less_equal: ast.LtE(),
     np.greater: ast.Gt(), np.greater_equal: ast.GtE(), np.negative: ast.USub(), np.invert: ast.Invert(),
 }
-"""Ufuncs that arrays carry out for Python's operators, whatever the operands: powers, shifts and quotients are none."""
+"""Ufuncs that equal Python's operator on arrays for all operands; powers, shifts and quotients do not."""
 
 
 class OperandText(NamedTuple):
-    """An expression for a value, and what is known of it."""
+    """An expression for a value, and the value's metadata."""
 
     node: ast.expr
     meta: Meta
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an ndarray for sure, not a scalar."""
+        """Whether it is surely an ndarray, not a scalar."""
         return self.meta.ndim > 0
 
 
 def call(
     op: ops.Op, operands: Sequence[OperandText], attrs: dict[str, Any], result: Meta, definitions: Definitions
 ) -> ast.expr:
-    """Return the expression of an operator call; raises UnsupportedError for attributes that are no plain values."""
+    """Return the expression of an operator call; raises UnsupportedError for attributes that have no literal."""
     nodes = {name: a if isinstance(a, ast.expr) else literal(a) for name, a in attrs.items()}
     function = op.numpy
     iterations = isinstance(function, types.FunctionType) and _maker(function) == reference.rounded_once.__qualname__
-    if iterations and not is_narrow(operands[0].meta.dtype):  # nothing is rounded then
+    if iterations and not is_narrow(operands[0].meta.dtype):  # other dtypes are not rounded
         function = _closed(function)["function"]
         operands = [_strong(o) for o in operands]
     found = _infix(function, operands)
     if found is None:
         found = _Inlined(function, operands, nodes, definitions).expression(op.name)
     if result.ndim and isinstance(found, ast.Subscript) and ast.unparse(found.slice) == "()":
-        found = found.value  # which makes scalars of arrays of rank 0
-    if result.weak and op.kind != ops.MODE and op.name != "python_number":  # which does that itself
+        found = found.value  # drops [()], which is needed for rank 0 only
+    if result.weak and op.kind != ops.MODE and op.name != "python_number":  # python_number does it itself
         found = ast.Call(ast.Attribute(found, "item"), [], [])
     return found
 
@@ -84,7 +84,7 @@ def _np_call(name: str, *args: ast.expr) -> ast.Call:
 
 
 def _infix(function: Any, operands: Sequence[OperandText]) -> ast.expr | None:
-    """Return `a + b` where Python's operator calls just this ufunc: for arrays, not for scalars of two libraries."""
+    """Return `a + b` where Python's operator calls this very ufunc: for arrays, not for two libraries' scalars."""
     operator = _INFIX.get(function) if isinstance(function, np.ufunc) else None
     if operator is None or not any(o.is_array for o in operands):
         return None
@@ -99,7 +99,7 @@ def _infix(function: Any, operands: Sequence[OperandText]) -> ast.expr | None:
 
 
 class _Inlined:
-    """The call of a NumPy reference, written in place where it is one expression."""
+    """A call of a NumPy reference, inlined if the reference is a single expression."""
 
     def __init__(
         self, function: Callable[..., Any], operands: Sequence[OperandText], attrs: dict[str, ast.expr],
@@ -124,7 +124,7 @@ class _Inlined:
         return ast.Call(self.definitions.function(function, name), nodes, keywords)
 
     def _body(self) -> tuple[ast.arguments, ast.expr] | None:
-        """Return the arguments and the expression of a function that only returns one."""
+        """Return the arguments and the expression of a function that is a single return statement."""
         function = self.function
         if not isinstance(function, types.FunctionType) or function.__closure__:
             return None
@@ -156,7 +156,7 @@ class _Inlined:
         return self._without_asarray(filled)
 
     def _without_asarray(self, node: ast.expr) -> ast.expr:
-        """Take off `np.asarray` around what is an array already."""
+        """Remove `np.asarray` around arrays."""
         arrays = self.arrays
 
         class Simplified(ast.NodeTransformer):
@@ -171,7 +171,7 @@ class _Inlined:
 
 
 class _Filled(ast.NodeTransformer):
-    """Puts values where a function's arguments were, and carries out what then depends on plain values alone."""
+    """Replaces a function's parameters by values, and evaluates expressions that depend on literals alone."""
 
     def __init__(self, values: dict[str, Any], module: str, definitions: Definitions) -> None:
         self.values = values
@@ -212,7 +212,7 @@ class _Filled(ast.NodeTransformer):
         return folded or node
 
     def _carried_out(self, node: ast.Call) -> ast.expr | None:
-        """Return the value of a helper's call over plain values, where source can say it."""
+        """Return the value of a helper's call over literals, if the value has a literal."""
         plain = not node.keywords and all(map(is_literal, node.args))
         found = self.source.globals.get(node.func.id) if isinstance(node.func, ast.Name) else None
         if not plain or found is None or not found.module.startswith("jitfuse."):

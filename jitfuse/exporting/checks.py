@@ -1,4 +1,4 @@
-"""What an exported function does with its arguments: functions that are copied into it, over NumPy alone."""
+"""Checks and conversions of an exported function's arguments: functions that are copied into it, over NumPy alone."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""The helpers of an exported module: functions and constants of jitfuse, copied with everything they need.
+"""The helpers of an exported module: functions and constants of jitfuse, copied with all that they use.
 
-Every copy has a private name of its own. Does not own how source is read and edited (`sources`).
+Every copy has a new private name. Does not own how source is read and edited (`jitfuse.exporting.sources`).
 """
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from jitfuse.exporting.names import unused
 from jitfuse.exporting.sources import Global, local_names, source
 
 _SUBSTITUTES: Final = {("jitfuse.dtypes", "numpy_dtype"): "np.dtype"}
-"""What NumPy itself does once ml_dtypes is imported, which an exported module does at its top where it matters."""
+"""Functions replaced by NumPy's own, which is enough after the exported module has imported ml_dtypes if needed."""
 
 
 class Definitions:
-    """Collects definitions; `lines` gives them, each after those that it needs."""
+    """Collects definitions; `texts` gives them, each after those that it uses."""
 
     def __init__(self, taken: set[str]) -> None:
         self._taken = taken
@@ -34,7 +34,7 @@ class Definitions:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The definitions' source texts in order; constants that follow one another are one text."""
+        """The source texts of the definitions in order; consecutive constants are one text."""
         texts: list[str] = []
         for text in self._texts:
             if texts and _is_constant(text) and _is_constant(texts[-1]):
@@ -44,9 +44,9 @@ class Definitions:
         return tuple(texts)
 
     def function(self, function: Callable[..., Any], hint: str) -> ast.expr:
-        """Return the expression that stands for a function of NumPy's or jitfuse's; copies what it needs.
+        """Return the expression for a function of NumPy's or jitfuse's, and copy the definitions that it uses.
 
-        `hint` names a function that is made by another one. Raises UnsupportedError for what cannot be copied.
+        `hint` names a function that is made by another one. Raises UnsupportedError for one that cannot be copied.
         """
         if getattr(np, getattr(function, "__name__", ""), None) is function:
             return ast.Attribute(ast.Name("np"), function.__name__)
@@ -94,7 +94,7 @@ class Definitions:
         return renamed
 
     def _made_by(self, function: types.FunctionType, module: str, name: str, hint: str) -> str:
-        """Define a function as the call of the function that made it, with what it closes over as arguments."""
+        """Define a closure as a call of the function that made it, with the closed-over values as arguments."""
         maker, _, _ = name.partition(".<locals>.")
         statement = source(module).globals[maker].statement
         assert isinstance(statement, ast.FunctionDef)
@@ -116,7 +116,7 @@ class Definitions:
 
 
 class _Renamer(ast.NodeTransformer):
-    """Replaces the global names of an expression of a module."""
+    """Replaces the global names in an expression from a module."""
 
     def __init__(self, module: str, local: set[str], rename: Callable[[str, str], str | None]) -> None:
         self.source = source(module)

@@ -1,7 +1,7 @@
-"""The body of an exported function: arguments, steps in the modes that need them, copies, writes, what is returned.
+"""The body of an exported function: arguments, steps under their modes, copies, writes, and the return.
 
-Owns which values share memory and are copied before they are handed out. Does not own single calls (`calls`), the
-shape of results (`results`), or the module around the function (`jitfuse.exporting.module`).
+Owns which values share memory and are copied before they are returned. Does not own single calls (`calls`), the tree of
+results (`results`), or the module around the function (`module`), all in `jitfuse.exporting`.
 """
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _IN_NEW_MEMORY: Final = frozenset({
     ops.ELEMENTWISE, ops.REDUCTION, ops.SCAN, ops.LIBRARY, ops.UPDATE, ops.CREATION,
     "matmul", "random_uniform", "random_advance",
 })
-"""Kinds and names of operators whose references return memory of their own; all others may return a view."""
+"""Kinds and names of operators whose references return new memory; all others may return a view."""
 _WRITABLE_VIEWS: Final = frozenset({"slice", "reshape", "transpose"})
 _NUMBERS: Final = {"bool": "bool", "int64": "int", "uint64": "int", "float64": "float", "complex128": "complex"}
 _BOTH: Final = "both"
 
 
 class FunctionWriter:
-    """Writes the statements of one program's function; `indent` is that of its body."""
+    """Writes the statements of one program's function; `indent` is the indentation of its body."""
 
     def __init__(
         self, program: FusedProgram, arguments: Mapping[int, str], taken: set[str], definitions: Definitions,
@@ -60,7 +60,7 @@ class FunctionWriter:
 
     # ------------------------------------------------------------------ arguments
     def checks(self, tree: Any, fixed: Mapping[int, Any]) -> Iterator[str]:
-        """Yield the statements that look at the arguments; those of rank 0 are bound anew, as numbers."""
+        """Yield the statements that check the arguments; arguments of rank 0 are rebound as numbers."""
         handed_out = {leaf.feed for leaf in _leaves(tree) if isinstance(leaf, Argument)}
         handed_out |= {i for i in self.program.outputs.values() if i in self.program.feeds}
         windows = {leaf.feed: leaf.base for leaf in _leaves(tree) if isinstance(leaf, FeedWindow)}
@@ -89,7 +89,7 @@ class FunctionWriter:
 
     # ------------------------------------------------------------------ steps
     def statements(self) -> Iterator[str]:
-        """Yield the steps, each under the user's line; those of one mode alone stand under an `if`."""
+        """Yield the steps, each under the user's source line; those of a single mode are under an `if`."""
         written = [s for s in self.steps if s.result_id not in self.literals]
         for mode, steps in itertools.groupby(written, self._mode):
             indent = self.indent
@@ -113,7 +113,7 @@ class FunctionWriter:
                 yield from lay_out(f"{targets}{comma} = ", self._call(step, held), indent=indent)
 
     def _function(self, name: str, program: FusedProgram, indent: str) -> Iterator[str]:
-        """Yield the function of a program that a step holds, and what it says of its results."""
+        """Yield the function of a program in a step's attribute, and the metadata of its results."""
         taken = set(self.taken)
         arguments = argument_names(program, {}, taken)
         inner = indent + INDENT
@@ -129,7 +129,7 @@ class FunctionWriter:
         yield from lay_out(f"{name}.results = ", metas_, indent=indent)
 
     def result(self, i: int) -> ast.expr:
-        """Return a value as a strong one, as the programs of steps return them."""
+        """Return a value as a strong one, as the programs in steps return it."""
         meta, value = self.program.meta[i], self._value(i)
         return ast.Call(dtype_expression(meta.dtype), [value], []) if meta.weak else value
 
@@ -138,7 +138,7 @@ class FunctionWriter:
         return _BOTH if in_training and in_evaluation else "training" if in_training else "not training"
 
     def _call(self, step: OpStep, held: Mapping[str, str]) -> ast.expr:
-        """Return the call of a step's operator; `held` names the functions of the programs that it holds."""
+        """Return the call of a step's operator; `held` names the functions of the programs in its attributes."""
         op = ops.get(step.op_name)
         assert op is not None
         if op.name == "mode_select":
@@ -151,16 +151,16 @@ class FunctionWriter:
         if op.name == "constant":
             try:
                 return literal(op.numpy(**attrs))
-            except UnsupportedError:  # long: its bytes are shorter
+            except UnsupportedError:  # long arrays are written as bytes
                 pass
         return call(op, operands, attrs, self.program.meta[step.result_id], self.definitions)
 
     def _value(self, i: int) -> ast.expr:
         return self.literals.get(i) or ast.Name(self.names[i])
 
-    # ------------------------------------------------------------------ what is handed out
+    # ------------------------------------------------------------------ results
     def delivery(self, tree: Any) -> Iterator[str]:
-        """Yield copies of what shares memory, then writes, then the return."""
+        """Yield copies of values that share memory, then the writes, then the return."""
         program = self.program
         taken: set[int] = set(program.feeds)
         ready: dict[tuple[int, str], ast.expr] = {}
@@ -210,7 +210,7 @@ class FunctionWriter:
         return ast.IfExp(ast.Name("training"), value, ast.Name(self.arguments[feed]))
 
     def _written(self, feed: int, new: int, hand_out: Any) -> ast.expr:
-        if self.roots.get(new) == {feed}:  # NumPy minds the overlap within one array
+        if self.roots.get(new) == {feed}:  # NumPy handles the overlap within one array
             return self._value(new)
         return hand_out(new, "")  # type: ignore[no-any-return]
 
@@ -220,7 +220,7 @@ class FunctionWriter:
             shared = not self.roots[i].isdisjoint(taken) or not self._is_writable(i)
             return _np("array", value) if shared else value
         if kind == "array":
-            return _np("array", value)  # also of read-only views
+            return _np("array", value)  # copies read-only views too
         if kind == "python":
             return value if meta.weak else ast.Call(ast.Attribute(value, "item"), [], [])
         if meta.weak:
@@ -229,7 +229,7 @@ class FunctionWriter:
 
     # ------------------------------------------------------------------ memory
     def _roots(self) -> dict[int, set[int]]:
-        """Return for each value the values whose memory it may share, itself where it has memory of its own."""
+        """Return for each value the values whose memory it may share; with memory of its own, only itself."""
         roots: dict[int, set[int]] = {feed: {feed} for feed in self.program.feeds}
         for step in self.steps:
             op = ops.get(step.op_name)
@@ -242,7 +242,7 @@ class FunctionWriter:
         return roots
 
     def _is_writable(self, i: int) -> bool:
-        """Return whether the array that the source makes can be written; views of NumPy scalars cannot."""
+        """Return whether the array in the exported source is writable; views of NumPy scalars are not."""
         if not self.program.meta[i].shape:
             return False
         step = self.program.producers[i]
@@ -259,7 +259,7 @@ def _np(name: str, value: ast.expr) -> ast.Call:
 
 
 def _is_number(step: OpStep, program: FusedProgram) -> bool:
-    """Return whether a step makes a number that is known now, written wherever it is read."""
+    """Return whether a step makes a known number, which is written as a literal wherever it is used."""
     op = ops.get(step.op_name)
     return op is not None and op.kind == ops.CREATION and not program.meta[step.result_id].shape and len(
         step.result_ids) == 1 and step.op_name in ("full", "extent")

@@ -1,4 +1,4 @@
-"""Expressions as lines of Python source of a bounded width. Does not own what they say."""
+"""Expressions as lines of Python source of bounded width. Does not own the expressions."""
 from __future__ import annotations
 
 import ast
@@ -9,7 +9,7 @@ INDENT: Final = "    "
 
 
 def lay_out(prefix: str, node: ast.expr, suffix: str = "", indent: str = "") -> list[str]:
-    """Return `prefix`, the expression and `suffix` as lines; calls, sequences and bytes are broken where needed."""
+    """Return `prefix`, the expression and `suffix` as lines; calls, sequences and bytes are broken if needed."""
     line = f"{indent}{prefix}{to_text(node)}{suffix}"
     if len(line) <= WIDTH:
         return [line]
@@ -36,14 +36,14 @@ def lay_out(prefix: str, node: ast.expr, suffix: str = "", indent: str = "") -> 
 
 
 def to_text(node: ast.AST) -> str:
-    """Return an expression as one line, with double quotes as far as possible."""
+    """Return an expression as one line, with double quotes where possible."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return _quoted(node.value)
     return ast.unparse(ast.fix_missing_locations(_Quoted().visit(ast.parse(ast.unparse(node), mode="eval")).body))
 
 
 class _QuotedText(str):
-    """A string whose repr, which `ast.unparse` writes, has double quotes."""
+    """A string whose repr, as written by `ast.unparse`, has double quotes."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ def _filled(elements: list[ast.expr], indent: str) -> list[str]:
 
 
 def _chunks(value: bytes | str, indent: int) -> list[str]:
-    """Return the literals of consecutive parts, each of which fits a line."""
+    """Return literals of consecutive parts, each of which fits on a line."""
     parts, start = [], 0
     while start < len(value):
         count = WIDTH - indent - 3

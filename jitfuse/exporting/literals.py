@@ -1,4 +1,4 @@
-"""Values as expressions of Python source that give back every bit. Does not own text (`layout`)."""
+"""Values as expressions of Python source that reproduce every bit. Does not own text (`jitfuse.exporting.layout`)."""
 from __future__ import annotations
 
 import ast
@@ -12,13 +12,13 @@ from jitfuse.dtypes import SUPPORTED, component, itemsize
 from jitfuse.errors import UnsupportedError
 
 SMALL = 64
-"""Elements up to which an array is written out as numbers."""
+"""Arrays of up to so many elements are written as numbers."""
 
 
 def literal(value: Any) -> ast.expr:
-    """Return the expression of a number, string, dtype, slice or NumPy value, or of a tuple, list or dict of such.
+    """Return the expression of a number, string, dtype, slice or NumPy value, or of a tuple, list or dict of these.
 
-    Raises UnsupportedError for a value that has no such expression.
+    Raises UnsupportedError for a value without such an expression.
     """
     if isinstance(value, np.ndarray):
         return _array(value)
@@ -44,7 +44,7 @@ def literal(value: Any) -> ast.expr:
 
 
 def is_literal(node: ast.expr) -> bool:
-    """Return whether an expression is a plain value that Python reads back at once."""
+    """Return whether an expression is a plain literal."""
     try:
         ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -53,7 +53,7 @@ def is_literal(node: ast.expr) -> bool:
 
 
 def dtype_expression(dtype: str) -> ast.expr:
-    """Return NumPy's name of a dtype; `np.dtype("bfloat16")` where ml_dtypes has it."""
+    """Return NumPy's name of a dtype, or `np.dtype("bfloat16")`, which ml_dtypes defines."""
     if dtype == "bfloat16":
         return ast.Call(_np("dtype"), [ast.Constant(dtype)], [])
     return _np("bool_" if dtype == "bool" else dtype)
@@ -84,7 +84,7 @@ def _numpy_scalar(value: np.generic) -> ast.expr:
 
 
 def _of_bits(value: np.generic) -> ast.expr:
-    """Return a NaN that carries something, or a value of a dtype without literals, from its parts as integers."""
+    """Return a NaN with a payload, or a value of a dtype without literals, from its bits as integers."""
     bits = 8 * itemsize(component(value.dtype.name))
     parts = literal(np.asarray(value).reshape(1).view(f"uint{bits}"))
     viewed = ast.Call(ast.Attribute(parts, "view"), [dtype_expression(value.dtype.name)], [])
@@ -92,7 +92,7 @@ def _of_bits(value: np.generic) -> ast.expr:
 
 
 def _array(value: np.ndarray[Any, Any]) -> ast.expr:
-    """Return `np.array([...], dtype)`; raises UnsupportedError where that is long or loses a bit or an extent."""
+    """Return `np.array([...], dtype)`; raises UnsupportedError if it is long or would lose a bit or an extent."""
     dtype = value.dtype.name
     written = value.size in range(1, SMALL + 1) and dtype != "bfloat16" and value.dtype.kind in "biufc"
     if written and np.array(_plain_nan(value.tolist()), value.dtype).tobytes() == value.tobytes():
@@ -101,7 +101,7 @@ def _array(value: np.ndarray[Any, Any]) -> ast.expr:
 
 
 def _plain_nan(value: Any) -> Any:
-    """Return nested lists with the NaN that source can name in place of any other."""
+    """Return nested lists with every NaN replaced by the one that source can name."""
     if isinstance(value, list):
         return [_plain_nan(v) for v in value]
     if isinstance(value, complex):

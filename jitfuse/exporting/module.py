@@ -26,11 +26,10 @@ def export(
     """Return a program as Python source that needs NumPy alone: a module with one function, `name`.
 
     The function takes one argument for each feed, in ascending order, named after `called` or the program's own feed
-    names: arrays of just the shape and dtype that the program was made for, Python numbers for weak feeds (of just the
-    value in `fixed`, where the feed has one: Python looked at it). It returns
-    the outputs in the tree that their paths say (or in `tree`, over the leaves of `jitfuse.exporting.results`). With
-    state it returns (result, {name: new state}). Written arguments change in place, after everything that can
-    raise. Where the modes differ it takes `training`, which is `training` here unless a call says otherwise.
+    names: arrays of exactly the traced shape and dtype, and Python numbers for weak feeds (the very value in `fixed`,
+    if the feed's value was read). It returns the outputs as the tree of their paths, or as `tree`, whose leaves are
+    those of `jitfuse.exporting.results`. With state it returns (result, {name: new state}). Written arguments change in
+    place, after everything that can raise. If the modes differ it takes `training`, whose default is `training` here.
     SciPy and ml_dtypes are imported where an operator or a dtype needs them.
 
     Raises ArgumentError for bad arguments, VerifyError for a program that is not valid, and UnsupportedError for
@@ -63,7 +62,7 @@ def _definition(name: str, signature: list[str]) -> list[str]:
 
 
 def _documentation(program: FusedProgram, arguments: Mapping[int, str], body: FunctionWriter) -> list[str]:
-    """Return the docstring: every argument, its shape and dtype, and what it was."""
+    """Return the docstring: each argument with its shape, its dtype and its name in the program."""
     lines = [f'{INDENT}"""Compute what jitfuse traced; made for arguments of just these shapes and dtypes.', ""]
     for feed, name in arguments.items():
         said = program.feed_names.get(feed, "")
@@ -78,7 +77,7 @@ def _documentation(program: FusedProgram, arguments: Mapping[int, str], body: Fu
 
 
 def _plain(text: str) -> str:
-    """Return a text as it may stand in a docstring."""
+    """Return a text that is safe in a docstring."""
     shown = "".join(c if c.isprintable() and c not in '\\"' else "'" if c == '"' else "?" for c in text)
     return shown if len(shown) <= 50 else f"{shown[:47]}..."
 

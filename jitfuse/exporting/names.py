@@ -1,4 +1,4 @@
-"""Names in an exported function: of its arguments and of what its steps compute."""
+"""Names in an exported function: of its arguments and of its steps' results."""
 from __future__ import annotations
 
 import builtins
@@ -15,11 +15,11 @@ RESERVED: Final = frozenset({
     *dir(builtins), *keyword.kwlist, *keyword.softkwlist, "np", "math", "special", "warnings", "functools", "importlib",
     "ml_dtypes", "collections", "dataclasses", "training", "result",
 })
-"""What no name of an exported function may be: Python's own names, and those of modules and of the mode."""
+"""Names that an exported function does not use: Python's own, and those of modules and of the mode."""
 
 
 def check_name(name: object) -> str:
-    """Return the name of a function; raises ArgumentError where it cannot be one."""
+    """Return the name of a function; raises ArgumentError for an invalid one."""
     if not isinstance(name, str) or not name.isidentifier() or name in RESERVED or name.startswith("__"):
         raise ArgumentError(f"name={name!r} cannot name an exported function: pass an identifier that is free")
     return name
@@ -33,7 +33,7 @@ def identifier(text: str, otherwise: str) -> str:
 
 
 def argument_names(program: FusedProgram, called: Mapping[int, str], taken: set[str]) -> dict[int, str]:
-    """Return a name for every feed, from `called` or the program's own; adds them to the names that are taken."""
+    """Return a name for every feed, from `called` or the program's own; the names are added to `taken`."""
     names: dict[int, str] = {}
     for feed in program.ordered_feeds:
         text = called.get(feed) or program.feed_names.get(feed, "")
@@ -42,12 +42,12 @@ def argument_names(program: FusedProgram, called: Mapping[int, str], taken: set[
 
 
 def value_names(program: FusedProgram, taken: set[str]) -> dict[int, str]:
-    """Return a name for the result of every step: the operator's with the value's number in the program."""
+    """Return a name for the result of every step: the operator's name and the value's number in the program."""
     return {i: unused(f"{step.op_name}_{i}", taken) for step in program.steps for i in step.result_ids}
 
 
 def unused(plain: str, taken: set[str]) -> str:
-    """Return a name, with a number where it is taken, and take it."""
+    """Return an unused name, with a number if needed, and add it to `taken`."""
     name, number = plain, 2
     while name in taken:
         name, number = f"{plain}_{number}", number + 1

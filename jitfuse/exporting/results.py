@@ -1,6 +1,6 @@
-"""What an exported function returns: a tree of Python containers whose leaves are values of the program.
+"""The result of an exported function: a tree of Python containers whose leaves are values of the program.
 
-Owns the leaves, and the way from a tree, or from the paths of a program's outputs, to an expression.
+Owns the leaves, and the conversion of a tree, or of the paths of a program's outputs, to an expression.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Delivered:
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """The object that is bound to a feed."""
+    """The object bound to a feed."""
 
     feed: int
 
@@ -43,7 +43,7 @@ class FeedWindow:
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """The same Python value in every call."""
+    """A Python value that is the same in every call."""
 
     value: Any
 
@@ -59,7 +59,7 @@ class Structure(NamedTuple):
     is_tuple: bool
 
     def definition(self) -> str:
-        """Return the statement that makes the class."""
+        """Return the statement that defines the class."""
         fields = ", ".join(f'"{f}"' for f in self.fields)
         if self.is_tuple:
             return f'{self.name} = collections.namedtuple("{self.name}", [{fields}])'
@@ -67,9 +67,9 @@ class Structure(NamedTuple):
 
 
 def expression(tree: Any, leaf: Callable[[Leaf], ast.expr], structures: dict[type, Structure]) -> ast.expr:
-    """Return the expression of a tree; enters the classes that it needs into `structures`.
+    """Return the expression of a tree, and add the classes that it needs to `structures`.
 
-    Raises UnsupportedError for containers that are no list, tuple, dict, named tuple or dataclass.
+    Raises UnsupportedError for containers other than lists, tuples, dicts, named tuples and dataclasses.
     """
 
     def of(value: Any) -> ast.expr:
@@ -107,9 +107,9 @@ def _structure(cls: type, structures: dict[type, Structure]) -> Structure:
 
 # ---------------------------------------------------------------- from paths
 def of_paths(outputs: Mapping[str, int]) -> Any:
-    """Return the tree that the paths of a program's outputs say, such as ``result['a'][0]``.
+    """Return the tree that the paths of a program's outputs describe, such as ``result['a'][0]``.
 
-    Positions from 0 on become a tuple, other keys and attribute names a dict. Paths that say no tree give a flat dict.
+    Indices from 0 on become a tuple, other keys and attribute names a dict. Paths that form no tree give a flat dict.
     """
     steps = {path: _steps(path) for path in outputs}
     roots = {s[0] for s in steps.values() if s is not None}
@@ -133,7 +133,7 @@ def _grown(found: list[tuple[tuple[Any, ...], str]], outputs: Mapping[str, int])
 
 
 def _steps(path: str) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the name that a path starts with and its keys, or None for a text that is no path."""
+    """Return the name at the start of a path and its keys, or None for a text that is no path."""
     try:
         node: ast.expr = ast.parse(path, mode="eval").body
         keys: list[Any] = []

@@ -1,6 +1,6 @@
-"""Modules of jitfuse as source text: what each global name means, and definitions with names replaced.
+"""Modules of jitfuse as source text: the meaning of each global name, and definitions with names replaced.
 
-Annotations are left out, so that a definition needs nothing but what it computes with.
+Annotations are removed, so that a definition only needs the names that it computes with.
 """
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.errors import UnsupportedError
 
 Rename = Callable[[str, str], str | None]
-"""(module, global name) -> the expression that stands for it, or None where the name stays."""
+"""(module, global name) -> the expression that replaces it, or None if the name stays."""
 
 
 class Global(NamedTuple):
-    """What a name means in a module: a statement there, or something imported."""
+    """The meaning of a name in a module: a statement there, or an import."""
 
     kind: str
     """"definition", "module" or "import"."""
@@ -64,7 +64,7 @@ class Source:
                         yield target.id, Global("definition", self.module, target.id, node)
 
     def lambda_of(self, function: types.FunctionType) -> ast.Lambda:
-        """Return the expression that made a lambda; two on one line are told apart by their columns."""
+        """Return the expression that made a lambda; two on one line are distinguished by their columns."""
         code = function.__code__
         columns = [p[2] for p in code.co_positions() if p[0] is not None and p[2]]
         for node in ast.walk(self.tree):
@@ -76,7 +76,7 @@ class Source:
         raise UnsupportedError(f"no lambda at {self.module}:{code.co_firstlineno}")
 
     def text_of(self, node: ast.stmt, name: str, new_name: str, rename: Rename) -> str:
-        """Return a definition under a new name, its annotations left out and its global names replaced."""
+        """Return a definition under a new name, without annotations and with its global names replaced."""
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
         edits = [*self._declared(node, name, new_name), *_annotations(node, self._between)]
         meant = ((use, self.meaning(use, rename)) for use in _uses(node))
@@ -90,7 +90,7 @@ class Source:
         return re.sub(r"\s*# (type: ignore|noqa)[^\n]*", "", text)
 
     def _declared(self, node: ast.stmt, name: str, new_name: str) -> Iterator[_Edit]:
-        """Yield the edit that gives a definition its new name."""
+        """Yield the edit that renames a definition."""
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             line = self.lines[node.lineno - 1]
             at = line.index(b" " + name.encode(), node.col_offset) + 1
@@ -101,7 +101,7 @@ class Source:
                 yield _Edit(_start(target), _end(target), new_name)
 
     def meaning(self, use: ast.Name | ast.Attribute, rename: Rename) -> str | None:
-        """Return what stands for a global name, or for `module.name` of another module of jitfuse."""
+        """Return the replacement of a global name, or of `module.name` in another module of jitfuse."""
         if isinstance(use, ast.Name):
             found = self.globals.get(use.id)
             if found is None or (found.kind == "module" and found.module.startswith("jitfuse.")):
@@ -113,7 +113,7 @@ class Source:
         return rename(found.module, use.attr)
 
     def _between(self, start: tuple[int, int], mark: bytes) -> tuple[int, int]:
-        """Return the last place of a mark before a place, on its line or the one before."""
+        """Return the position of the last mark before a position, on its line or the one before."""
         line, column = start
         at = self.lines[line - 1].rfind(mark, 0, column)
         return (line, at) if at >= 0 else (line - 1, self.lines[line - 2].rfind(mark))
@@ -127,7 +127,7 @@ class _Edit(NamedTuple):
 
 @cache
 def source(module: str) -> Source:
-    """Return the source of a module, read once."""
+    """Return the source of a module; it is read once."""
     return Source(module)
 
 
@@ -141,7 +141,7 @@ def _end(node: ast.expr) -> tuple[int, int]:
 
 
 def _annotations(root: ast.stmt, between: Callable[[tuple[int, int], bytes], tuple[int, int]]) -> Iterator[_Edit]:
-    """Yield the edits that leave out the annotations of arguments, results and variables."""
+    """Yield the edits that remove the annotations of arguments, results and variables."""
     for node in ast.walk(root):
         if isinstance(node, ast.FunctionDef):
             if node.returns is not None:
@@ -167,7 +167,7 @@ def _argument_annotations(args: ast.arguments) -> Iterator[_Edit]:
 
 
 def _uses(root: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield the names and the `a.b` that a definition reads from its module, those of annotations left out."""
+    """Yield the names and the `a.b` that a definition reads from its module, except in annotations."""
     local = local_names(root)
     for node in _walked(root):
         name = node.value if isinstance(node, ast.Attribute) else node
@@ -177,7 +177,7 @@ def _uses(root: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
 
 
 def _walked(root: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a definition but those of annotations."""
+    """Yield the nodes of a definition, except those of annotations."""
     yield root
     for field, value in ast.iter_fields(root):
         if field not in ("annotation", "returns"):

@@ -1,6 +1,6 @@
 """Arrays on a GPU, and functions that run there: `jf.asarray(x, device="gpu")`, `@jf.fuse(device="gpu")`.
 
-A result stays on the GPU until somebody looks at it; `transfers` counts what goes between host and GPU. Owns the
+A result stays on the GPU until its elements are read; `transfers` counts the copies between host and GPU. Owns the
 public names. Does not own kernels or plans.
 """
 from __future__ import annotations

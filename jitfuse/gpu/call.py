@@ -1,7 +1,7 @@
-"""Calls of fused functions on the GPU: feeds in, the plan run, tensors out.
+"""Calls of fused functions on the GPU: bind feeds, run the plan, return tensors.
 
-Owns: when a call runs here, uploads of host arrays, what is written back, the interpreter in the place of a plan
-that cannot be had. Does not own tracing or plans.
+Owns the test whether a call runs here, uploads of host arrays, writes to arguments, and the fallback to the interpreter
+where no plan can be compiled. Does not own tracing or plans.
 """
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from jitfuse.plans.policy import LoweringPolicy
 from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf, window
 
 POLICY: Final = LoweringPolicy(chain=False, keep=False)
-"""What suits a GPU: computing again costs less there than rows of scratch in memory. Scores are the CPU's."""
+"""The lowering policy for a GPU, where computing again costs less than rows of scratch memory. Scores are the CPU's."""
 State = Mapping[str, np.ndarray[Any, Any]]
 Note = Callable[[str, JitfuseError], None]
 
 
 def touches_gpu(spec: Specialisation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a call reads a GPU tensor: then it runs on the GPU."""
+    """Return whether a call reads a GPU tensor, so that it runs on the GPU."""
     return any(
         isinstance(source.source.resolve(args, kwargs), GpuTensor)
         for source in spec.trace.feeds.values() if source.kind == "array"
@@ -57,12 +57,12 @@ class GpuCall:
         self._args, self._kwargs = args, kwargs
         self.bound = bind_feeds(self.trace, args, kwargs, state)
         self.launches = 0
-        """Kernels that the call has launched."""
+        """The number of kernels that the call has launched."""
         self._on_host = frozenset(f for f, v in self.bound.items() if isinstance(v, np.ndarray))
 
     # ------------------------------------------------------------------ the plan
     def plan(self) -> GpuPlan:
-        """Return the plan of this mode, made where it is new; raises CompileError where there can be none."""
+        """Return the cached or new plan of this mode; raises CompileError if there can be none."""
         key = (self.training, self._on_host)
         found = self.spec.gpu_plans.get(key)
         if found is None:
@@ -75,7 +75,7 @@ class GpuCall:
         return found
 
     def _layouts(self) -> dict[int, Layout]:
-        """Return the layouts of array feeds: tensors as they lie, host arrays as they are uploaded."""
+        """Return the layouts of array feeds: those of tensors in memory, contiguous ones for uploaded host arrays."""
         layouts = {}
         for feed, source in self.trace.feeds.items():
             if source.kind == "array":
@@ -86,7 +86,7 @@ class GpuCall:
         return layouts
 
     def prepare(self) -> GpuPlan:
-        """Have the plan and its kernels."""
+        """Return the plan, with its kernels compiled."""
         plan = self.plan()
         plan.prepare(self._scalars(plan))
         return plan
@@ -131,7 +131,7 @@ class GpuCall:
         return {f: bits(feeds[f].meta.dtype, self.bound[f]) for f in plan.scalar_feeds}
 
     def _take_random(self, plan: GpuPlan) -> dict[int, bytes]:
-        """Take the call's random numbers: a copy of the state, and the state moved on."""
+        """Take the call's random numbers: copy the RNG state, and move it on."""
         taken = {}
         for feed in plan.random:
             taken[feed] = self.bound[feed].tobytes()
@@ -139,7 +139,7 @@ class GpuCall:
         return taken
 
     def _write(self, feed: int, block: Block) -> None:
-        """Put what a written argument holds now in place: a new buffer under a tensor, elements into an array."""
+        """Store a written argument's new value: a new buffer for a tensor, elements for an array."""
         value = self.bound[feed]
         if isinstance(value, GpuTensor):
             value.storage_.block = block
@@ -166,7 +166,7 @@ class GpuCall:
         return outputs[leaf.path].item() if leaf.kind == "python" else outputs[leaf.path]
 
     def _view(self, leaf: ViewLeaf) -> Any:
-        """Return a view of an argument: a tensor of a tensor, an array of an array."""
+        """Return a view of an argument: a tensor for a tensor, an array for an array."""
         value = self.bound[leaf.feed]
         if not isinstance(value, GpuTensor):
             return window(value, leaf)
@@ -177,7 +177,7 @@ class GpuCall:
 
     # ------------------------------------------------------------------ in the interpreter
     def interpret(self) -> Any:
-        """Run the program step by step in NumPy; its results go to the GPU."""
+        """Run the program step by step in NumPy, and upload its results."""
         feeds = {f: self._gathered(f) for f in self.trace.program.feeds}
         ran = ProgramRunner(self.trace.program)(feeds, training=self.training)
         for feed, new in {**ran.writes, **ran.state}.items():
@@ -201,7 +201,7 @@ class GpuCall:
 
 
 def call_on_gpu(call: GpuCall, note: Note) -> Any:
-    """Run a call on the GPU, or in the interpreter where its kernels cannot be had; `note` counts and warns."""
+    """Run a call on the GPU, or in the interpreter if its kernels cannot be compiled; `note` counts and warns."""
     try:
         plan = call.prepare()
     except CompileError as error:

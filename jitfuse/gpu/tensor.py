@@ -1,9 +1,9 @@
-"""GpuTensor: an array that lives on the GPU, with AbstractTensor's methods and NumPy's functions.
+"""GpuTensor: an array in GPU memory, with AbstractTensor's methods and NumPy's functions.
 
-Every operator is a fused function of its own, so that there is one way to the device. Views (reshape, transpose,
-basic slices) share memory; writes are in `jitfuse.gpu.writes`. Owns residency: a buffer returns to its pool with the
-last tensor that holds it. Looking at elements (`np.asarray`, `float`, `item`) gathers, which is counted and waits
-for the GPU.
+Every operator is a fused function of its own, so that all work reaches the device in one way. Views (reshape,
+transpose, basic slices) share memory; writes are in `jitfuse.gpu.writes`. Owns residency: a buffer returns to its pool
+with the last tensor that holds it. Reads of elements (`np.asarray`, `float`, `item`) copy them to the host, which is
+counted and waits for the GPU.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
 
 class GpuStorage:
-    """The memory behind a tensor and its views. A write into it puts a new buffer in place of the old one."""
+    """The memory of a tensor and its views. A write replaces its buffer by a new one."""
 
     __slots__ = ("_host", "block", "device", "nbytes")
 
@@ -40,7 +40,7 @@ class GpuStorage:
 
     @property
     def host(self) -> np.ndarray[Any, Any]:
-        """Memory of the same size that is never touched, for stand-ins."""
+        """Host memory of the same size that is never accessed, for placeholders."""
         if self._host is None:
             self._host = np.empty(self.nbytes, np.uint8)
         return self._host
@@ -52,7 +52,7 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
     __slots__ = ("_placeholder", "storage_")
 
     def __init__(self, value: Any, *, storage: GpuStorage | None = None) -> None:
-        """Upload an array, or take a stand-in whose elements lie in `storage`."""
+        """Upload an array, or take a placeholder of elements that lie in `storage`."""
         if storage is None:
             array = np.ascontiguousarray(_checked(value)).reshape(np.shape(value))
             device = default_device()
@@ -61,15 +61,15 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
         self.storage_ = storage
         self._placeholder = value
 
-    # ------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------ attributes
     @property
     def placeholder(self) -> np.ndarray[Any, Any]:
-        """An array of this shape, dtype and layout over memory that nobody touches."""
+        """An array of this shape, dtype and layout over memory that is never accessed."""
         return self._placeholder  # type: ignore[no-any-return]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents as plain ints."""
+        """Extents as Python ints."""
         return self._placeholder.shape  # type: ignore[no-any-return]
 
     @property
@@ -84,17 +84,17 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
 
     @property
     def device(self) -> str:
-        """Where the elements live."""
+        """"gpu", the name of the device."""
         return "gpu"
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """The size of the elements in bytes."""
         return int(self._placeholder.nbytes)
 
     @property
     def offset(self) -> int:
-        """Bytes from the start of the buffer to the first element."""
+        """The distance in bytes from the start of the buffer to the first element."""
         start = self.storage_.host.__array_interface__["data"][0]
         return int(self._placeholder.__array_interface__["data"][0] - start)
 
@@ -109,10 +109,10 @@ class GpuTensor(Writable, EagerTensor, DeviceArray):
     def __iter__(self) -> Iterator[GpuTensor]:
         return (self[k] for k in range(len(self)))
 
-    # ------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------ reads of values
     @property
     def value(self) -> np.ndarray[Any, Any]:
-        """The elements, gathered into a fresh NumPy array."""
+        """The elements, copied into a new NumPy array."""
         storage, like = self.storage_, self._placeholder
         if not like.size:
             return np.empty(like.shape, like.dtype)
@@ -207,7 +207,7 @@ def _fused(fn: Callable[..., Any], name: str, **options: Any) -> Callable[..., A
 
 
 def _require_trace(name: str) -> None:
-    """Raise where a fused function of one operator runs as plain Python: on GPU tensors it would call itself."""
+    """Raise if a fused function of one operator fell back to plain Python, where it would call itself forever."""
     if active() is None:
         raise UnsupportedError(
             f"{name} of GPU tensors is a fused function, and this call cannot be one: JITFUSE_DISABLE is set, or the "
@@ -222,14 +222,14 @@ def _operator(name: str, attrs: tuple[tuple[str, Any], ...]) -> Callable[..., An
 
     def operate(first: Any, *others: Any) -> Any:
         _require_trace(name)
-        return AbstractTensor.call(first, name, *others, **named)  # a number has no such method in a trace
+        return AbstractTensor.call(first, name, *others, **named)  # by the class: numbers lack the method
 
     return _fused(operate, name)
 
 
 @functools.lru_cache(maxsize=16)
 def _operator_with_static(name: str) -> Callable[..., Any]:
-    """Return the fused function of an operator that specialises on a number: an exponent, a shift count."""
+    """Return the fused function of an operator that specialises on a number, such as an exponent or a shift count."""
     def operate(first: Any, second: Any) -> Any:
         _require_trace(name)
         return AbstractTensor.call(first, name, second)
@@ -248,10 +248,10 @@ def _numpy_function(function: Any) -> Callable[..., Any]:
 
 
 def asarray(x: Any, device: str | None = None) -> Any:
-    """Return an array on a device: "gpu" gives a `GpuTensor`, "cpu" a NumPy array, None leaves it where it is.
+    """Return an array on a device: "gpu" gives a `GpuTensor`, "cpu" a NumPy array, None keeps a GPU tensor.
 
-    Raises ArgumentError for other devices, DTypeError for dtypes that there are none of, DeviceError where there is
-    no GPU or it has no memory left.
+    Raises ArgumentError for other devices, DTypeError for unsupported dtypes, and DeviceError if there is no GPU or
+    its memory is full.
     """
     if device is None:
         return x if isinstance(x, GpuTensor) else np.asarray(x)

@@ -1,7 +1,7 @@
 """Writes into arrays on the GPU from plain Python: item assignment and the in-place operators.
 
 Each is a fused function that writes into its first argument, so that views of the same memory see it, as in NumPy.
-Does not own what such a write does to memory (`jitfuse.gpu.call`).
+Does not own the effect of a write on memory (`jitfuse.gpu.call`).
 """
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Writable:
     __slots__ = ()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write into a basic slice; raises UnsupportedError for other indices, which fused functions take."""
+        """Write into a basic slice; raises UnsupportedError for other indices, which fused functions support."""
         _write(_assign, self[index], value)  # type: ignore[index]
 
     __iadd__ = _in_place(operator.iadd)

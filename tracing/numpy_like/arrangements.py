@@ -89,7 +89,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
 # ---------------------------------------------------------------- repeating and padding
 @implements("tile")
 def tile(A: Any, reps: Any) -> Tensor:
-    """Repeat the whole along each axis."""
+    """Repeat the whole array along each axis."""
     counts = _wholes(reps)
     if any(r < 0 for r in counts):
         raise ShapeError(f"np.tile: negative repetitions {counts}, at {user_line()}")
@@ -99,7 +99,7 @@ def tile(A: Any, reps: Any) -> Tensor:
 
 @implements("repeat")
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
-    """Repeat each element along an axis; all as often, or each by its own count."""
+    """Repeat each element along an axis: all equally often, or each by its own count."""
     x = strong(lifted(a)[0])
     if axis is None:
         x, axis = x.ravel(), 0
@@ -156,7 +156,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
 
 
 def _check_constants(x: Tensor, values: np.ndarray[Any, Any]) -> None:
-    """Refuse ints that an array is padded with and its dtype does not hold; one or two are NumPy's, and may wrap."""
+    """Raise for pad ints that the array's dtype does not hold; one or two constants follow NumPy, and may wrap."""
     low, high = integer_range(str(x.dtype))
     if values.dtype.kind == "i" and (low or values.size > 2 or values.shape == (2, 1)):
         for number in values.ravel().tolist():
@@ -164,7 +164,7 @@ def _check_constants(x: Tensor, values: np.ndarray[Any, Any]) -> None:
 
 
 def _pairs(name: str, given: Any, rank: int, *, counts: bool) -> tuple[Any, ...]:
-    """Return (before, after) of each axis, one after the other, as NumPy broadcasts them."""
+    """Return a (before, after) pair for each axis, flattened, broadcast as in NumPy."""
     array = np.asarray(given)
     if counts and array.dtype.kind not in "iu":
         raise ArgumentError(f"np.pad: `{name}` must be of integral type, at {user_line()}")
@@ -238,7 +238,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 @implements("fill_diagonal")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write a value, or the elements of a vector over and over, on the diagonal of a matrix."""
+    """Write a value, or the repeated elements of a vector, on the diagonal of a matrix."""
     if a.ndim != 2 or wrap:
         raise UnsupportedError(f"np.fill_diagonal takes a matrix without wrap=True inside a fused function, at "
                                f"{user_line()}. Use np.where(np.eye(n, dtype=bool), value, a).")
@@ -259,7 +259,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 # ---------------------------------------------------------------- splitting, joining, grids
 @implements("array_split")
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """Cut into parts that are as equal as can be, or at given positions; views."""
+    """Split into parts of nearly equal size, or at given indices; the parts are views."""
     if isinstance(indices_or_sections, Sequence | np.ndarray):
         return shapes.split(ary, indices_or_sections, axis)
     parts = whole(indices_or_sections)
@@ -272,19 +272,19 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 @implements("hsplit")
 def hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """Cut the second axis, or the only one."""
+    """Split the second axis, or the only one."""
     return shapes.split(_matrix("hsplit", ary, 1), indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
 @implements("vsplit")
 def vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """Cut the first axis."""
+    """Split the first axis."""
     return shapes.split(_matrix("vsplit", ary, 2), indices_or_sections, 0)
 
 
 @implements("dsplit")
 def dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """Cut the third axis."""
+    """Split the third axis."""
     return shapes.split(_matrix("dsplit", ary, 3), indices_or_sections, 2)
 
 

@@ -1,8 +1,8 @@
-"""NumPy's functions that put arrays together or take them apart at given places, over traced arrays: block, insert,
-delete, resize, places of triangles, flat places.
+"""NumPy's functions that join, split or index arrays at given positions, over traced arrays: block, insert, delete,
+resize, indices of triangles, flat indices.
 
-Owns their entries in the table of `jitfuse.tracing.tensor.function_table`. The places are plain integers: a mask or a
-traced array of places would give a shape that depends on data.
+Owns their entries in the table of `jitfuse.tracing.tensor.function_table`. The indices are plain integers: a mask or a
+traced array of indices would give a data-dependent shape.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jitfuse.tracing.tensor.traced import plain
 
 @implements("block")
 def block(arrays: Any) -> Tensor:
-    """Return nested lists of blocks as one array: the innermost lists are joined along the last axis."""
+    """Join nested lists of blocks into one array; the innermost lists are joined along the last axis."""
     depth = _depth(arrays)
     near = traced_among(arrays)
     rank = max(depth, _rank(arrays))
@@ -57,9 +57,9 @@ def _rank(arrays: Any) -> int:
     return max(map(_rank, arrays)) if isinstance(arrays, list) else int(np.ndim(arrays))
 
 
-# ---------------------------------------------------------------- places along an axis
+# ---------------------------------------------------------------- indices along an axis
 def _places(name: str, obj: Any, extent: int) -> np.ndarray[Any, Any]:
-    """Return places that are known while tracing as non-negative integers."""
+    """Return indices that are known while tracing, as non-negative integers."""
     if isinstance(obj, AbstractTensor) and obj.ndim:
         raise UnsupportedError(f"np.{name} at a traced array of places has a shape that depends on data, at "
                                f"{user_line()}. Pass Python integers, or use np.where.")
@@ -80,7 +80,7 @@ def _flattened(arr: Any, axis: Any, *near: Any) -> tuple[Tensor, int]:
 
 @implements("delete")
 def delete(arr: Any, obj: Any, axis: Any = None) -> Tensor:
-    """Return an array without the parts at places along an axis."""
+    """Return an array without the parts at some indices of an axis."""
     x, along = _flattened(arr, axis)
     extent = x.shape[along]
     kept = np.delete(np.arange(extent), _places("delete", obj, extent))
@@ -91,7 +91,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Tensor:
 
 
 def _picked(x: Tensor, places: np.ndarray[Any, Any], axis: int) -> Tensor:
-    """Return the parts at ascending places along an axis: slices where there are few of them."""
+    """Return the parts at ascending indices along an axis; a few parts are taken as slices."""
     cuts = np.flatnonzero(np.diff(places) != 1) + 1 if places.size else np.array([], "int64")
     if len(cuts) > 8:
         return x[(*(slice(None),) * axis, places)]
@@ -103,7 +103,7 @@ def _picked(x: Tensor, places: np.ndarray[Any, Any], axis: int) -> Tensor:
 
 @implements("insert")
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tensor:
-    """Return an array with values put in before places along an axis."""
+    """Return an array with values inserted before indices of an axis."""
     near = [v for v in (values,) if isinstance(v, AbstractTensor)]
     x, along = _flattened(arr, axis, *near)
     extent = x.shape[along]
@@ -130,7 +130,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tensor:
 
 @implements("resize")
 def resize(a: Any, new_shape: Any) -> Tensor:
-    """Return an array of another shape with the elements repeated as often as it takes."""
+    """Return an array of another shape, whose elements are repeated to fill it."""
     x, shape = strong(lifted(a)[0]).ravel(), extents(new_shape)
     size = math.prod(shape)
     if any(n < 0 for n in shape):
@@ -140,16 +140,16 @@ def resize(a: Any, new_shape: Any) -> Tensor:
     return x.call("tile", reps=(-(-size // x.size),))[:size].reshape(shape).as_copy()
 
 
-# ---------------------------------------------------------------- places
+# ---------------------------------------------------------------- indices
 @implements("tril_indices_from")
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
-    """Return the places of the lower triangle of a matrix."""
+    """Return the indices of the lower triangle of a matrix."""
     return np.tril_indices(*_rows("tril_indices_from", arr, k))
 
 
 @implements("triu_indices_from")
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
-    """Return the places of the upper triangle of a matrix."""
+    """Return the indices of the upper triangle of a matrix."""
     return np.triu_indices(*_rows("triu_indices_from", arr, k))
 
 
@@ -161,7 +161,7 @@ def _rows(name: str, arr: Any, k: Any) -> tuple[int, int, int]:
 
 @implements("diag_indices_from")
 def diag_indices_from(arr: Any) -> Any:
-    """Return the places of the diagonal of an array whose axes are equally long."""
+    """Return the indices of the diagonal of an array whose axes are equally long."""
     if arr.ndim < 2 or len(set(arr.shape)) > 1:
         raise ShapeError(f"np.diag_indices_from: all dimensions of {arr.shape} must be of equal length, and two at "
                          f"least, at {user_line()}")
@@ -170,7 +170,7 @@ def diag_indices_from(arr: Any) -> Any:
 
 @implements("ix_")
 def ix_(*args: Any) -> Any:
-    """Return sequences of places as an open grid."""
+    """Return an open grid of sequences of indices."""
     made = []
     for k, t in enumerate(map(strong, lifted(*args))):
         if t.ndim != 1:
@@ -183,7 +183,7 @@ def ix_(*args: Any) -> Any:
 
 @implements("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
-    """Return flat places of places along each axis."""
+    """Return the flat indices of indices along each axis."""
     shape, found = extents(dims), [strong(t) for t in lifted(*multi_index)]
     modes = mode if isinstance(mode, tuple) else (mode,) * len(shape)
     steps = [math.prod(shape[k + 1 :] if order == "C" else shape[:k]) for k in range(len(shape))]
@@ -203,7 +203,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 
 @implements("unravel_index")
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
-    """Return the places along each axis of flat places."""
+    """Return the indices along each axis of flat indices."""
     dims = extents(shape)
     rest = strong(lifted(indices)[0]).astype("int64", copy=False)
     inside = rest.call("greater_equal", 0).call("logical_and", rest.call("less", math.prod(dims)))
@@ -218,7 +218,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
 # ---------------------------------------------------------------- orders and casts
 @implements("lexsort")
 def lexsort(keys: Any, axis: int = -1) -> Tensor:
-    """Return the order by several keys, the last one first: stable sorts one after the other."""
+    """Return the order by several keys, the last key first: one stable sort after another."""
     parts = [strong(t) for t in lifted(*(keys if isinstance(keys, Sequence) else [keys[k] for k in range(len(keys))]))]
     along = shape_rules.normalize_axis("lexsort", axis, parts[0].ndim)
     order = sorting.argsort(parts[0], along, stable=True)

@@ -1,4 +1,4 @@
-"""NumPy's functions of sampled functions over traced arrays: differences in space, interpolation, convolution, phases.
+"""NumPy's functions of sampled functions over traced arrays: gradients, interpolation, convolution, phase unwrapping.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`; each has NumPy's name and parameters.
 Differences of neighbours and integrals are in `jitfuse.tracing.numpy_like.scans`.
@@ -19,7 +19,7 @@ from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor, extents, implements, lifted, require_cast, strong
 
 UNROLLED_TAPS: Final = 16
-"""Kernels of convolutions up to this length are sums of shifted slices; longer ones reduce over gathered windows."""
+"""A convolution with a kernel up to this length is a sum of shifted slices; a longer one reduces gathered windows."""
 
 
 def _between(x: Tensor, axis: int, start: int | None, stop: int | None) -> Tensor:
@@ -29,7 +29,7 @@ def _between(x: Tensor, axis: int, start: int | None, stop: int | None) -> Tenso
 # ---------------------------------------------------------------- gradient
 @implements("gradient")
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Return central differences along axes, of first or second order at the edges: an array for each of many axes."""
+    """Return central differences along axes, one array per axis; the edges use differences of order 1 or 2."""
     x = strong(lifted(f, *varargs)[0])
     axes = [shape_rules.normalize_axis("gradient", k, x.ndim) for k in (
         range(x.ndim) if axis is None else axis if isinstance(axis, Sequence) else (axis,))]
@@ -76,7 +76,7 @@ def _spacings(x: Tensor, axes: list[int], varargs: tuple[Any, ...]) -> list[Any]
 
 
 def _slope(x: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
-    """Return the differences along one axis; `step` is a number or has the n - 1 steps between n places."""
+    """Return the differences along one axis; `step` is a number, or the n - 1 distances between n coordinates."""
     uneven = isinstance(step, AbstractTensor) and step.ndim == 1
     before, here, after = (_between(x, axis, a, b) for a, b in ((None, -2), (1, -1), (2, None)))
     first = [_between(x, axis, k, k + 1) for k in range(edge_order + 1)]
@@ -98,7 +98,7 @@ def _slope(x: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
 
 
 def _second_order(values: list[Tensor], steps: list[Any], sign: float) -> Tensor:
-    """Return the one-sided difference at the first of three values; `sign` is -1 where they come from the far end."""
+    """Return the one-sided difference at the first of three values; `sign` is -1 at the far end."""
     h, k = steps
     a, b, c = -(2.0 * h + k) / (h * (h + k)), (h + k) / (h * k), -h / (k * (h + k))
     return (a * values[0] + b * values[1] + c * values[2]) * sign
@@ -107,7 +107,7 @@ def _second_order(values: list[Tensor], steps: list[Any], sign: float) -> Tensor
 # ---------------------------------------------------------------- interpolation
 @implements("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
-    """Return the piecewise linear function through the points (xp, fp) at x; xp must ascend, unless it has a period."""
+    """Return the piecewise linear function through the points (xp, fp) at x; xp ascends unless `period` is given."""
     at, places, values = (strong(t) for t in lifted(x, xp, fp))
     if places.ndim != 1 or values.shape != places.shape or not places.size:
         raise ShapeError(f"np.interp: the points of shapes {places.shape} and {values.shape} must be of one axis, as "
@@ -125,7 +125,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     below = values[0] if not given(left) else strong(lifted(left, at)[0]).astype("float64")
     above = values[-1] if not given(right) else strong(lifted(right, at)[0]).astype("float64")
     count = places.size
-    # in the form of a take with a clipped index: what lies outside is chosen away below
+    # as `take` with a clipped index: results outside of the range are replaced below
     j = sorting.searchsorted(places, at, "right") - 1
     if count == 1:
         inside = values[0]
@@ -198,7 +198,7 @@ def _sequences(name: str, a: Any, v: Any) -> tuple[Tensor, Tensor]:
 def _sliding(long: Tensor, short: Tensor, mode: int) -> Tensor:
     """Return the products of the shorter sequence with each window of the longer one.
 
-    What lies beyond its ends counts as zero, also beside infinities and NaN of the shorter one.
+    Elements beyond its ends count as zero, even next to infinities and NaN of the shorter one.
     """
     taps = short.size
     before, after = ((0, 0), (taps // 2, taps - taps // 2 - 1), (taps - 1, taps - 1))[mode]
@@ -252,7 +252,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 @implements("unwrap")
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.283185307179586) -> Tensor:
-    """Return phases with jumps of half a period or more replaced by their complements of the period."""
+    """Return phases with each jump of half a period or more replaced by its complement of the period."""
     x = strong(lifted(p, *[v for v in (discont, period) if isinstance(v, AbstractTensor)])[0])
     shape_rules.refuse_bools(axis)
     along = shape_rules.normalize_axis("unwrap", axis, x.ndim)

@@ -1,7 +1,7 @@
 """NumPy's functions that choose among arrays, or apply functions to parts of one, over traced arrays.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`. `piecewise` runs its functions on the whole
-array and chooses afterwards, so they must be functions of elements: anything else in them raises.
+array and selects afterwards, so they must be elementwise; any other function raises.
 """
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from jitfuse.tracing.tensor import gathering, indexing
 from jitfuse.tracing.tensor.function_table import Tensor, deliver, implements, lifted, require_cast, strong
 
 UNROLLED_PARTS: Final = 16
-"""`apply_along_axis` calls its function for each part up to so many; more of them are one loop step."""
+"""`apply_along_axis` calls its function for each of up to so many parts; more parts become one loop step."""
 FEW: Final = 32
-"""`isin` compares with each of up to so many values; with more it searches them, sorted."""
+"""`isin` compares with each of up to so many values; more values are sorted and searched."""
 
 
 @implements("select")
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
-    """Return elements of the first of the choices whose condition holds, else the default."""
+    """Return for each element the first choice whose condition holds, else the default."""
     if len(condlist) != len(choicelist):
         raise ArgumentError(f"list of cases must be same length as list of conditions, at {user_line()}")
     if not len(condlist):
@@ -52,7 +52,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
 
 @implements("choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
-    """Return for each element of a that element of the choice that it numbers."""
+    """Return for each element of `a` the element of the choice with that number."""
     index, *values = lifted(a, *choices)
     index = strong(index)
     if dtypes.kind(str(index.dtype)) not in ("int", "uint", "bool"):
@@ -72,7 +72,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
 
 @implements("piecewise")
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Tensor:
-    """Return what the function of the last condition that holds makes of each element; else 0, or a last function's."""
+    """Apply to each element the function of the last condition that holds; else the default function, or 0."""
     at = strong(lifted(x, *(condlist if isinstance(condlist, list | tuple) else [condlist]))[0])
     single = not isinstance(condlist, list | tuple) or (
         at.ndim and not isinstance(condlist[0], list | tuple | np.ndarray | AbstractTensor))
@@ -131,7 +131,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 # ---------------------------------------------------------------- writes under a mask
 def _masked(name: str, a: Any, mask: Any, values: Any) -> tuple[Any, Tensor, Tensor]:
-    """Return the array that is written, the mask as bools, and the values."""
+    """Return the array to write into, the mask as bools, and the values."""
     if not isinstance(a, AbstractTensor):
         raise UnsupportedError(f"np.{name} into an array that is not traced, at {user_line()}. Create it inside the "
                                "function, or pass it as an argument.")
@@ -146,7 +146,7 @@ def _masked(name: str, a: Any, mask: Any, values: Any) -> tuple[Any, Tensor, Ten
 
 @implements("putmask")
 def putmask(a: Any, mask: Any, values: Any) -> None:
-    """Write values where a mask holds: of the flattened values, repeated, those at the same places."""
+    """Write values where a mask holds; the flattened values are repeated, and indexed as the array is."""
     x, where, new = _masked("putmask", a, mask, values)
     if not new.size:
         return
@@ -159,7 +159,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 @implements("place")
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Write the values, one after the other and again from the first, where a mask holds."""
+    """Write the values in order, and again from the first, where a mask holds."""
     x, where, new = _masked("place", arr, mask, vals)
     if not new.size and x.size:
         raise ArgumentError(f"Cannot insert from an empty array!, at {user_line()}")
@@ -174,7 +174,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 # ---------------------------------------------------------------- functions of parts
 @implements("apply_along_axis")
 def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """Return what a function makes of each part along an axis, in the place of that axis."""
+    """Apply a function to each part along an axis, and put its result in that axis."""
     x = strong(lifted(arr)[0])
     along = shape_rules.normalize_axis("apply_along_axis", axis, x.ndim)
     others = tuple(n for k, n in enumerate(x.shape) if k != along)
@@ -201,7 +201,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
 
 @implements("apply_over_axes")
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
-    """Apply a function of (array, axis) over axes one after the other, which it reduces or keeps."""
+    """Apply a function of (array, axis) over axes one after the other; it reduces or keeps each axis."""
     x: Tensor = strong(lifted(a)[0])
     for axis in axes if isinstance(axes, list | tuple) else (axes,):
         result = func(x, axis)

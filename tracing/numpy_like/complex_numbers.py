@@ -1,4 +1,4 @@
-"""NumPy's functions of complex arrays that are no ufuncs: parts, angles, and questions about the dtype."""
+"""NumPy's functions of complex arrays that are no ufuncs: parts, angles, and tests of the dtype."""
 from __future__ import annotations
 
 import math
@@ -20,7 +20,7 @@ def is_complex(x: Tensor) -> bool:
 
 
 def warn_of_lost_part(source: str, target: str) -> None:
-    """Warn as NumPy where a cast drops imaginary parts; once, while tracing."""
+    """Warn as NumPy does where a cast drops imaginary parts; once, while tracing."""
     if kind(source) == "complex" and kind(target) not in ("complex", "bool"):
         message = f"Casting complex values to real discards the imaginary part, at {user_line()}"
         warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=2)
@@ -28,7 +28,7 @@ def warn_of_lost_part(source: str, target: str) -> None:
 
 @implements("real")
 def real(val: Tensor) -> Tensor:
-    """Return the real part; a real array itself."""
+    """Return the real part, or a real array itself."""
     return val.real
 
 

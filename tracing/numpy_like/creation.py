@@ -1,7 +1,7 @@
-"""NumPy's functions that make arrays, as user code sees them in a trace: what they make accepts traced values.
+"""NumPy's functions that make arrays, as user code sees them in a trace: they accept traced values.
 
-NumPy does not dispatch np.zeros, np.array and their like to traced arrays. Owns these functions. Does not own who sees
-them (`jitfuse.tracing.numpy_like.substitutes`).
+NumPy does not dispatch np.zeros, np.array and their like to traced arrays. Owns these functions. Does not own where
+user code sees them (`jitfuse.tracing.numpy_like.substitutes`).
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ else:
     shapes = Later("jitfuse.tracing.numpy_like.shapes")
 
 REPLACEMENTS: Final[list[tuple[Any, Callable[..., Any]]]] = []
-"""NumPy's functions, each with the one here that user code sees in its place."""
+"""Pairs of a NumPy function and the function here that replaces it in user code."""
 
 
 def _in_place_of(*originals: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -45,7 +45,7 @@ def _in_place_of(*originals: Any) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def run_of_call() -> Recorder:
-    """Return the trace that is going on; raises UntraceableError where a function has outlived its own."""
+    """Return the current trace; raises UntraceableError where a function has outlived its own trace."""
     run = active()
     if run is None:
         raise UntraceableError(f"a function that only exists inside a trace is called at {user_line()}, after it")
@@ -138,7 +138,7 @@ def _number(value: Any, name: str) -> int | float:
 @_in_place_of(np.linspace)
 def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None) -> Any:
-    """Return num evenly spaced numbers from start to stop, which may be traced; arrays give a row for each place."""
+    """Return num evenly spaced numbers from start to stop, which may be traced; arrays give one row per element."""
     run, count = run_of_call(), int(num.__index__())
     if count < 0:
         raise ArgumentError(f"Number of samples, {count}, must be non-negative, at {user_line()}")
@@ -180,7 +180,7 @@ def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 
 def _check_items(run: Recorder, values: Any, dtype: str) -> None:
-    """Refuse Python's numbers in a sequence that a dtype does not hold."""
+    """Raise for Python numbers in a sequence that a dtype does not hold."""
     for value in values:
         if isinstance(value, list | tuple):
             _check_items(run, value, dtype)
@@ -215,7 +215,7 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
 @_in_place_of(np.asarray, np.asanyarray)
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None,
             like: Any = None) -> Any:
-    """Return traced arrays as they are and everything else as an array."""
+    """Return traced arrays as they are, and everything else as an array."""
     is_array = isinstance(a, AbstractTensor) and not a.weak and not a._scalar  # type: ignore[attr-defined]
     if is_array and not copy:
         a = a.astype(dtype_name(dtype), order or "K", copy=False) if dtype is not None else a
@@ -226,13 +226,13 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None,
 
 @_in_place_of(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """Return an array with at least one axis whose elements lie in C order."""
+    """Return an array of rank 1 or more in C order."""
     return array(a, dtype, copy=False, order="C", ndmin=1, like=like)
 
 
 @_in_place_of(np.asfortranarray)
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """Return an array with at least one axis whose first axis runs fastest in memory."""
+    """Return an array of rank 1 or more in Fortran order."""
     return array(a, dtype, copy=False, order="F", ndmin=1, like=like)
 
 

@@ -1,8 +1,8 @@
-"""NumPy's functions whose results have shapes that depend on data: the program is split where they are called.
+"""NumPy's functions whose results have data-dependent shapes: each call is a graph break.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, each with NumPy's name and parameters.
-Python looks at how many elements there are, and nothing else: what they are, and what they pick, is part of the program
-(`jitfuse.ir.operators.counted`). Does not own splitting (`jitfuse.tracing.record.value_reads`).
+Python reads only the number of elements; finding and gathering the elements are steps of the program
+(`jitfuse.ir.operators.counted`). Does not own graph breaks (`jitfuse.tracing.record.value_reads`).
 """
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _KEEP = "Keep the shape: np.where(mask, x, 0), or reduce with np.sum(np.where(ma
 _OUTSIDE = "Call it outside the fused function."
 
 
-# ---------------------------------------------------------------- how many there are
+# ---------------------------------------------------------------- numbers of elements
 def extent(name: str, count: Tensor, way_out: str) -> int:
-    """Return how many parts an array has, which Python looks at; raises UnsupportedError where nobody can tell.
+    """Read an extent that depends on data; raises UnsupportedError where the trace cannot break here.
 
-    `name` is what has as many, and `way_out` what to do instead.
+    `name` is the function that makes the array, and `way_out` the advice in the error.
     """
     run: Any = count._run
     if not value_reads.may_break(run):
@@ -42,7 +42,7 @@ def extent(name: str, count: Tensor, way_out: str) -> int:
 
 
 def values_of(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]] | None:
-    """Return the values of arrays that compute at once, and of those that are known while tracing; None for others."""
+    """Return the values of eager arrays, or of traced arrays known while tracing; None for others."""
     if not isinstance(tensors[0], TracedTensor):
         return [t.array for t in tensors]
     try:
@@ -52,14 +52,14 @@ def values_of(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]] | None:
 
 
 def made_of(first: Tensor, arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Tensor, ...]:
-    """Return arrays as tensors beside another."""
+    """Return arrays as tensors of the same kind as the first."""
     if isinstance(first, TracedTensor):
         return tuple(lift(first._run, a) for a in arrays)
     return tuple(first.as_tensor(a) for a in arrays)
 
 
 def places_in(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
-    """Return the places of elements that are not zero: a row of indices for each axis."""
+    """Return the indices of elements that are not zero: one row for each axis."""
     values = values_of((x,))
     if values is not None:
         return made_of(x, [counted.nonzero(values[0], size=int(np.count_nonzero(values[0])))])[0]
@@ -74,9 +74,9 @@ def places_in(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
 def distinct(
     name: str, op_name: str, tensors: Sequence[Tensor], attrs: dict[str, Any], axes: Sequence[int | None],
 ) -> tuple[Tensor, ...]:
-    """Return what an operator gives whose results have room for more, without that.
+    """Call an operator with padded results, and cut the padding off.
 
-    `axes` are those along which they have (None: they have not).
+    `axes` has the padded axis of each result, or None for a result without padding.
     """
     op, values = ops.get(op_name), values_of(tensors)
     assert op is not None
@@ -103,10 +103,10 @@ def _along(name: str, a: Any, axis: Any) -> tuple[Tensor, int]:
     return (x.ravel(), 0) if axis is None else (x, shape_rules.normalize_axis(name, axis, x.ndim))
 
 
-# ---------------------------------------------------------------- places
+# ---------------------------------------------------------------- indices
 @implements("nonzero")
 def nonzero(a: Any) -> tuple[Tensor, ...]:
-    """Return the places of elements that are not zero, one array for each axis."""
+    """Return the indices of elements that are not zero, one array for each axis."""
     x = strong(lifted(a)[0])
     if not x.ndim:
         np.nonzero(np.zeros(()))  # raises
@@ -116,25 +116,25 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
 
 
 def places_by_axis(name: str, x: Tensor, way_out: str = _KEEP) -> tuple[Tensor, ...]:
-    """Return the places of elements that are not zero, one array for each axis."""
+    """Return the indices of elements that are not zero, one array for each axis."""
     found = places_in(name, x, way_out)
     return tuple(found[k] for k in range(x.ndim))
 
 
 @implements("flatnonzero")
 def flatnonzero(a: Any) -> Tensor:
-    """Return the places of elements that are not zero in the flattened array."""
+    """Return the indices of elements that are not zero in the flattened array."""
     return nonzero(strong(lifted(a)[0]).ravel())[0]
 
 
 @implements("argwhere")
 def argwhere(a: Any) -> Tensor:
-    """Return the places of elements that are not zero, one row for each."""
+    """Return the indices of elements that are not zero, one row for each element."""
     return rows_of_places("argwhere", strong(lifted(a)[0]))
 
 
 def rows_of_places(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
-    """Return the places of elements that are not zero, one row for each: of no columns for an array of rank 0."""
+    """Return the indices of elements that are not zero, one row each; the rows are empty for rank 0."""
     found: Tensor = places_in(name, x if x.ndim else x.reshape((1,)), way_out).T
     return found if x.ndim else found[:, :0]
 
@@ -161,7 +161,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Tenso
 
 
 def repeat_each(x: Tensor, counts: Tensor, axis: int) -> Tensor:
-    """Return each part of an array along an axis as often as traced counts say."""
+    """Repeat each part of an array along an axis; the counts are traced."""
     often = counts.call("broadcast_to", shape=(x.shape[axis],)) if counts.size == 1 else counts
     if often.shape != (x.shape[axis],):
         raise ShapeError(f"np.repeat: counts of shape {counts.shape} for an axis of extent {x.shape[axis]}, at "
@@ -179,7 +179,7 @@ def repeat_each(x: Tensor, counts: Tensor, axis: int) -> Tensor:
 @implements("unique")
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
            axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
-    """Return the distinct elements in order, and where they are and how often where asked."""
+    """Return the distinct elements in order; on request their indices and counts."""
     x = strong(lifted(ar)[0])
     asked = {"return_index": bool(return_index), "return_inverse": bool(return_inverse),
              "return_counts": bool(return_counts)}
@@ -188,7 +188,7 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 
 
 def standard_unique(name: str, x: Tensor, *asked: str) -> tuple[Tensor, ...]:
-    """Return the distinct elements as the array API standard has them, every NaN one, and what else is asked for."""
+    """Return the distinct elements as the array API standard has them (each NaN is distinct), and requested extras."""
     attrs = {f"return_{what}": True for what in asked}
     return unique_of(name, x, {**attrs, "equal_nan": False, "sorted": bool(asked)})
 
@@ -247,7 +247,7 @@ for _name in _OPTIONS:
 
 @implements("trim_zeros")
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
-    """Return the part of an array between the first and the last of its elements that are not zero."""
+    """Return an array without its leading and trailing zeros."""
     x = strong(lifted(filt)[0])
     if trim.lower() not in ("f", "b", "fb", "bf"):
         raise ArgumentError(f"np.trim_zeros: trim is 'f', 'b' or 'fb', not {trim!r}, at {user_line()}")
@@ -259,13 +259,13 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
 
 
 def _between(there: Tensor, axis: int, trim: str) -> slice:
-    """Return the slice along an axis from the first to the last place where anything is there; an empty one of none."""
+    """Return the slice along an axis from the first to the last index where `there` holds; empty if there is none."""
     others = tuple(k for k in range(there.ndim) if k != axis)
     along = there.call("any", axis=others) if others else there
     size = along.shape[0]
     if not size:
         return slice(0, 0)
-    count = along.call("any").call("astype", dtype="int64")  # of nothing both ends are the beginning
+    count = along.call("any").call("astype", dtype="int64")  # without any, both ends are the start
     first = along.call("argmax") if "f" in trim else 0
     last = size - along[::-1].call("argmax") if "b" in trim else size
     begin, end = (

@@ -21,7 +21,7 @@ Tensor = Any
 
 @implements("round", "around")
 def round_(a: Tensor, decimals: int = 0, out: Any = None) -> Tensor:
-    """Round to a number of decimals, halves to even; an `out` of another dtype holds what is scaled, as in NumPy."""
+    """Round to a number of decimals, halves to even; an `out` of another dtype holds the scaled values, as in NumPy."""
     x, places = strong(lifted(a)[0]), shape_rules.whole(decimals)
     target = out[0] if isinstance(out, tuple) else out
     if places and isinstance(target, AbstractTensor) and dtypes.kind(str(x.dtype)) == "float" and (

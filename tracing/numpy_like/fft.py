@@ -1,7 +1,7 @@
 """np.fft over traced arrays: transforms as library steps, shifts as rolls.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, each with NumPy's name and parameters, and
-how many points they transform. Imported when one of them is first used.
+the number of points of a transform. Imported when one of them is first used.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jitfuse.tracing.tensor.function_table import Tensor, extents, implements, l
 
 
 def _points(name: str, n: Any, extent: int) -> int:
-    """Return how many points are transformed: so many as there are, unless told otherwise."""
+    """Return the number of points to transform: `n`, or the extent of the axis."""
     if n is not None:
         shape_rules.refuse_bools(n)
         return shape_rules.whole(n)
@@ -87,7 +87,7 @@ irfft2 = _along_several("irfft2", "Return the real points of a transform along t
 
 def _shift(x: Any, axes: Any, sign: int) -> Tensor:
     a = strong(lifted(x)[0])
-    given = list(axes) if isinstance(axes, np.ndarray) else axes  # of rank 0 it raises, as in NumPy
+    given = list(axes) if isinstance(axes, np.ndarray) else axes  # rank 0 raises, as in NumPy
     along = tuple(range(a.ndim)) if given is None else extents(given)
     halves = tuple(sign * (a.shape[k] // 2) for k in along)
     return arrangements.roll(a, halves, along) if along else a.as_copy()
@@ -101,5 +101,5 @@ def fftshift(x: Any, axes: Any = None) -> Tensor:
 
 @implements("fft.ifftshift")
 def ifftshift(x: Any, axes: Any = None) -> Tensor:
-    """Move the middle to the front: the inverse of fftshift."""
+    """Undo fftshift."""
     return _shift(x, axes, -1)

@@ -1,10 +1,10 @@
-"""NumPy's generators in a trace: those that the function makes itself of a seed, and those that a call has lent.
+"""NumPy's generators in a trace: those that the function makes from a seed, and those passed in by the caller.
 
-The generator's state is a traced array, each draw a library step that takes it and makes the next one
-(`jitfuse.ir.semantics.generators`): the numbers are NumPy's own. Seeds, parameters and what is shuffled may be traced;
-how much is drawn becomes part of the program. Owns states, draws, and the methods that `Generator`
-(`...new_generators`) and `RandomState` (`...legacy_generators`) share. Does not own the lending
-(`jitfuse.function.rng_state`).
+The RNG state is a traced array. Each RNG call is a library step from the state to the numbers and the next state
+(`jitfuse.ir.semantics.generators`), so the numbers are NumPy's own. Seeds, parameters and shuffled arrays may be
+traced; the number of samples is part of the program. Owns states, RNG calls, and the methods that `Generator`
+(`...new_generators`) and `RandomState` (`...legacy_generators`) share. Does not own how RNG states enter and leave a
+call (`jitfuse.function.rng_state`).
 """
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ else:
 
 REQUIRED: Final = object()
 _MANY_RNG_CALLS: Final = 64
-"""Draws in one run after which a function is looked at for what else it does."""
+"""Number of RNG calls in one trace at which `_refuse_to_draw` weighs them against the other work."""
 _WORTH: Final = 32
-"""Operators, each for so many elements, that a draw must have beside it there."""
+"""Operators per RNG call that make up for its cost; elements count too, `_PER_OPERATOR` as one operator."""
 _PER_OPERATOR: Final = 256
 FLOATS: Final[dict[str, dict[str, Any]]] = {
     "normal": {"loc": 0.0, "scale": 1.0}, "uniform": {"low": 0.0, "high": 1.0}, "exponential": {"scale": 1.0},
@@ -61,7 +61,7 @@ WAY_OUT: Final = (
 
 
 def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
-    """Return the run, and the state of a generator with this seed."""
+    """Return the trace, and the state of a generator with this seed."""
     run = active()
     whole = type(seed) is int or isinstance(seed, np.integer) or (
         isinstance(seed, TracedTensor) and not seed.shape and dtypes.is_integer(str(seed.dtype)))
@@ -73,7 +73,7 @@ def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
 
 
 def external_generator(run: Recorder, state: TracedTensor) -> TracedRng:
-    """Return what stands for a generator from outside, of whose state an array is; it is given back in the end."""
+    """Return the proxy of a generator from outside, whose state is `state`; the state is written back at the end."""
     found: TracedRng | None = run.external_generators.get(id(state))
     if found is None:
         legacy = state.shape == (generators.places("uint64", legacy=True),)
@@ -83,9 +83,9 @@ def external_generator(run: Recorder, state: TracedTensor) -> TracedRng:
 
 
 def refuse_other(value: Any) -> None:
-    """Raise UntraceableError for a generator that a function which moves others on finds elsewhere.
+    """Raise UntraceableError for a generator found elsewhere by a function that moves generators on.
 
-    It may be one of these: then it has a state of its own no more, and is not what stands for it.
+    It may be one whose state was passed in: the object's own state is then out of date.
     """
     if isinstance(value, np.random.Generator | np.random.RandomState | np.random.BitGenerator):
         raise UntraceableError(f"a function that moves a generator on finds a {type(value).__name__} in an object or "
@@ -93,7 +93,7 @@ def refuse_other(value: Any) -> None:
 
 
 class TracedRng:
-    """A generator of NumPy's that a traced function has made; `_original` says of which class."""
+    """A proxy of one of NumPy's generators in a trace; `_original` is the class that it has for isinstance."""
 
     _original: type = np.random.Generator
     _legacy = False
@@ -102,15 +102,15 @@ class TracedRng:
     def __init__(self, run: Recorder, state: TracedTensor, external_state: TracedTensor | None = None) -> None:
         self._run, self._state, self._region = run, state, run.session.region
         self._external_state = external_state
-        """Where the state goes in the end, of a generator from outside."""
+        """The array that `give_back` writes the state into; None for a generator made in the trace."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What isinstance sees."""
+        """Return the class that isinstance sees."""
         return self._original
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method that draws from a distribution; refuse what there is no step for."""
+        """Return the method of a distribution; raises UnsupportedError for one without a step."""
         if name in self._floats or name in self._integers:
             return _distribution(self, name)
         if name.startswith("__"):
@@ -119,23 +119,23 @@ class TracedRng:
                                f"{user_line()}. Draw outside and pass the numbers as an argument.")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse attributes of the user's, as NumPy does."""
+        """Reject attributes of the user's, as NumPy does."""
         if name not in ("_run", "_state", "_region", "_external_state"):
             raise AttributeError(f"'{self._original.__name__}' object has no attribute {name!r}")
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """Refuse a text with the address of an object that there is not."""
+        """Reject the text of a generator: it holds the address of an object that does not exist."""
         raise UnsupportedError(f"the text of a generator is not available inside a fused function, at {user_line()}")
 
     def __copy__(self) -> Any:
-        """Refuse a second generator with the same state: in NumPy both move it on."""
+        """Reject a second generator with the same state: in NumPy each copy moves on independently."""
         raise UnsupportedError(f"copy.copy of a generator is not available inside a fused function, at {user_line()}. "
                                "Make another with np.random.default_rng(seed).")
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0,
                shuffle: bool = True) -> Any:
-        """Draw elements of an array along its first axis, or ints below a number; p: how likely each is."""
+        """Draw elements of an array along its first axis, or ints below a number; p has their probabilities."""
         if axis or not shuffle:
             raise UnsupportedError(f"Generator.choice(axis=, shuffle=) is not available inside a fused function, at "
                                    f"{user_line()}")
@@ -156,7 +156,7 @@ class TracedRng:
         return chosen.as_copy() if chosen.shape else chosen
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
-        """Return the elements of an array along its first axis, or the ints below a number, in a drawn order."""
+        """Return the elements along the first axis, or the ints below a number, in random order."""
         if axis:
             raise UnsupportedError(f"Generator.permutation(axis=) is not available inside a fused function, at "
                                    f"{user_line()}")
@@ -166,7 +166,7 @@ class TracedRng:
         return given[order] if given.shape else order
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Put the elements of an array along its first axis into a drawn order."""
+        """Shuffle an array in place along its first axis."""
         if axis or not isinstance(x, TracedTensor) or not x.shape:
             raise UnsupportedError(f"Generator.shuffle takes an array inside a fused function, and its first axis, not "
                                    f"a {type(x).__name__}, at {user_line()}. Use permutation.")
@@ -185,19 +185,19 @@ class TracedRng:
         return self._vectors("dirichlet", [alpha], alpha, size, "float64")
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
-        """Draw how often each of some outcomes comes in n trials."""
+        """Draw the number of times that each outcome occurs in n trials."""
         if lift(self._run, n).shape or lift(self._run, pvals).ndim != 1:
             raise UnsupportedError(f"Generator.multinomial takes one number of trials and one vector inside a fused "
                                    f"function, at {user_line()}")
         return self._vectors("multinomial", [n, pvals], pvals, size, "int64")
 
     def give_back(self) -> None:
-        """Write the state into the array that it came from, if it has moved on."""
+        """Write the state back into the array that it came from, if it has moved on."""
         state = self._external_state
         if state is not None and self._state._id() != state._id():
             state[...] = self._state.call("generator_draw", method="nothing", shape=(0,), dtype="uint64")
 
-    # ------------------------------------------------------------------ draws
+    # ------------------------------------------------------------------ RNG calls
     def _whole(self, method: str, low: Any, high: Any, size: Any, dtype: Any) -> Any:
         low, high = (0, low) if high is None else (low, high)
         bounds = [strong(lift(self._run, b)) for b in (low, high)]
@@ -216,7 +216,7 @@ class TracedRng:
         return self._draw(method, operands, shape, dtype).reshape(shape)
 
     def _numbers(self, method: str, parameters: list[Any], size: Any, dtype: str) -> Any:
-        """Draw numbers of the parameters' broadcast shape, or of `size`; a Python number where neither has axes."""
+        """Draw numbers of the parameters' broadcast shape or of `size`; a Python number where neither has axes."""
         operands = [strong(lift(self._run, v)) for v in parameters]
         shape = self._shape(size, operands)
         numbers = self._draw(method, operands, shape, dtype, weak=size is None and not shape)
@@ -234,7 +234,7 @@ class TracedRng:
         return shape
 
     def _draw(self, method: str, operands: list[Any], shape: tuple[int, ...], dtype: str, weak: bool = False) -> Any:
-        """Draw and move the state on; return the numbers in one axis, or the one number as Python's."""
+        """Draw numbers and move the state on; return them as one axis, or with `weak` one Python number."""
         if operands:
             refuse_in_try(f"{self._original.__name__}.{method}")
         if not self._run.alive:
@@ -259,9 +259,9 @@ class TracedRng:
 
 
 def _refuse_to_draw(run: Recorder) -> None:
-    """Give a function up that draws number by number, with little between draws that would make up for them.
+    """Make a function fall back where it draws number by number with little work in between.
 
-    Each draw leaves the kernels for NumPy's generator, at the cost of some ten of NumPy's operators.
+    Each RNG call ends a kernel to call NumPy's generator, at the cost of about ten operators of NumPy.
     """
     work = len(run.graph.ops) + sum(m.size for m in run.graph.metas) // _PER_OPERATOR
     if work < _MANY_RNG_CALLS * _WORTH:
@@ -271,7 +271,7 @@ def _refuse_to_draw(run: Recorder) -> None:
 
 
 def _distribution(generator: TracedRng, name: str) -> Callable[..., Any]:
-    """Return the method that draws from a distribution, with NumPy's names of parameters."""
+    """Return the method of a distribution, with NumPy's parameter names."""
     floats = name in generator._floats
     dtype = "float64" if floats else "int64"
     known = (generator._floats if floats else generator._integers)[name]

@@ -1,7 +1,7 @@
 """`np.r_[x, 0.0, a:b]` and `np.c_[x, y]` over traced arrays.
 
-Owns what takes the place of these two objects in user code: joins by the rules of `numpy.lib.AxisConcatenator`, but for
-directives in text, which plain Python answers.
+Owns the replacements of these two objects in user code. They join by the rules of `numpy.lib.AxisConcatenator`;
+directives in text fall back to plain Python.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WEAK: Final[dict[str, Any]] = {"int64": 0, "float64": 0.0, "complex128": 0j}
 
 
 class Joiner:
-    """Stands for `np.r_` or `np.c_`; ranks and axes are those of the object that it stands for."""
+    """Replaces `np.r_` or `np.c_`; ranks and axes are those of the original object."""
 
     def __init__(self, original: Any) -> None:
         self.original = original
@@ -51,7 +51,7 @@ class Joiner:
         return arange(start, item.stop, step)
 
     def _placed(self, part: Any, rank: int) -> Any:
-        """Give a part the rank of the result: its own axes come last, or from the axis that the object says."""
+        """Reshape a part to the rank of the result: its axes come last, or from the axis that the original gives."""
         missing = rank - part.ndim
         if missing <= 0:
             return part
@@ -65,7 +65,7 @@ def _parts(item: Any) -> tuple[Any, ...]:
 
 
 def _kind(item: Any) -> Any:
-    """Return what NumPy's promotion shall see: Python's numbers are weak."""
+    """Return an item for NumPy's promotion; Python numbers are weak."""
     if type(item) in {bool, int, float, complex}:
         return item
     if not isinstance(item, AbstractTensor):

@@ -1,7 +1,7 @@
-"""`np.random.RandomState` in a trace, and what it draws: NumPy's numbers of former versions, from a state as a value.
+"""`np.random.RandomState` in a trace: NumPy's legacy random numbers, from an RNG state that is a traced value.
 
 `np.random.seed` and its kin are methods of such a generator, the global RNG. Owns the methods that `RandomState`
-and `Generator` do not share. Does not own states and draws (`jitfuse.tracing.numpy_like.generators`).
+and `Generator` do not share. Does not own states and RNG calls (`jitfuse.tracing.numpy_like.generators`).
 """
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FLOATS: Final[dict[str, dict[str, Any]]] = {
 
 
 def global_generator(name: str) -> Any:
-    """Return what stands for the generator behind `np.random.seed`, of which a function is called.
+    """Return the proxy of NumPy's global RNG, for a call of its function `name`.
 
-    Raises UntraceableError where the call has not brought its state, and reports it (`RngStates.misses_global`).
+    Raises UntraceableError where the call has not passed its state in, and records that (`RngStates.misses_global`).
     """
     run = active()
     view = None if run is None else run.view
@@ -41,27 +41,27 @@ def global_generator(name: str) -> Any:
 
 
 def random_state(seed: Any = None) -> Any:
-    """Return a RandomState with this seed, an int that may be traced."""
+    """Return a RandomState with this seed, which may be a traced int."""
     return TracedRandomState(*seeded("np.random.RandomState", seed, legacy=True))
 
 
 class TracedRandomState(TracedRng):
-    """An np.random.RandomState that a traced function has made."""
+    """A proxy of an np.random.RandomState in a trace."""
 
     _original = np.random.RandomState
     _legacy = True
     _floats = _FLOATS
 
     def seed(self, seed: Any = None) -> None:
-        """Begin anew from a seed."""
+        """Restart from a seed."""
         self._state = seeded("np.random.seed", seed, legacy=True)[1]
 
     def rand(self, *shape: Any) -> Any:
-        """Draw from [0, 1)."""
+        """Draw uniformly from [0, 1)."""
         return self._numbers("random_sample", [], shape or None, "float64")
 
     def randn(self, *shape: Any) -> Any:
-        """Draw from the normal distribution around 0 of deviation 1."""
+        """Draw from the standard normal distribution."""
         return self._numbers("standard_normal", [], shape or None, "float64")
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
@@ -69,17 +69,17 @@ class TracedRandomState(TracedRng):
         return self._whole("randint", low, high, size, dtype)
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:  # type: ignore[override]
-        """Draw elements of a vector, or ints below a number; p: how likely each is."""
+        """Draw elements of a vector, or ints below a number; p has their probabilities."""
         if lift(self._run, a).ndim > 1:
             raise UnsupportedError(f"RandomState.choice takes a vector, at {user_line()}")
         return super().choice(a, size, replace, p)
 
     def permutation(self, x: Any) -> Any:  # type: ignore[override]
-        """Return the elements of an array along its first axis, or the ints below a number, in a drawn order."""
+        """Return the elements along the first axis, or the ints below a number, in random order."""
         return super().permutation(x)
 
     def shuffle(self, x: Any) -> None:  # type: ignore[override]
-        """Put the elements of an array along its first axis into a drawn order."""
+        """Shuffle an array in place along its first axis."""
         super().shuffle(x)
 
     def multivariate_normal(  # type: ignore[override]

@@ -1,7 +1,7 @@
 """np.linalg over traced arrays: LAPACK's functions as library steps, norms and powers in terms of operators.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, each with NumPy's name and parameters, and
-the taking apart of decompositions, whose parts share one array. Imported when one of them is first used.
+the views of a decomposition's parts, which share one array. Imported when one of them is first used.
 Products are in `jitfuse.tracing.numpy_like.products`, np.linalg.norm in `jitfuse.tracing.numpy_like.norms`.
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, implements, 
 
 
 class SVDResult(NamedTuple):
-    """What svd returns."""
+    """The result of svd."""
 
     U: Tensor
     S: Tensor
@@ -32,28 +32,28 @@ class SVDResult(NamedTuple):
 
 
 class QRResult(NamedTuple):
-    """What qr returns."""
+    """The result of qr."""
 
     Q: Tensor
     R: Tensor
 
 
 class EighResult(NamedTuple):
-    """What eigh returns."""
+    """The result of eigh."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class EigResult(NamedTuple):
-    """What eig returns."""
+    """The result of eig."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class SlogdetResult(NamedTuple):
-    """What slogdet returns."""
+    """The result of slogdet."""
 
     sign: Tensor
     logabsdet: Tensor
@@ -64,13 +64,13 @@ def _one(a: Any) -> Tensor:
 
 
 def _fallible(name: str, a: Any) -> Tensor:
-    """Return the operand of a function that may raise when it runs; raises UntraceableError inside of `try`."""
+    """Return the operand of a function that may raise at run time; raises UntraceableError inside `try`."""
     refuse_in_try(f"np.linalg.{name}")
     return _one(a)
 
 
 def _parts(name: str, a: Any, **attrs: Any) -> list[Tensor]:
-    """Return the parts of a decomposition, views of the one array that the library makes."""
+    """Return the parts of a decomposition: views of the one array that LAPACK's step makes."""
     x = _fallible(name, a)
     whole = x.call(name, **attrs)
     shapes = linear_algebra.parts(name, x.shape, **attrs)
@@ -100,7 +100,7 @@ def inv(a: Any) -> Tensor:
 
 @implements("linalg.solve")
 def solve(a: Any, b: Any) -> Tensor:
-    """Return x with a @ x = b; a vector b is solved for once, whatever the matrices."""
+    """Return x with a @ x = b; a vector b is solved for every matrix."""
     x, y = (strong(t) for t in lifted(_fallible("solve", a), b))
     return x.call("solve", y)
 
@@ -159,19 +159,19 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
 
 @implements("linalg.eig")
 def eig(a: Any) -> EigResult:
-    """Return the eigenvalues and eigenvectors, complex whatever they are: NumPy's dtype depends on the data."""
+    """Return the eigenvalues and eigenvectors, always complex: NumPy's dtype depends on the data."""
     return EigResult(*_parts("eig", a))
 
 
 @implements("linalg.eigvals")
 def eigvals(a: Any) -> Tensor:
-    """Return the eigenvalues, complex whatever they are: NumPy's dtype depends on the data."""
+    """Return the eigenvalues, always complex: NumPy's dtype depends on the data."""
     return _one(a).call("eigvals")
 
 
 @implements("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE) -> Tensor:
-    """Return the pseudo-inverse; singular values up to rcond, or rtol, times the largest count as zero."""
+    """Return the pseudo-inverse; singular values up to rcond (or rtol) times the largest count as zero."""
     refuse("linalg.pinv", {"hermitian": hermitian or None}, "Use np.linalg.eigh.")
     x = _one(a)
     chosen = rtol if rcond is None else rcond
@@ -183,7 +183,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_V
 
 
 def tolerance(x: Tensor) -> float:
-    """Return the relative size below which singular values are rounding errors of the matrices' dtype."""
+    """Return the relative bound below which singular values are rounding errors of the dtype."""
     if x.ndim < 2:
         raise ShapeError(f"a matrix has two axes, not the shape {x.shape}, at {user_line()}")
     dtype = dtypes.component(str(x.dtype))
@@ -194,7 +194,7 @@ def tolerance(x: Tensor) -> float:
 
 @implements("linalg.matrix_rank")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
-    """Return how many singular values are above tol, or above rtol times the largest."""
+    """Return the number of singular values above tol, or above rtol times the largest."""
     refuse("linalg.matrix_rank", {"hermitian": hermitian or None}, "Use np.linalg.eigvalsh.")
     x = _one(A)
     values = svdvals(x)
@@ -210,7 +210,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 # ---------------------------------------------------------------- norms
 def floating(name: str, a: Any) -> Tensor:
-    """Return an array of floats or complex numbers: float64 for any other."""
+    """Return an array of floats or complex numbers; other dtypes become float64."""
     x = _one(a)
     kind = dtypes.kind(str(x.dtype))
     return x if kind in ("float", "complex") else x.call("astype", dtype="float64")
@@ -233,7 +233,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 def _extreme(name: str, size: Tensor, axes: Any, keepdims: bool) -> Tensor:
-    """Return an extreme of magnitudes; nothing has the norm 0."""
+    """Return the largest or smallest magnitude; the norm of no elements is 0."""
     over = shape_rules.normalize_axes("norm", axes, size.ndim)
     if not math.prod(size.shape[k] for k in over):
         return size.call("sum", axis=axes, keepdims=keepdims)

@@ -1,7 +1,6 @@
 """NumPy's functions of lists that hold traced values, `np.mean(losses)` or `np.linalg.norm([dx, dy])`.
 
-NumPy asks only arguments that are arrays how they want to be treated: it would make an array of such a list, with a
-look at each of its elements.
+NumPy dispatches on arguments that are arrays only: from such a list it would make an array, and read each traced value.
 """
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ _ARRAYS_ALONE: Final = frozenset(getattr(np, name) for name in (
     "block", "common_type", "copyto", "diag_indices_from", "dsplit", "fill_diagonal", "hsplit", "place", "put",
     "put_along_axis", "putmask", "result_type", "rollaxis", "split", "take_along_axis", "tril_indices_from",
     "trim_zeros", "triu_indices_from", "unstack", "vsplit") if hasattr(np, name))
-"""NumPy refuses lists here, returns lists, or asks all that nested lists hold, as `block` does."""
+"""Functions for which NumPy rejects lists, returns lists, or dispatches on all nested items, as `block` does."""
 _made: Final[dict[Any, Callable[..., Any]]] = {}
 
 
 class _Sequence(list[Any]):
-    """A list or tuple with traced values, on its way into a function of NumPy's."""
+    """A list or tuple with traced values, as the argument of a NumPy function."""
 
     def __init__(self, given: Any) -> None:
         super().__init__(_Sequence(v) if _holds_traced(v) else v for v in given)
@@ -44,7 +43,7 @@ def _as_array(value: Any) -> Any:
 
 
 def _items_as_arrays(value: Any) -> Any:
-    """NumPy has asked the items of a sequence: it joins them, or chooses among them."""
+    """Return arrays for the items of a sequence whose items NumPy dispatches on, to join or choose among them."""
     return type(value.given)(map(_as_array, value)) if type(value) is _Sequence else value
 
 
@@ -53,7 +52,7 @@ def _holds_traced(value: Any) -> bool:
 
 
 def in_place_of(function: Any) -> Any:
-    """Return what user code calls in place of a callable; the callable itself where it is no function of NumPy's."""
+    """Return the replacement of a NumPy function in user code; any other callable itself."""
     if type(function) not in _KINDS or function in _ARRAYS_ALONE:
         return function
     found = _made.get(function)

@@ -1,12 +1,12 @@
-"""x[mask] whose mask is data: elements that are picked late, or never.
+"""x[mask] with a traced mask: the elements are gathered late, or never.
 
-How many elements a mask picks is known only when the program runs. Most programs do not need to know: they compute
-with what was picked and write it back under the same mask (`x[m] = f(x[m]) + y[m]`, `x[m] *= 2`), or reduce it. A
-`MaskedSelection` computes on all elements and remembers the mask; writing back is a choice between old and new
-elements, a sum is one of the elements where the mask holds, and a result is picked when the call ends. The places where
-a mask of one axis holds (`np.nonzero(m)[0]`) are a selection too, which picks from other arrays what its mask does.
-Whatever else is asked picks the elements first, as `jitfuse.tracing.tensor.gathering` does or refuses. Owns what is
-computed without picking. Does not own indices that are known.
+The number of selected elements is known only at run time. Most programs do not need it: they compute with the
+selection and write it back under the same mask (`x[m] = f(x[m]) + y[m]`, `x[m] *= 2`), or reduce it. A
+`MaskedSelection` computes on all elements and remembers the mask. Writing back selects between old and new elements, a
+sum adds the elements where the mask holds, and a result is gathered when the call ends. The indices where a mask of one
+axis holds (`np.nonzero(m)[0]`) are a selection too, and index other arrays as the mask does. Any other use gathers the
+elements first (`jitfuse.tracing.tensor.gathering`), or raises. Owns computation without gathering. Does not own indices
+with known values.
 """
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _REDUCTIONS: Final = {
     "all": reductions.all_, "mean": moments.mean, "var": moments.var,
     "std": moments.std,
 }
-"""Reductions that NumPy defines for no elements too, by what computes them where a mask holds."""
+"""Reductions that NumPy defines for no elements too, with the function that computes each under a mask."""
 _EXTREMES: Final = {"max": statuses.NO_LARGEST, "min": statuses.NO_SMALLEST}
-"""Reductions that NumPy does not define for no elements, by the status that says so."""
+"""Reductions that NumPy does not define for no elements, with the status that reports it."""
 _DEPTH: Final = 4
 
 
 class MaskedSelection(TracedTensor):
-    """Elements of `whole` where a mask holds; the mask's axes begin at axis `place`, and are one axis of the result."""
+    """The elements of `whole` where a mask holds; the mask's axes, from axis `place` on, are one axis of the result."""
 
     __slots__ = ("_known_mask", "_picked", "_place", "_region", "_whole", "are_places", "line")
 
@@ -62,16 +62,16 @@ class MaskedSelection(TracedTensor):
         self._region = self._run.session.region
         self._picked: TracedTensor | None = None
 
-    # ------------------------------------------------------------------ picking
+    # ------------------------------------------------------------------ gathering
     def picked(self, *_: Any) -> Any:
-        """Return the elements as a tensor; raises what indexing by a mask raises."""
+        """Gather the elements and return them as a tensor; raises what indexing by a mask raises."""
         if self._picked is None:
             run = self._run
-            if run.session.region is not self._region:  # what is found in a loop's body is no one's outside
+            if run.session.region is not self._region:  # values of a loop's body are unknown outside
                 raise UnsupportedError(f"x[mask] is picked in the body of a loop, at {user_line()}. Pick it before: "
                                        "x[mask].copy().")
             places_ = data_dependent.places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
-            # places of a mask of its own are within bounds whatever is decided
+            # a mask's own indices are within bounds in every branch
             branches, run.active_branches = run.active_branches, []
             try:
                 self._picked = places_[0] if self.are_places else self._pick()
@@ -86,12 +86,12 @@ class MaskedSelection(TracedTensor):
 
     @property
     def is_open(self) -> bool:
-        """Whether no elements have been picked so far."""
+        """Whether the elements have not been gathered so far."""
         return self._picked is None
 
     @property
     def parts(self) -> tuple[TracedTensor, TracedTensor, int]:
-        """What is picked from, the mask, and the axis where the mask's axes begin."""
+        """The indexed array, the mask, and the axis where the mask's axes begin."""
         return self._whole, self._known_mask, self._place
 
     _meta = property(lambda self: self.picked()._meta)
@@ -106,7 +106,7 @@ class MaskedSelection(TracedTensor):
         return self.picked()._where()
 
     def laid_out(self, axes: Any) -> Any:
-        """Return the elements in this order in memory."""
+        """Return the elements in this memory order."""
         return self.picked().laid_out(axes)
 
     @property
@@ -116,7 +116,7 @@ class MaskedSelection(TracedTensor):
 
     @property
     def weak(self) -> bool:
-        """A selection is an array."""
+        """False: a selection is an array."""
         return False
 
     @property
@@ -124,7 +124,7 @@ class MaskedSelection(TracedTensor):
         """Number of axes."""
         return self._whole.ndim - self._known_mask.ndim + 1
 
-    # ------------------------------------------------------------------ without picking
+    # ------------------------------------------------------------------ without gathering
     def as_copy(self, scalar: bool = False) -> Any:
         """Return the same elements in memory of their own."""
         if self._picked is not None:
@@ -136,12 +136,12 @@ class MaskedSelection(TracedTensor):
 
     @property
     def mask(self) -> Any:
-        """The mask with an axis for each axis of the whole."""
+        """The mask with one axis for each axis of the whole."""
         rest = self._whole.ndim - self._place - self._known_mask.ndim
         return self._known_mask.reshape((1,) * self._place + self._known_mask.shape + (1,) * rest)
 
     def _alike(self, other: Any) -> bool:
-        """Return whether another tensor can take part element by element: its whole, or itself along later axes."""
+        """Return whether a tensor can be an elementwise operand: under this mask, or along later axes only."""
         if type(other) is MaskedSelection:
             same = other._place == self._place and other._whole.ndim == self._whole.ndim
             return same and other._picked is None and _are_equal(self._known_mask, other._known_mask)
@@ -156,7 +156,7 @@ class MaskedSelection(TracedTensor):
             return None
         wholes = tuple(t._whole if type(t) is MaskedSelection else t for t in inputs)
         if op.raises and dtypes.kind(op.result_meta([t._meta for t in wholes], attrs).dtype) in op.raises:
-            return None  # elements that are not picked may not end the call
+            return None  # elements outside of the mask must not raise
         return self._of(wholes[0]._apply(op, wholes, attrs))
 
     def _reduced(self, op: ops.Op, attrs: dict[str, Any]) -> Any:
@@ -173,7 +173,7 @@ class MaskedSelection(TracedTensor):
             whole = self._whole.call(op.name, **{**attrs, "axis": axes if len(axes) > 1 else axes[0]})
             return self._of(whole, self._place - sum(a < self._place for a in axes))
         if op.name in _EXTREMES and is_caught():
-            return None  # Python looks at whether there are any
+            return None  # the number of elements is read
         if op.name in _EXTREMES and dtypes.kind(self.dtype) != "complex" and self.dtype != "bfloat16":
             return self._extreme(op.name, axes) if math.prod(self._whole.shape) else None
         if op.name not in _REDUCTIONS or self.dtype in ("float16", "bfloat16"):
@@ -182,7 +182,7 @@ class MaskedSelection(TracedTensor):
         return _REDUCTIONS[op.name](self._whole, axis=axes, where=self.mask, **options)
 
     def _extreme(self, name: str, axes: tuple[int, ...]) -> TracedTensor:
-        """Return the largest or smallest of the elements that the mask picks: NumPy has none of no elements."""
+        """Return the largest or smallest of the selected elements; NumPy raises where there are none."""
         given = dtypes.numpy_dtype(self.dtype)
         least: Any = -np.inf if given.kind == "f" else np.iinfo(given).min if given.kind in "iu" else False
         most: Any = np.inf if given.kind == "f" else np.iinfo(given).max if given.kind in "iu" else True
@@ -193,7 +193,7 @@ class MaskedSelection(TracedTensor):
         return made
 
     def _assign_result(self, result: TracedTensor, name: str) -> None:
-        """Take an operator's result as `y += z` does: the elements are the selection's own, a copy."""
+        """Assign an operator's result as `y += z` does: a selection is a copy with its own elements."""
         if type(result) is not MaskedSelection or self._picked is not None:
             self.picked()._assign_result(result, name)
             return
@@ -204,7 +204,7 @@ class MaskedSelection(TracedTensor):
 
 
 def apply(op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Carry out an operator with selections among its operands: without picking where that is the same."""
+    """Carry out an operator with selections among its operands; without gathering where the result is the same."""
     first: MaskedSelection = next(t for t in inputs if type(t) is MaskedSelection)
     result = None
     if op.kind == ops.ELEMENTWISE:
@@ -218,7 +218,7 @@ def apply(op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def _are_equal(a: TracedTensor, b: TracedTensor) -> bool:
-    """Return whether two tensors come from equal operators over the same tensors, as far as is soon seen."""
+    """Return whether two tensors come from equal operators over the same tensors; the search is shallow."""
     node = a._run.graph.node
     pairs = [(a._id(), b._id(), _DEPTH)]
     while pairs:
@@ -236,13 +236,13 @@ def _are_equal(a: TracedTensor, b: TracedTensor) -> bool:
 
 # ---------------------------------------------------------------- items
 def places(mask: TracedTensor) -> MaskedSelection:
-    """Return the places where a mask of one axis holds."""
+    """Return the indices where a mask of one axis holds."""
     whole: Any = mask.create("arange", start=0, step=1, count=mask.size, dtype="int64")
     return MaskedSelection(whole, mask.as_copy(), 0, are_places=True)
 
 
 def _as_masks(x: Any, items: list[Any]) -> list[Any]:
-    """Return the items of an index with the mask in place of places that it alone says, where the axis is as long."""
+    """Return an index's items with indices from a mask alone replaced by that mask, if the axis has its length."""
     at = [k for k, i in enumerate(items) if type(i) is MaskedSelection]
     if len(at) != 1 or not items[at[0]].are_places or not items[at[0]].is_open:
         return items
@@ -251,12 +251,12 @@ def _as_masks(x: Any, items: list[Any]) -> list[Any]:
         return items
     axis = x.ndim - (len(items) - k) if Ellipsis in items[:k] else k
     if not 0 <= axis < x.ndim or x.shape[axis] != mask.size or is_in_loop():
-        return items  # what a loop picks again and again is worth being found once
+        return items  # a loop that indexes repeatedly finds the indices once
     return [*items[:k], mask, *items[k + 1 :]]
 
 
 def _read(x: Any, index: Any) -> tuple[Any, TracedTensor, int] | None:
-    """Return the basic part of an index, its mask, and where the mask's axes begin; None without just one mask."""
+    """Return an index's basic part, its mask, and the axis where the mask begins; None without exactly one mask."""
     items = _as_masks(x, list(index) if isinstance(index, tuple) else [index])
     masks = [k for k, i in enumerate(items) if type(i) is TracedTensor and i.dtype == "bool" and i.ndim]
     plain = all(i is None or i is Ellipsis or isinstance(i, slice) for k, i in enumerate(items) if k not in masks)
@@ -276,19 +276,19 @@ def _read(x: Any, index: Any) -> tuple[Any, TracedTensor, int] | None:
 
 
 def get_item(x: Any, index: Any) -> MaskedSelection | None:
-    """Return `x[index]` where a mask that is data picks from it, else None."""
+    """Return `x[index]` where the index has one traced mask, else None."""
     found = _read(x, index)
     if found is None:
         return None
     view, mask, place = found
     whole = view.as_copy()
-    if view.ndim > mask.ndim:  # what is picked lies in memory as the array does
+    if view.ndim > mask.ndim:  # the result has the array's memory order
         whole = whole.laid_out(layout.order_of(view.shape, view._where().strides))
     return MaskedSelection(whole, mask.as_copy(), place)
 
 
 def set_item(x: Any, index: Any, value: Any) -> bool:
-    """Carry out `x[index] = value` by a choice between elements; returns False where that is not the same."""
+    """Carry out `x[index] = value` by a select; returns False where the result would differ."""
     found = _read(x, index)
     if found is None:
         return False

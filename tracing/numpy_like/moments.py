@@ -1,6 +1,6 @@
 """NumPy's means, variances and weighted averages over traced arrays.
 
-How reductions go is in `jitfuse.tracing.numpy_like.reduce`; covariances and counts are in
+The options of reductions are in `jitfuse.tracing.numpy_like.reduce`; covariances and counts are in
 `jitfuse.tracing.numpy_like.statistics`.
 """
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jitfuse.tracing.tensor.function_table import NO_VALUE, deliver, implements,
 Tensor = Any
 
 def _count(x: Tensor, where: Any, axis: Any, keepdims: bool) -> Tensor:
-    """Count the elements of x that a mask lets through, over axes."""
+    """Count the elements of x where a mask holds, over axes."""
     mask = lifted(where, x)[0].call("astype", dtype="bool").call("broadcast_to", shape=x.shape)
     return reduce("sum", mask, axis, None, None, keepdims)
 
@@ -73,7 +73,7 @@ def _spread(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, ddof: Any, ke
 
 @implements("average")
 def average(a: Tensor, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """Return the weighted mean over axes; with `returned`, the sum of the weights too."""
+    """Return the weighted mean over axes; with `returned`, also the sum of the weights."""
     keep = keepdims is not NO_VALUE and bool(shape_rules.whole(keepdims))
     x = strong(lifted(a, *([] if weights is None else [weights]))[0])
     if weights is None:
@@ -96,7 +96,7 @@ def average(a: Tensor, axis: Any = None, weights: Any = None, returned: bool = F
 
 
 def _weights_along(x: Tensor, w: Tensor, axis: Any) -> Tensor:
-    """Return weights over the shape of x, given for every element or for the positions along the axes."""
+    """Return weights in the shape of x; they are given per element, or per index along the axes."""
     if w.shape == x.shape:
         return w
     if axis is None:

@@ -1,6 +1,6 @@
-"""NumPy's reductions that leave out NaN, over traced arrays.
+"""NumPy's reductions that ignore NaN, over traced arrays.
 
-How they go is in `jitfuse.tracing.numpy_like.reduce`.
+Their options are in `jitfuse.tracing.numpy_like.reduce`.
 """
 from __future__ import annotations
 

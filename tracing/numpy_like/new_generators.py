@@ -1,6 +1,6 @@
-"""`np.random.default_rng(seed)` in a trace, and what an `np.random.Generator` draws.
+"""`np.random.default_rng(seed)` and the methods of `np.random.Generator` in a trace.
 
-Owns the methods that `RandomState` does not share. Does not own states and draws
+Owns the methods that `RandomState` does not share. Does not own states and RNG calls
 (`jitfuse.tracing.numpy_like.generators`).
 """
 from __future__ import annotations
@@ -17,21 +17,21 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 
 
 def default_rng(seed: Any = None) -> Any:
-    """Return a generator with this seed, an int that may be traced; a generator of the trace as it is."""
+    """Return a generator with this seed, which may be a traced int; a generator of the trace itself."""
     if type(seed) is TracedGenerator:
         return seed
     return TracedGenerator(*seeded("np.random.default_rng", seed))
 
 
 class TracedGenerator(TracedRng):
-    """An np.random.Generator that a traced function has made."""
+    """A proxy of an np.random.Generator in a trace."""
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw from [0, 1)."""
+        """Draw uniformly from [0, 1)."""
         return self._typed("random", size, dtype, out)
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw from the normal distribution around 0 of deviation 1."""
+        """Draw from the standard normal distribution."""
         return self._typed("standard_normal", size, dtype, out)
 
     def standard_exponential(self, size: Any = None, dtype: Any = np.float64, method: str = "zig",
@@ -44,7 +44,7 @@ class TracedGenerator(TracedRng):
 
     def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64,
                  endpoint: bool = False) -> Any:
-        """Draw integers from low to below high, or to high where `endpoint`; from 0 to below low without high."""
+        """Draw integers from low to below high (to high with `endpoint`); from 0 to below low without high."""
         return self._whole("integers_to" if endpoint else "integers", low, high, size, dtype)
 
     def _typed(self, method: str, size: Any, dtype: Any, out: Any) -> Any:

@@ -1,4 +1,4 @@
-"""np.linalg.norm over traced arrays: norms of vectors, the Frobenius norm, and the way to those of matrices."""
+"""np.linalg.norm over traced arrays: norms of vectors, the Frobenius norm, and the dispatch to other matrix norms."""
 from __future__ import annotations
 
 import math
@@ -18,7 +18,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     """Return a norm of vectors along one axis, or the Frobenius norm of all elements or of matrices."""
     a = float_of(strong(lifted(x)[0]), None, "linalg.norm")
     keepdims = bool(shape_rules.whole(keepdims))
-    axes = axis if axis is None or isinstance(axis, tuple) else int(axis)  # of what int takes, as NumPy's
+    axes = axis if axis is None or isinstance(axis, tuple) else int(axis)  # anything that int takes, as in NumPy
     vectors = isinstance(axes, int) or (axes is None and (ord is None or a.ndim == 1)) or (
         isinstance(axes, tuple) and len(axes) == 1
     )

@@ -1,7 +1,7 @@
 """NumPy's functions of polynomials, given by their coefficients from the highest power down, over traced arrays.
 
-Owns their entries in the table of `jitfuse.tracing.tensor.function_table`. Those that first drop leading zeros of their
-coefficients (`polymul`, `polydiv`, `roots`) have results whose shapes depend on data, and are not here.
+Owns their entries in the table of `jitfuse.tracing.tensor.function_table`. `polymul`, `polydiv` and `roots` are not
+here: they drop leading zeros first, so their results have data-dependent shapes.
 """
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def polyder(p: Any, m: int = 1) -> Tensor:
 
 @implements("polyint")
 def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
-    """Return the m-th antiderivative; k has the constants of integration."""
+    """Return the m-th antiderivative; k holds the constants of integration."""
     order = int(m)
     if order < 0:
         raise ArgumentError(f"np.polyint: order of integral must be positive, not {order}, at {user_line()}")
@@ -114,7 +114,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Tensor:
 
 @implements("poly")
 def poly(seq_of_zeros: Any) -> Tensor:
-    """Return the coefficients of the polynomial with these real roots, or of a matrix's characteristic polynomial."""
+    """Return the coefficients of the polynomial with these real roots, or a matrix's characteristic polynomial."""
     roots = _coefficients(seq_of_zeros)
     if roots.ndim != 1 or dtypes.kind(str(roots.dtype)) == "complex":
         refuse("poly", {"seq_of_zeros": "a matrix or complex numbers"}, "The dtype of the result depends on data.")
@@ -129,7 +129,7 @@ def poly(seq_of_zeros: Any) -> Tensor:
 
 @implements("polyfit")
 def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    """Return the coefficients of the polynomial of a degree that fits best, by least squares."""
+    """Return the coefficients of the least squares fit by a polynomial of degree `deg`."""
     from jitfuse.tracing.numpy_like import systems
 
     refuse("polyfit", {"full": full or None}, "Take the coefficients, and compute the residuals.")

@@ -1,8 +1,8 @@
 """NumPy's products over traced arrays: dot, tensordot, einsum and their kin, in terms of matmul and einsum.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, and the choice of an einsum's path.
-opt_einsum, imported when three operands or more are contracted, finds it over extents rounded up to powers of two, so
-that the shapes of a size class share one program.
+opt_einsum finds the path; it is imported when three or more operands are contracted. It sees extents rounded up to
+powers of two, so that the shapes of a size class share one program.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _two(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 @implements("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Tensor:
-    """Return NumPy's dot: a product with rank 0, else over the last axis of a and the last but one of b."""
+    """Return NumPy's dot: a multiplication for rank 0, else a sum over the last axis of a and the last but one of b."""
     x, y = _two(a, b)
     if not x.ndim or not y.ndim:
         result = x.call("multiply", y).ordered("dot", "C")
@@ -56,7 +56,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Tensor:
 
 @implements("vdot")
 def vdot(a: Any, b: Any, /) -> Tensor:
-    """Return the sum of products of all elements, the first operand conjugated."""
+    """Return the sum of the products of all elements, the first operand conjugated."""
     x, y = (t.ravel() for t in _two(a, b))
     return dot(x.conj(), y)
 
@@ -79,7 +79,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Tensor:
 
 @implements("linalg.outer")
 def linalg_outer(x1: Any, x2: Any, /) -> Tensor:
-    """Return the products of all pairs of elements of two arrays of one axis."""
+    """Return the products of all pairs of elements of two vectors."""
     x, y = _two(x1, x2)
     if x.ndim != 1 or y.ndim != 1:
         raise ShapeError(f"np.linalg.outer takes arrays of one axis, not {x.shape} and {y.shape}, at {user_line()}")
@@ -95,9 +95,9 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 
 @implements("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
-    """Return the sum of products over pairs of axes: so many of the last and first, or those named."""
+    """Return the sum of products over pairs of axes: a number of last and first axes, or given axes."""
     result = _over_pairs(a, b, axes)
-    return result if result.ndim else result.as_copy()  # of rank 0 an array: NumPy reshapes a product of matrices
+    return result if result.ndim else result.as_copy()  # rank 0 is an array: NumPy reshapes a matrix product
 
 
 def _over_pairs(a: Any, b: Any, axes: Any) -> Tensor:
@@ -151,7 +151,7 @@ def _over_axis(x: Tensor, axis: int) -> Tensor:
 
 @implements("linalg.vecdot")
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """Return the sums of products along an axis, the first operand conjugated."""
+    """Return the sum of products along an axis, the first operand conjugated."""
     shape_rules.refuse_bools(axis)
     x, y = (_over_axis(t, axis) if t.ndim else t for t in _two(x1, x2))
     return contract("...a,...a->...", [x.conj(), y])
@@ -194,7 +194,7 @@ UFUNCS: Final[dict[str, Callable[..., Tensor]]] = {"vecdot": vecdot, "matvec": m
 @implements("einsum")
 def einsum(*operands: Any, out: Any = None, optimize: Any = True, dtype: Any = None, order: str = "K",
            casting: str = "safe") -> Tensor:
-    """Return the sum of products that subscripts describe."""
+    """Return the sum of products that the subscripts describe."""
     text, given = _labelled(operands)
     tensors = [strong(t) for t in lifted(*given)]
     if dtype is not None:
@@ -209,7 +209,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = True, dtype: Any = N
 
 
 def _summed(text: str, tensors: list[Tensor], optimize: Any, order: str) -> Tensor:
-    """Contract, and lay the result out as NumPy does; axes of one operand that only change places are a view."""
+    """Contract, and give the result NumPy's memory layout; a permutation of one operand's axes is a view."""
     subscripts = subscripts_.read(text, [t.ndim for t in tensors])
     labels = subscripts.inputs[0]
     if len(tensors) == 1 and len(set(labels)) == len(labels) == len(subscripts.output):
@@ -223,7 +223,7 @@ def _summed(text: str, tensors: list[Tensor], optimize: Any, order: str) -> Tens
 
 
 def _labelled(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Return (subscripts, arrays), given so or as arrays and lists of numbers in turn."""
+    """Return (subscripts, arrays); the arguments have this form, or alternate arrays and lists of numbers."""
     if not operands:
         raise ShapeError(f"np.einsum: no subscripts, at {user_line()}")
     if isinstance(operands[0], str):
@@ -238,7 +238,7 @@ def _letters(numbers: Any) -> str:
 
 
 def contract(text: str, tensors: list[Tensor], optimize: Any = True) -> Tensor:
-    """Contract tensors of one trace along a path that opt_einsum finds, or that `optimize` gives."""
+    """Contract tensors of one trace along opt_einsum's path, or the path of `optimize`."""
     subscripts = subscripts_.read(text, [t.ndim for t in tensors])
     sizes = subscripts_.extents("einsum", subscripts, [t.shape for t in tensors])
     path = _path(subscripts, sizes, optimize)

@@ -1,7 +1,7 @@
-"""How NumPy's reductions go: their options (axis, dtype, out, keepdims, initial, where) in terms of operators.
+"""The options of NumPy's reductions (axis, dtype, out, keepdims, initial, where) in terms of operators.
 
 Does not own the functions: sums and extremes are in `jitfuse.tracing.numpy_like.reductions`, means and variances in
-`...numpy_moments`, those that leave out NaN in `...numpy_nan_reductions`, norms in `...numpy_norms`.
+`...moments`, those that ignore NaN in `...nan_reductions`, norms in `...norms`.
 """
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from jitfuse.tracing.tensor.function_table import NO_VALUE, deliver, lifted, str
 Tensor = Any
 
 FILLERS: Final[dict[str, float | bool]] = {"sum": 0, "prod": 1, "any": False, "all": True, "nansum": 0, "nanprod": 1}
-"""What masked elements count as in reductions that have an identity."""
+"""The value of masked elements in reductions that have an identity."""
 _COMBINERS: Final = {
     "sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and",
     "nansum": "add", "nanprod": "multiply", "nanmin": "minimum", "nanmax": "maximum",
 }
-"""The operator that brings an `initial` value in."""
+"""Reduction -> the operator that combines its result with an `initial` value."""
 _ADDING: Final = frozenset({"sum", "nansum"})
 _OVER_SCALARS: Final = frozenset({*_COMBINERS, "argmin", "argmax", "nanargmin", "nanargmax"})
-"""Reductions that NumPy lets run along axis 0 of a scalar."""
+"""Reductions that NumPy runs along axis 0 of a scalar."""
 _SUMMING: Final = frozenset({"sum", "prod"})
 """Reductions that widen small integers."""
 _INTO_ANY_OUT: Final = frozenset({"sum", "prod", "min", "max", "any", "all"})
-"""Reductions of ufuncs, which cast what they deliver into `out` without asking."""
+"""Reductions that are ufuncs: they cast their result into any `out`."""
 
 
 def given(option: Any) -> bool:
@@ -43,7 +43,7 @@ def given(option: Any) -> bool:
 
 
 def masked(name: str, x: Tensor, where: Any, filler: Any) -> Tensor:
-    """Return x with a filler where the mask does not hold; x itself without a mask."""
+    """Replace x by a filler where the mask does not hold; x itself without a mask."""
     if where is True or not given(where):
         return x
     mask = lifted(where, x)[0]
@@ -53,14 +53,14 @@ def masked(name: str, x: Tensor, where: Any, filler: Any) -> Tensor:
 
 
 def cast(x: Tensor, dtype: Any, name: str) -> Tensor:
-    """Return x in a dtype that was asked for; x itself where none was."""
+    """Return x in a requested dtype; x itself without one."""
     if not given(dtype) or dtype_name(dtype, name) == x.dtype:
         return x
     return x.call("astype", dtype=dtype_name(dtype, name))
 
 
 def _scalar_of(x: Tensor, value: Any, dtype: str) -> Tensor:
-    """Return an `initial` value in the dtype that is reduced in; Python ints must fit, as in NumPy."""
+    """Return an `initial` value in the reduction's dtype; Python ints must fit, as in NumPy."""
     if isinstance(value, AbstractTensor):
         weak.check_filling(value, dtype)
         number = lifted(value, x)[0].call("astype", dtype=dtype)
@@ -114,13 +114,13 @@ def _begins_with_sign(name: str, x: Tensor, initial: Any) -> bool:
 
 
 def _none_but_negative_zeros(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
-    """Return where a sum adds nothing but negative zeros: there it is what it begins with, -0.0 too."""
+    """Return where a sum adds only negative zeros: there it equals its initial value, -0.0 too."""
     negative = x.call("equal", 0).call("logical_and", x.call("signbit"))
     return negative.call("all", axis=axes, keepdims=keepdims)
 
 
 def _in_dtype_of_sum(name: str, x: Tensor, dtype: Any, out: Any) -> Tensor:
-    """Return what a sum or product adds up: `out` takes part in the promotion, as in NumPy."""
+    """Return the operand of a sum or product; the dtype of `out` takes part in the promotion, as in NumPy."""
     if given(dtype):
         return x
     if isinstance(out, AbstractTensor):
@@ -129,14 +129,14 @@ def _in_dtype_of_sum(name: str, x: Tensor, dtype: Any, out: Any) -> Tensor:
 
 
 def _of_initial(x: Tensor, start: Tensor, axes: Any, keepdims: bool) -> Tensor:
-    """Return what a reduction without identity makes of an array without elements: its initial value."""
+    """Return the reduction of an array without elements where there is no identity: its initial value."""
     reduced = shape_rules.normalize_axes("reduction", axes, x.ndim)
     shape = shape_rules.reduced_shape(x.shape, reduced, keepdims)
     return start.call("broadcast_to", shape=shape) if shape else start
 
 
 def float_of(x: Tensor, dtype: Any, name: str) -> Tensor:
-    """Return x in a dtype that was asked for; in float64 where none was and it is neither float nor complex."""
+    """Return x in a requested dtype; without one, arrays other than float or complex become float64."""
     if given(dtype):
         return cast(x, dtype, name)
     return x if dtypes.kind(x.dtype) in ("float", "complex") else x.call("astype", dtype="float64")

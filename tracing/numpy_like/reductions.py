@@ -1,6 +1,6 @@
 """NumPy's reductions over traced arrays: sums, extremes, truth, positions, counts.
 
-How they go is in `jitfuse.tracing.numpy_like.reduce`, scans in `jitfuse.tracing.numpy_like.scans`.
+Their options are in `jitfuse.tracing.numpy_like.reduce`, scans in `jitfuse.tracing.numpy_like.scans`.
 """
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Tensor = Any
 
 @implements("sum")
 def sum_(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Add up over axes."""
+    """Return the sum over axes."""
     return reduce("sum", a, axis, dtype, out, keepdims, **kw)
 
 
 @implements("prod")
 def prod(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Multiply over axes."""
+    """Return the product over axes."""
     return reduce("prod", a, axis, dtype, out, keepdims, **kw)
 
 
 @implements("min", "amin")
 def min_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Return the smallest over axes."""
+    """Return the smallest element over axes."""
     return reduce("min", a, axis, None, out, keepdims, **kw)
 
 
 @implements("max", "amax")
 def max_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Return the largest over axes."""
+    """Return the largest element over axes."""
     return reduce("max", a, axis, None, out, keepdims, **kw)
 
 
@@ -67,13 +67,13 @@ def argmax(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
 
 @implements("nanargmin")
 def nanargmin(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
-    """Return the position of the first of the smallest numbers; raises where there are only NaN."""
+    """Return the position of the first of the smallest numbers; raises where all are NaN."""
     return _position("nanargmin", a, axis, out, keepdims)
 
 
 @implements("nanargmax")
 def nanargmax(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
-    """Return the position of the first of the largest numbers; raises where there are only NaN."""
+    """Return the position of the first of the largest numbers; raises where all are NaN."""
     return _position("nanargmax", a, axis, out, keepdims)
 
 

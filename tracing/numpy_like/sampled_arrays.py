@@ -1,8 +1,8 @@
-"""What user code gets in place of NumPy's functions that make arrays of plain numbers: windows, grids, frequencies.
+"""Replacements in user code of NumPy's functions that make arrays from plain numbers: windows, grids, frequencies.
 
-NumPy computes them while tracing, from numbers whose values become guards; what comes out are constants of the program
-that may be written into. Places of triangles and diagonals stay plain arrays, which index without a look at bounds.
-Owns the list of these functions.
+NumPy computes them while tracing; the values of their arguments become guards. The results are constants of the program
+that may be written into. Indices of triangles and diagonals stay NumPy arrays, so that indexing by them needs no bounds
+check. Owns the list of these functions.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACES: Final = ("tril_indices", "triu_indices", "diag_indices", "mask_indices"
 
 
 def replacements(with_frequencies: bool) -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """Yield (NumPy's function, what takes its place); those of np.fft where that is imported."""
+    """Yield (NumPy's function, its replacement); those of np.fft once it is imported."""
     for name in _ARRAYS:
         yield getattr(np, name), _computed(getattr(np, name))
     for name in _PLACES:
@@ -40,7 +40,7 @@ def replacements(with_frequencies: bool) -> Iterator[tuple[Any, Callable[..., An
 
 
 def _known(value: Any) -> Any:
-    """Return a value with the values of traced numbers in it, which become guards."""
+    """Return a value with traced numbers replaced by their values, which become guards."""
     if type(value) is TracedTensor:
         return plain(value)
     if isinstance(value, list | tuple):
@@ -71,7 +71,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _frequencies(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return fftfreq or rfftfreq, whose spacing may be traced: frequencies for 1, over it."""
+    """Return fftfreq or rfftfreq with a spacing that may be traced: the frequencies for spacing 1, divided by it."""
     def call(n: Any, d: Any = 1.0, device: Any = None) -> Any:
         run = active()
         count = _known(n)
@@ -86,13 +86,13 @@ def _frequencies(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def vectorize(*args: Any, **kwargs: Any) -> Any:
-    """Refuse np.vectorize, which calls Python for each element."""
+    """Reject np.vectorize, which calls Python for each element."""
     raise UnsupportedError(f"np.vectorize calls a function for each element, at {user_line()}. Call the function on "
                            "the arrays, with np.where in place of if.")
 
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    """Return the places along each axis of a grid: arrays of the whole shape, or of one axis each where `sparse`."""
+    """Return the indices along each axis of a grid: arrays of the whole shape, or open ones with `sparse`."""
     from jitfuse.tracing.numpy_like.creation import arange
 
     shape = tuple(_known(n) for n in dimensions)
@@ -120,5 +120,5 @@ def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None,
                  **kwargs: Any) -> Any:
-    """Return what a function makes of the places along each axis."""
+    """Call a function with the indices along each axis."""
     return function(*indices(shape, dtype), **kwargs)

@@ -22,7 +22,7 @@ ACCUMULATIONS: Final = {
     "add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin", "logical_or": "cummax",
     "logical_and": "cummin",
 }
-"""Ufunc -> the scan that is its `accumulate`; the logical ones of bools."""
+"""Ufunc -> the scan that is its `accumulate`; logical ufuncs take bools."""
 _SUMMING: Final = frozenset({"cumsum", "cumprod"})
 
 
@@ -49,25 +49,25 @@ def scan(name: str, a: Tensor, axis: Any, dtype: Any = None, out: Any = None) ->
 
 @implements("cumsum")
 def cumsum(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-    """Return the sums of all elements up to each one."""
+    """Return the sum of all elements up to each one."""
     return scan("cumsum", a, axis, dtype, out)
 
 
 @implements("cumprod")
 def cumprod(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-    """Return the products of all elements up to each one."""
+    """Return the product of all elements up to each one."""
     return scan("cumprod", a, axis, dtype, out)
 
 
 @implements("nancumsum")
 def nancumsum(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-    """Return the sums of all elements up to each one, NaN as 0."""
+    """Return the sum of all elements up to each one; NaN counts as 0."""
     return scan("cumsum", _without_nan(a, 0.0), axis, dtype, out)
 
 
 @implements("nancumprod")
 def nancumprod(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-    """Return the products of all elements up to each one, NaN as 1."""
+    """Return the product of all elements up to each one; NaN counts as 1."""
     return scan("cumprod", _without_nan(a, 1.0), axis, dtype, out)
 
 
@@ -81,14 +81,14 @@ def _without_nan(a: Tensor, filler: float) -> Tensor:
 @implements("cumulative_sum")
 def cumulative_sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
                    include_initial: bool = False) -> Tensor:
-    """Return the sums of all elements up to each one, with a leading 0 where asked for."""
+    """Return the sum of all elements up to each one; `include_initial` adds a leading 0."""
     return _cumulative("cumsum", x, axis, dtype, out, 0, include_initial)
 
 
 @implements("cumulative_prod")
 def cumulative_prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
                     include_initial: bool = False) -> Tensor:
-    """Return the products of all elements up to each one, with a leading 1 where asked for."""
+    """Return the product of all elements up to each one; `include_initial` adds a leading 1."""
     return _cumulative("cumprod", x, axis, dtype, out, 1, include_initial)
 
 
@@ -129,7 +129,7 @@ def _part(x: Tensor, axis: int, start: int | None, stop: int | None) -> Tensor:
 
 @implements("diff")
 def diff(a: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """Return the n-th differences of neighbours along an axis; where they differ, for bools."""
+    """Return the n-th differences of neighbours along an axis; for bools, whether they differ."""
     if n == 0:
         return a
     if n < 0:
@@ -155,7 +155,7 @@ def _edge(x: Tensor, values: Any, axis: int) -> Tensor | None:
 
 @implements("ediff1d")
 def ediff1d(ary: Tensor, to_end: Any = None, to_begin: Any = None) -> Tensor:
-    """Return the differences of neighbours in row-major order, between given first and last elements."""
+    """Return the differences of neighbours in row-major order, with given elements before and after."""
     x = strong(lifted(ary)[0])
     x = x.reshape((x.size,))
     middle = _part(x, 0, 1, None).call("subtract", _part(x, 0, None, -1))

@@ -1,7 +1,7 @@
-"""SciPy's functions that are made of several operators, over traced arrays: what user code gets in their place.
+"""SciPy's functions that consist of several operators, over traced arrays: their replacements in user code.
 
-SciPy dispatches its ufuncs to traced arrays by itself; these are plain functions, which it does not. Owns their
-parameters; the operators are those of `jitfuse.ir.operators`.
+SciPy's ufuncs dispatch to traced arrays themselves; these are Python functions, which do not. Owns their parameters;
+the operators are those of `jitfuse.ir.operators`.
 """
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def _for_traced(real: Callable[..., Any], implementation: Callable[..., Any]) ->
 
 
 def replacements(special: dict[str, Any]) -> list[tuple[Any, Callable[..., Any]]]:
-    """Return (function, what takes its place in a trace) for the names of scipy.special."""
+    """Return (function, its replacement in a trace) for the names of scipy.special."""
     return [(special[name], _for_traced(special[name], make)) for name, make in _IMPLEMENTATIONS.items()]

@@ -1,4 +1,4 @@
-"""NumPy's functions of shape, joining and creation after a model, over traced arrays.
+"""NumPy's functions of shape, of joining, and of creation like another array, over traced arrays.
 
 Owns their entries in the table of `jitfuse.tracing.tensor.function_table`; each has NumPy's name and parameters.
 """
@@ -46,7 +46,7 @@ def ravel(a: Tensor, order: str = "C") -> Tensor:
 
 @implements("transpose", "permute_dims")
 def transpose(a: Tensor, axes: Any = None) -> Tensor:
-    """Permute the axes; reverse them where none are given."""
+    """Permute the axes; without `axes`, reverse them."""
     return a.T if axes is None else a.transpose(tuple(axes))
 
 
@@ -148,13 +148,13 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
 
 
 def _is_among(out: Any, parts: list[Tensor]) -> bool:
-    """Return whether what is written into is memory of a part."""
+    """Return whether the output shares memory with a part."""
     storage = getattr(out, "_storage", None)
     return storage is not None and any(getattr(p, "_storage", None) is storage for p in parts)
 
 
 def _joined_into(out: Tensor, parts: list[Tensor], axis: int) -> Tensor:
-    """Write parts where they go, one after the other as NumPy does: a part may have been written over by then."""
+    """Write the parts in order, as NumPy does: an earlier write may change a later part."""
     joined = ops.get("concat")
     assert joined is not None
     meta = joined.infer([p._meta for p in parts], {"axis": axis})
@@ -172,7 +172,7 @@ def _joined_into(out: Tensor, parts: list[Tensor], axis: int) -> Tensor:
 
 
 def cast_all(name: str, parts: list[Tensor], dtype: Any, casting: str) -> list[Tensor]:
-    """Return parts in a dtype that a casting rule allows."""
+    """Return parts in a dtype; the casting rule must allow it."""
     for p in parts:
         require_cast(name, str(p.dtype), dtype_name(dtype), casting)
     return [p.astype(dtype, copy=False) for p in parts]
@@ -209,13 +209,13 @@ def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor
 
 @implements("column_stack")
 def column_stack(tup: Any) -> Tensor:
-    """Join one-axis arrays as columns."""
+    """Join arrays of one axis as columns."""
     return concatenate([t if t.ndim >= 2 else strong(t).reshape((-1, 1)) for t in lifted(*tup)], 1)
 
 
 @implements("split")
 def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """Cut into equal parts, or at given positions; views."""
+    """Split into equal parts, or at given indices; the parts are views."""
     axis = shape_rules.normalize_axis("split", axis, ary.ndim)
     extent = ary.shape[axis]
     if isinstance(indices_or_sections, Sequence | np.ndarray) and not isinstance(indices_or_sections, str):
@@ -237,7 +237,7 @@ def _filled(a: Tensor, value: Any, dtype: Any, shape: Any) -> Tensor:
         weak.check_filling(value, name)
         cast = value.astype(name, copy=False)  # type: ignore[attr-defined]
         return cast.call("broadcast_to", shape=new).as_copy()
-    if type(value) in WEAK_DTYPE:  # which NumPy raises for where the dtype does not hold it
+    if type(value) in WEAK_DTYPE:  # NumPy raises where the dtype does not hold it
         number = np.full((), value, numpy_dtype(name)).item()
     else:
         number = np.asarray(value).astype(numpy_dtype(name)).item()

@@ -17,7 +17,7 @@ from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, deliver, imp
 
 
 def sorting(name: str, kind: str | None, stable: bool | None) -> str:
-    """Return the sorting algorithm that `kind` and `stable` ask for."""
+    """Return the sorting algorithm for `kind` and `stable`."""
     if kind is not None and stable is not None:
         raise ArgumentError(f"np.{name}: kind and stable cannot both be given, at {user_line()}")
     if stable is not None:
@@ -26,7 +26,7 @@ def sorting(name: str, kind: str | None, stable: bool | None) -> str:
 
 
 def _one_axis(a: Any, axis: Any) -> tuple[Tensor, int]:
-    """Return an array and the axis to order along; None flattens."""
+    """Return an array and the axis to sort along; None flattens."""
     x = strong(lifted(a)[0])
     return (x.ravel(), -1) if axis is None else (x, shape_rules.whole(axis))
 
@@ -50,7 +50,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 
 @implements("partition")
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """Return a copy with the elements at `kth` where sorting would put them."""
+    """Return a copy with the elements at `kth` where a sort would put them."""
     refuse("partition", {"order": order})
     x, along = _one_axis(a, axis)
     if not x.shape[along]:
@@ -77,7 +77,7 @@ def _positions(x: Tensor, axis: int, kth: Any) -> tuple[int, ...]:
 
 @implements("searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """Return where values would be inserted into a sorted array."""
+    """Return the indices at which to insert values into a sorted array."""
     refuse("searchsorted", {"sorter": sorter}, "Sort first: a[sorter].")
     within, values = (strong(t) for t in lifted(a, v))
     return within.call("searchsorted", values, side=side)
@@ -85,7 +85,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 
 @implements("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
-    """Return the bins, in ascending or descending order, that values belong to."""
+    """Return the indices of the bins of values; the bins ascend or descend."""
     values, edges = (strong(t) for t in lifted(x, bins))
     if dtypes.kind(str(values.dtype)) == "complex":
         raise DTypeError(f"np.digitize: x may not be complex, at {user_line()}")

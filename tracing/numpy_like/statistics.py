@@ -24,7 +24,7 @@ from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, re
 @implements("cov")
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
         aweights: Any = None, *, dtype: Any = None) -> Tensor:
-    """Return the covariance matrix of variables, one for each row of m and y, or each column without `rowvar`."""
+    """Return the covariance matrix; variables are the rows of m and y, or the columns without `rowvar`."""
     samples = [strong(t) for t in lifted(*[v for v in (m, y) if v is not None])]
     if any(t.ndim > 2 for t in samples):
         raise ShapeError(f"np.cov: m and y have at most two dimensions, at {user_line()}")
@@ -53,7 +53,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: An
 
 
 def _weights(x: Tensor, fweights: Any, aweights: Any, freedom: int) -> tuple[Tensor, Any]:
-    """Return the weights of observations, None where all are 1, and what the products are divided by."""
+    """Return the weights of observations (None where all are 1), and the divisor of the products."""
     if fweights is None and aweights is None:
         return None, np.float64(max(x.shape[1] - freedom, 0.0))
     found = [None if w is None else strong(lifted(w, x)[0]) for w in (fweights, aweights)]
@@ -96,7 +96,7 @@ def _diagonal(c: Tensor) -> tuple[Any, Any]:
 
 # ---------------------------------------------------------------- counting
 def counted(x: Tensor, places: Tensor, weights: Any, count: int, dtype: str) -> Tensor:
-    """Return how often each place in 0 ... count - 1 comes, or the sums of its weights."""
+    """Return how often each index in 0 ... count - 1 occurs, or the sum of its weights."""
     slots = x.create("zeros", shape=(count,), dtype=dtype)
     value = x.create("full", shape=(), value=1, dtype=dtype) if weights is None else weights.astype(dtype, copy=False)
     gathering.set_item(slots, places, value, "add")
@@ -105,7 +105,7 @@ def counted(x: Tensor, places: Tensor, weights: Any, count: int, dtype: str) -> 
 
 @implements("bincount")
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tensor:
-    """Return how often each integer comes; how many counts there are depends on the data, which Python looks at."""
+    """Return how often each integer occurs; the number of counts depends on data, so Python reads it."""
     values = strong(lifted(x, *([] if weights is None else [weights]))[0])
     if values.ndim != 1:
         raise ShapeError(f"np.bincount: object of shape {values.shape} is not of one axis, at {user_line()}")
@@ -121,7 +121,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tensor:
     if heavy is not None and heavy.shape != values.shape:
         raise ShapeError(f"np.bincount: the weights and list don't have the same length, at {user_line()}")
     values = values.astype("int64", copy=False)
-    if not values.size:  # counts, whatever the weights, as in NumPy
+    if not values.size:  # integers even with weights, as in NumPy
         return values.create("zeros", shape=(length,), dtype="int64")
     values = values.call("require", values.call("greater_equal", 0))
     length = _length(values, length)
@@ -129,7 +129,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tensor:
 
 
 def _length(values: Tensor, least: int) -> int:
-    """Return how many counts there are: at least so many."""
+    """Read the number of counts, at least `least`."""
     most = (values.call("max") + 1).call("maximum", least)
     found = data_dependent.values_of((most,))
     return int(found[0]) if found is not None else data_dependent.extent("bincount", most, "Pass minlength.")
@@ -145,7 +145,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 
 @implements("histogram")
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """Return the counts of elements in bins, or the sums of their weights, and the edges of the bins."""
+    """Return the number of elements (or the sum of weights) in each bin, and the edges of the bins."""
     x = _flat(a, bins, range, weights)
     edges, even = _edges("histogram", x, bins, range)
     heavy = None
@@ -211,14 +211,14 @@ def _even_edges(name: str, x: Tensor, count: int, limits: Any) -> Tensor:
     first = first.call("require", ok)
     same = first.call("equal", last)
     first, last = same.call("where", first - 0.5, first), same.call("where", last + 0.5, last)
-    first, last = (t * 1.0 for t in (first, last))  # of Python numbers float64, as np.linspace computes
+    first, last = (t * 1.0 for t in (first, last))  # Python numbers become float64, as in np.linspace
     inner = x.create("arange", count=count, dtype="int64").astype(str((last - first).dtype))
     inner = inner * ((last - first) / float(count)) + first
     return shapes.concatenate([inner, last.reshape((1,))]).astype(dtypes.promote(tuple(common)), copy=False)
 
 
 def _even_places(x: Tensor, edges: Tensor, count: int) -> Tensor:
-    """Return each element's bin, `count` for those outside: a division, put right by a look at the edges."""
+    """Return each element's bin, `count` for those outside: a division, corrected by comparing with the edges."""
     first, last = edges[0], edges[-1]
     values = x.astype(str(edges.dtype), copy=False)
     inside = values.call("greater_equal", first).call("logical_and", values.call("less_equal", last))
@@ -240,7 +240,7 @@ def _uneven_places(x: Tensor, edges: Tensor, count: int) -> Tensor:
 
 @implements("histogram2d")
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """Return the counts of points in the cells of a grid, and the edges along both axes."""
+    """Return the number of points in each cell of a grid, and the edges along both axes."""
     samples = [strong(t) for t in lifted(x, y)]
     if samples[0].shape != samples[1].shape or samples[0].ndim != 1:
         raise ShapeError(f"np.histogram2d: x and y must have the same length, not {samples[0].shape} and "

@@ -1,7 +1,7 @@
-"""What user code gets in a trace in place of functions that do not dispatch on arrays, random generators and clocks.
+"""Replacements in traced user code of functions that do not dispatch on arrays, of random generators and of clocks.
 
-Outside a trace, and for other callers, they stay as they are. Owns the table of what takes whose place. Does not own
-the functions that make arrays (`jitfuse.tracing.numpy_like.creation`).
+Outside a trace, and for other callers, the originals stay. Owns the table of replacements. Does not own the functions
+that make arrays (`jitfuse.tracing.numpy_like.creation`).
 """
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ SAMPLED: Final = frozenset({
     "diag_indices", "mask_indices", "broadcast_shapes", "indices", "vectorize", "logspace", "fromfunction", "fftfreq",
     "rfftfreq",
 })
-"""NumPy's functions whose substitutes are in `jitfuse.tracing.numpy_like.sampled_arrays`, which is imported where one
-is used."""
+"""NumPy's functions whose replacements are in `jitfuse.tracing.numpy_like.sampled_arrays`, which is imported on first
+use."""
 
 
 def substitute(value: Any) -> Callable[..., Any] | None:
-    """Return what user code in a trace sees in place of a callable, or None where it stays."""
+    """Return the replacement of a callable for traced user code, or None if it stays."""
     if _is_random(value):
         _know_random_modules()
     _know_scipy()
@@ -101,20 +101,20 @@ for _original, _function in (
 
 @_in_place_of(np.take)
 def take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return elements at indices; NumPy asks only the array that they are taken of."""
+    """Return elements at indices; NumPy dispatches on the indexed array only."""
     traced = traced_among(a, indices) is not None
     return (gathering.take if traced else np.take)(a, indices, *args, **kwargs)
 
 
 @_in_place_of(print)
 def printed(*values: Any, **options: Any) -> None:
-    """Print in each call."""
+    """Print in each call of the program."""
     printing.printed(*values, **options)
 
 
 @_in_place_of(max)
 def largest(*values: Any, **options: Any) -> Any:
-    """Return the first of the largest values; computed numbers are compared when the program runs."""
+    """Return the first of the largest values; computed numbers are compared at run time."""
     return extremes.largest(*values, **options)
 
 
@@ -136,21 +136,22 @@ _generators: list[type] = []
 
 
 def _is_random(value: Any) -> bool:
-    """Return whether a callable may be one of a random module or a method of a generator: 200 that are not looked at
-    before one of them is called take 0.5 ms.
+    """Return whether a callable may belong to a random module or be a method of a generator.
+
+    Entering the 200 functions of these modules takes 0.5 ms, so it waits for the first such call.
     """
     kinds = type(value.__self__).__mro__ if isinstance(value, _BOUND) else (getattr(value, "__objclass__", value),)
     return any(str(getattr(kind, "__module__", "")).startswith(_RANDOM_NAMES) for kind in (value, *kinds))
 
 
 def _of_global_rng(name: str) -> Callable[..., Any]:
-    """Return what calls a method of the generator behind `np.random.seed`."""
+    """Return a function that calls a method of NumPy's global RNG."""
     name = "random_sample" if name in ("ranf", "sample") else name
     return lambda *args, **kwargs: getattr(legacy_generators.global_generator(name), name)(*args, **kwargs)
 
 
 def _know_random_modules() -> None:
-    """Refuse the functions of random modules once something has imported them; a warm start should not."""
+    """Reject the functions of random modules once they are imported; a warm start imports none of them."""
     for module, (shown, *classes) in _RANDOM_MODULES.items():
         if module in _known_modules or module not in sys.modules:
             continue
@@ -171,7 +172,7 @@ def _know_random_modules() -> None:
             _in_place_of(legacy)(class_proxy(legacy, lambda seed=None: legacy_generators.random_state(seed)))
         for kind in (names[c] for c in classes):
             _generators.append(kind)
-            for name, member in vars(kind).items():  # called with a generator of the trace, compiled ones crash
+            for name, member in vars(kind).items():  # compiled methods crash on a generator of the trace
                 if not name.startswith("_") and callable(member):
                     _in_place_of(member)(hidden_effects.refuse(f"{kind.__name__}.{name}",
                                                                hidden_effects.RANDOM_WAY_OUT))
@@ -179,11 +180,11 @@ def _know_random_modules() -> None:
 
 
 def _know_scipy() -> None:
-    """Take the place of SciPy's plain functions once something has imported them."""
+    """Replace SciPy's Python functions once scipy.special is imported."""
     special = sys.modules.get("scipy.special")
     if special is None or "scipy.special" in _known_modules or not hasattr(special, "log_softmax"):
         return
-    from jitfuse.tracing.numpy_like import scipy_functions  # for users of SciPy alone
+    from jitfuse.tracing.numpy_like import scipy_functions  # only users of SciPy need it
 
     for original, function in scipy_functions.replacements(vars(special)):
         _in_place_of(original)(function)
@@ -191,7 +192,7 @@ def _know_scipy() -> None:
 
 
 def _know_samples() -> None:
-    """Take the place of NumPy's functions of plain numbers, and of those of np.fft once it is there."""
+    """Replace NumPy's functions of plain numbers, and those of np.fft once it is imported."""
     ready = "numpy.fft" in sys.modules and hasattr(sys.modules["numpy.fft"], "rfftfreq")
     if _known_modules.issuperset({"samples", "numpy.fft"} if ready else {"samples"}):
         return
@@ -203,7 +204,7 @@ def _know_samples() -> None:
 
 
 def _know_torch() -> None:
-    """Take the place of torch's functions once something has imported it."""
+    """Replace torch's functions once torch is imported."""
     torch = sys.modules["torch"]
     if "torch" in _known_modules or not hasattr(torch, "compile") or not hasattr(torch, "nn"):
         return

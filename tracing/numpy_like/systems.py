@@ -1,8 +1,8 @@
 """NumPy's systems of linear equations over traced arrays: least squares, condition numbers, tensor equations.
 
-Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, in terms of the decompositions that
-`jitfuse.tracing.numpy_like.linalg` has. Least squares go through the pseudo-inverse, whose singular values LAPACK's own
-solver cuts off at the same bound.
+Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, in terms of the decompositions of
+`jitfuse.tracing.numpy_like.linalg`. Least squares use the pseudo-inverse; it drops singular values below the same bound
+as LAPACK's own solver.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, st
 
 
 def least_squares(a: Tensor, b: Tensor, relative: Any) -> Tensor:
-    """Return the x of least norm with the least |a @ x - b|; singular values below `relative` count as zero."""
+    """Return the x of least norm that minimises |a @ x - b|; singular values below `relative` count as zero."""
     return linalg.pinv(a, relative).call("matmul", b)
 
 
@@ -26,7 +26,7 @@ def least_squares(a: Tensor, b: Tensor, relative: Any) -> Tensor:
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """Return (x, residuals, rank, singular values) of a least squares problem.
 
-    NumPy has no residuals where the rank is not full, which depends on data: here they raise where they are used.
+    NumPy returns no residuals where the rank is not full, which depends on data; here their use raises then.
     """
     x, y = (strong(t) for t in lifted(a, b))
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
@@ -50,7 +50,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
 
 @implements("linalg.cond")
 def cond(x: Any, p: Any = None) -> Tensor:
-    """Return the condition number of matrices: the norm of each times the norm of its inverse; NaN becomes inf."""
+    """Return the condition number of matrices: the norm times the norm of the inverse; NaN becomes inf."""
     a = linalg.floating("cond", x)
     if a.ndim < 2 or not a.size:
         raise ShapeError(f"np.linalg.cond is not defined on arrays of shape {a.shape}, at {user_line()}")
@@ -65,7 +65,7 @@ def cond(x: Any, p: Any = None) -> Tensor:
 
 
 def _inverse(a: Tensor) -> Tensor:
-    """Return the inverses of matrices, NaN for singular ones."""
+    """Return the inverses of matrices; NaN for singular ones."""
     singular = linalg.slogdet(a).sign.call("equal", 0).reshape((*a.shape[:-2], 1, 1))
     row = a.create("arange", count=a.shape[-1], dtype="int64")
     unit = row.reshape((-1, 1)).call("equal", row).astype(str(a.dtype))

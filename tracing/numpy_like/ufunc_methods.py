@@ -1,8 +1,7 @@
-"""Methods of NumPy's ufuncs over traced arrays that are no operators of the table: `reduce` by halves, `reduceat`.
+"""Methods of NumPy's ufuncs over traced arrays without an operator: `reduce` by halves, `reduceat`.
 
-Owns them for ufuncs that are associative, whose order of application is free up to rounding. Sums, products, extremes
-and logic are reductions of the table (`jitfuse.tracing.numpy_like.reduce`), `accumulate` is in
-`jitfuse.tracing.numpy_like.scans`.
+Owns them for associative ufuncs, whose order of application is free up to rounding. Sums, products, extremes and logic
+are reduction operators (`jitfuse.tracing.numpy_like.reduce`), `accumulate` is in `jitfuse.tracing.numpy_like.scans`.
 """
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ IDENTITIES: Final[dict[str, Any]] = {
     "bitwise_and": -1, "bitwise_or": 0, "bitwise_xor": 0, "logical_xor": False, "gcd": 0, "hypot": 0.0,
     "logaddexp": -math.inf, "logaddexp2": -math.inf, "fmax": None, "fmin": None, "lcm": None, "subtract": None,
 }
-"""Ufuncs that reduce by halves, and what they make of nothing; None: they refuse it. `subtract` takes the sum of the
-others from the first."""
+"""Ufuncs that reduce by halves, with their result for no elements (None: they raise). `subtract` subtracts the sum of
+the other elements from the first."""
 _PIECES: Final = 64
-"""`reduceat` at up to so many places reduces slices; more of them must ascend, and scatter."""
+"""`reduceat` reduces slices for up to so many indices; more of them must ascend, and use a scatter."""
 
 
 def reduce(name: str, op_name: str, a: Tensor, out: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False,
@@ -78,7 +77,7 @@ def _halved(op_name: str, x: Tensor) -> Tensor:
 
 def reduceat(name: str, reduce_: Callable[..., Tensor], a: Tensor, indices: Any, axis: Any = 0, dtype: Any = None,
              out: Any = None) -> Tensor:
-    """Return a ufunc's `reduceat`: reductions of the parts between places, which are known while tracing."""
+    """Return a ufunc's `reduceat`: reductions of the parts between indices, which are known while tracing."""
     if isinstance(indices, AbstractTensor):
         raise UnsupportedError(f"np.{name}.reduceat at traced places is not available, at {user_line()}. Scatter: "
                                "np.add.at(np.zeros(n), which, x).")

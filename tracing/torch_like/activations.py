@@ -1,4 +1,4 @@
-"""torch's activations over traced tensors, softmax and its kin among them.
+"""torch's activations over traced tensors, with softmax and its kin.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`; `inplace=True` writes into the argument.
 """
@@ -29,7 +29,7 @@ from jitfuse.tracing.torch_like.tensor import assign, wrap
 
 
 def _activation(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of a tensor and numbers under names, with an `inplace` option."""
+    """Register a function of a tensor and numbers under names, and add an `inplace` option."""
     def register(made: Callable[..., Any]) -> Callable[..., Any]:
         count = made.__code__.co_argcount - 1
 
@@ -65,13 +65,13 @@ def relu6(x: Tensor) -> Any:
 
 @_activation("leaky_relu")
 def leaky_relu(x: Tensor, negative_slope: Any = 0.01) -> Any:
-    """Return x above 0, a multiple of it below."""
+    """Return x above 0, and a multiple of it below."""
     return x.call("greater", 0).call("where", x, in_common("multiply", x, negative_slope))
 
 
 @_activation("prelu")
 def prelu(x: Tensor, weight: Any) -> Any:
-    """Return x above 0, a multiple of it below, with a factor for each channel."""
+    """Return x above 0, and below a multiple of it, with one factor for each channel."""
     x, w = same_dtype("prelu", x, weight)
     if w.size > 1:
         w = w.reshape((1, w.size) + (1,) * (x.ndim - 2))
@@ -80,7 +80,7 @@ def prelu(x: Tensor, weight: Any) -> Any:
 
 @_activation("elu")
 def elu(x: Tensor, alpha: Any = 1.0) -> Any:
-    """Return x above 0, alpha (exp(x) - 1) below."""
+    """Return x above 0, and alpha (exp(x) - 1) below."""
     below = in_common("multiply", _of_floats("elu", x).call("expm1"), alpha)
     return x.call("greater", 0).call("where", x, below)
 
@@ -93,14 +93,14 @@ def selu(x: Tensor) -> Any:
 
 @_activation("celu")
 def celu(x: Tensor, alpha: Any = 1.0) -> Any:
-    """Return x above 0, alpha (exp(x / alpha) - 1) below."""
+    """Return x above 0, and alpha (exp(x / alpha) - 1) below."""
     below = in_common("multiply", in_common("divide", x, alpha).call("expm1"), alpha)
     return x.call("greater", 0).call("where", x, below)
 
 
 @_activation("gelu")
 def gelu(x: Tensor, approximate: str = "none") -> Any:
-    """Return x Phi(x), or its form with tanh."""
+    """Return x Phi(x), or its approximation with tanh."""
     return _of_floats("gelu", x).call("gelu" if approximate == "none" else "gelu_tanh")
 
 
@@ -118,7 +118,7 @@ def mish(x: Tensor) -> Any:
 
 @_activation("softplus")
 def softplus(x: Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
-    """Return log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    """Return log(1 + exp(beta x)) / beta, or x itself where beta x exceeds the threshold."""
     scaled = in_common("multiply", _of_floats("softplus", x), beta)
     return in_common("greater", scaled, threshold).call("where", x, in_common("divide", scaled.call("softplus"), beta))
 
@@ -143,14 +143,14 @@ def hardshrink(x: Tensor, lambd: Any = 0.5) -> Any:
 
 @_activation("softshrink")
 def softshrink(x: Tensor, lambd: Any = 0.5) -> Any:
-    """Return x moved towards 0 by lambda, 0 inside of it."""
+    """Return x moved towards 0 by lambda; 0 within [-lambda, lambda]."""
     size = in_common("subtract", x.call("abs"), lambd)
     return size.call("less_equal", 0).call("where", x * 0, size * x.call("sign"))  # NaN stays
 
 
 @_activation("hardtanh")
 def hardtanh(x: Tensor, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
-    """Return x within limits."""
+    """Limit x to [min_val, max_val]."""
     return cast(clamp(wrap(x), min_val, max_val).tensor, str(x.dtype))
 
 
@@ -168,7 +168,7 @@ def hardswish(x: Tensor) -> Any:
 
 @_activation("threshold")
 def threshold(x: Tensor, threshold: Any, value: Any) -> Any:
-    """Return x above a threshold, a value elsewhere."""
+    """Return x above a threshold, and a value elsewhere."""
     return in_common("less_equal", x, threshold).call("where", cast(operand(value), str(x.dtype)), x)  # NaN stays
 
 
@@ -180,7 +180,7 @@ def logsigmoid(x: Tensor) -> Any:
 
 @implements("glu")
 def glu(input: Any, dim: Any = -1) -> Any:
-    """Return the first half along an axis times the sigmoid of the second."""
+    """Return the first half along an axis times the sigmoid of the second half."""
     from jitfuse.tracing.torch_like.shapes import chunk
 
     x, along = operand(input), int(numbers(dim))
@@ -211,7 +211,7 @@ _normalised("softmin", "softmax", -1)
 
 @implements("normalize")
 def normalize(input: Any, p: Any = 2.0, dim: Any = 1, eps: Any = 1e-12, out: Any = None) -> Any:
-    """Return the tensor over its norm along an axis, eps at least."""
+    """Divide the tensor by its norm along an axis, which is at least eps."""
     from jitfuse.tracing.torch_like.reductions import norm
 
     size = norm(input, p, dim, keepdim=True)

@@ -1,7 +1,6 @@
 """torch's arithmetic, comparisons and logic over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. Dtypes are promoted as `jitfuse.tracing.torch_like.promotion`
-says.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Dtypes follow `jitfuse.tracing.torch_like.promotion`.
 """
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
-    """Return the second operand times alpha, which takes the dtype of the result."""
+    """Return the second operand times alpha, in the dtype of the result."""
     if isinstance(alpha, int | float) and alpha == 1:
         return other
     common = result_dtype([operand(input), operand(other)])
@@ -68,7 +67,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
 
 @implements("div", "divide", "true_divide")
 def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -> Any:
-    """Return the quotient, a fraction unless `rounding_mode` is "floor" or "trunc"."""
+    """Return the quotient, rounded if `rounding_mode` is "floor" or "trunc"."""
     if rounding_mode is None:
         return delivered(in_common("divide", input, other, to_float=True), out)
     if rounding_mode == "floor":
@@ -91,7 +90,7 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 def _divisor(input: Any, other: Any) -> Any:
-    """Return a divisor, which raises TensorDivisionError where integers are divided by zero, as in torch."""
+    """Return a divisor whose use raises TensorDivisionError where integers are divided by zero, as in torch."""
     x, y = operand(input), operand(other)
     common = result_dtype([x, y])
     if kind(common) not in ("int", "uint"):
@@ -112,7 +111,7 @@ def pow_(input: Any, exponent: Any, *, out: Any = None) -> Any:
     common = result_dtype([x, operand(exponent)])
     if kind(common) in ("int", "uint") and number is not None and number < 0:
         raise ArgumentError(f"Integers to negative integer powers are not allowed, at {user_line()}")
-    if number is not None and type(number) in (int, float) and number in (2, 3, 0.5, -1, 1):  # exact ways of torch's
+    if number is not None and type(number) in (int, float) and number in (2, 3, 0.5, -1, 1):  # exact in torch
         base = cast(x, common)
         made = {2: lambda: base * base, 3: lambda: base * base * base, 0.5: lambda: base.call("sqrt"),
                 -1: lambda: base.call("reciprocal"), 1: base.as_copy}[number]()
@@ -123,7 +122,7 @@ def pow_(input: Any, exponent: Any, *, out: Any = None) -> Any:
 
 
 def _integer_power(x: Any, exponent: Any) -> Any:
-    """Return the power of integers; to a negative one it is 0, but for 1 and -1."""
+    """Return an integer power; negative exponents give 0, except for the bases 1 and -1."""
     inverse = x.call("equal", 1).call("where", 1, exponent.call("bitwise_and", 1).call("equal", 0).call("where", 1, -1))
     inverse = x.call("abs").call("equal", 1).call("where", inverse, 0)
     power = x.call("power", exponent.call("maximum", 0))
@@ -185,7 +184,7 @@ def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
 
 @implements("lerp")
 def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
-    """Return start + weight * (end - start), from the nearer end."""
+    """Return input + weight * (end - input), computed from the nearer end."""
     a, b, w = operand(input), operand(end), operand(weight)
     if a.dtype != b.dtype or (not w.weak and w.dtype != a.dtype):
         raise DTypeError(f"lerp: expected one dtype, got {a.dtype}, {b.dtype} and {w.dtype}, at {user_line()}")
@@ -198,7 +197,7 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
 
 @implements("addcmul")
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
-    """Return input + value * tensor1 * tensor2; the value is an integer among integers."""
+    """Return input + value * tensor1 * tensor2; `value` must be an integer for integer tensors."""
     common = result_dtype([operand(t) for t in (input, tensor1, tensor2)])
     value = int(numbers(value)) if kind(common) in ("int", "uint", "bool") else value
     return add(input, mul(tensor1, tensor2), alpha=value, out=out)
@@ -206,6 +205,6 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
 
 @implements("addcdiv")
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
-    """Return input + value * tensor1 / tensor2; of floats alone."""
+    """Return input + value * tensor1 / tensor2, for floats only."""
     require_float("addcdiv", input)
     return add(input, div(tensor1, tensor2), alpha=value, out=out)

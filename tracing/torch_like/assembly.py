@@ -1,4 +1,4 @@
-"""torch's functions that put tensors together from parts, and take parts, over traced tensors.
+"""torch's functions that combine tensors or return parts of them, over traced tensors.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`. The basic views are in
 `jitfuse.tracing.torch_like.shapes`, joins and rearrangements in `jitfuse.tracing.torch_like.joins`.
@@ -28,13 +28,13 @@ from jitfuse.tracing.torch_like.tensor import wrap
 # ---------------------------------------------------------------- parts
 @implements("split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")
 def split_with_sizes(input: Any, split_sizes: Any, dim: Any = 0) -> Any:
-    """Cut an axis into parts of sizes."""
+    """Split an axis into parts of given sizes."""
     return split(input, split_sizes, dim)
 
 
 @implements("tensor_split")
 def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> Any:
-    """Cut an axis into so many parts, as equal as can be, or at places."""
+    """Split an axis into a number of nearly equal parts, or at indices."""
     x, given = strong(input), numbers(indices_or_sections)
     places = list(given) if isinstance(given, tuple) else int(given)
     return tuple(map(wrap, arrangements.array_split(x, places, axis_of(x, dim))))
@@ -74,7 +74,7 @@ def _with_part(input: Any, src: Any, part: tuple[Any, ...]) -> Any:
 
 @implements("select_scatter")
 def select_scatter(input: Any, src: Any, dim: Any, index: Any) -> Any:
-    """Return the tensor with the part at one place of an axis replaced."""
+    """Return the tensor with the part at one index of an axis replaced."""
     return _with_part(input, src, (*(slice(None),) * axis_of(strong(input), dim), int(numbers(index))))
 
 
@@ -130,7 +130,7 @@ def block_diag(*tensors: Any) -> Any:
 # ---------------------------------------------------------------- combinations
 @implements("cartesian_prod")
 def cartesian_prod(*tensors: Any) -> Any:
-    """Return all tuples of elements, one of each tensor, as rows."""
+    """Return all tuples with one element of each tensor, as rows."""
     if len(tensors) == 1:
         return tensors[0]
     grids = arrangements.meshgrid(*map(strong, tensors), indexing="ij")
@@ -161,13 +161,13 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
 
 @implements("atleast_3d")
 def atleast_3d(input: Any) -> Any:
-    """View as a tensor with three axes at least."""
+    """View as a tensor with at least three axes."""
     return wrap(arrangements.atleast_3d(strong(input)))
 
 
 @implements("unravel_index")
 def unravel_index(indices: Any, shape: Any) -> Any:
-    """Return the index along each axis of flat places."""
+    """Return the index along each axis of flat indices."""
     x, extents = operand(indices), [int(n) for n in numbers(shape)]
     found: list[Any] = []
     for n in reversed(extents):
@@ -179,18 +179,18 @@ def unravel_index(indices: Any, shape: Any) -> Any:
 # ---------------------------------------------------------------- memory
 @method("stride")
 def stride(self: Any, dim: Any = None) -> Any:
-    """Return the distances of elements along the axes."""
+    """Return the distances between elements along the axes."""
     x = self.tensor
     if x.size:
         strides = tuple(s // self.itemsize for s in x._where().strides)
-    else:  # as of extents of one
+    else:  # extents of 0 count as 1
         strides = tuple(math.prod(max(n, 1) for n in x.shape[k + 1 :]) for k in range(x.ndim))
     return strides if dim is None else strides[axis_of(x, dim)]
 
 
 @method("storage_offset")
 def storage_offset(self: Any) -> Any:
-    """Refuse: memory is the program's business."""
+    """Raise UnsupportedError: the program decides where memory lies."""
     raise UnsupportedError(f"Tensor.storage_offset() is not available inside a fused function, at {user_line()}")
 
 

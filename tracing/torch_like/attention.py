@@ -1,6 +1,6 @@
 """torch's attention over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`; `nn.MultiheadAttention` and the transformer layers come here.
+Owns their entries in `jitfuse.tracing.torch_like.table`; `nn.MultiheadAttention` and the transformer layers use them.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def multi_head_attention_forward(
     v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None, average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Any:
-    """Return attention of (length, samples, features), and its weights where they are asked for."""
+    """Return attention of (length, samples, features), and its weights if needed."""
     if bias_k is not None or bias_v is not None or add_zero_attn or static_k is not None or static_v is not None:
         raise UnsupportedError(f"multi_head_attention_forward with bias_k, add_zero_attn or static keys is not "
                                f"available, at {user_line()}")
@@ -64,7 +64,7 @@ def _thirds(weight: Any) -> list[Any]:
 
 
 def _by_heads(x: Tensor, heads: int) -> Tensor:
-    """Return (length, samples, features) as (samples, heads, length, features of a head)."""
+    """Reshape (length, samples, features) to (samples, heads, length, features of a head)."""
     length, samples, features = x.shape
     return x.reshape((length, samples, heads, features // heads)).call("transpose", axes=(1, 2, 0, 3))
 
@@ -84,7 +84,7 @@ def _mask_of_keys(mask: Any, single: bool) -> Tensor | None:
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return scores with -inf where a mask of bools holds, or with a mask of numbers added."""
+    """Return scores with -inf where a bool mask holds, or with a numeric mask added."""
     if str(mask.dtype) != "bool":
         return scores + mask
     lowest = scores.create("full", shape=(), value=-math.inf, dtype=str(scores.dtype))

@@ -1,7 +1,7 @@
-"""torch's casts, copies, sizes and tensors made after others, over traced tensors.
+"""torch's casts, copies, sizes and tensors made like others, over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. There are no gradients here: `detach` and `requires_grad_`
-give the tensor itself.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Traces have no gradients: `detach` and `requires_grad_`
+return the tensor itself.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def require_cpu(device: Any) -> None:
 
 @method("to")
 def to(self: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **options: Any) -> Any:
-    """Return the tensor in a dtype; itself where it has it."""
+    """Return the tensor in a dtype, or itself if it has it."""
     for given in args:
         if isinstance(given, torch.dtype):
             dtype = given
@@ -74,14 +74,14 @@ for _name, _dtype in {
 # ---------------------------------------------------------------- the tensor itself
 @method("contiguous")
 def contiguous(self: Any, memory_format: Any = None) -> Any:
-    """Return the tensor, a copy where its elements do not lie one after the other."""
+    """Return the tensor, or a copy where its elements are not contiguous."""
     return self if self.tensor.is_contiguous else clone(self)
 
 
 @method("cpu", "detach", "requires_grad_", "detach_", "pin_memory", "coalesce", "resolve_conj",
         "resolve_neg", "retain_grad")
 def itself(self: Any, *args: Any, **options: Any) -> Any:
-    """Return the tensor: it is on the CPU, without gradients, and its memory is the program's business."""
+    """Return the tensor: it is on the CPU, has no gradients, and the program decides where its memory lies."""
     return self
 
 
@@ -93,7 +93,7 @@ def detach(input: Any) -> Any:
 
 @method("cuda")
 def cuda(self: Any, *args: Any, **options: Any) -> Any:
-    """Refuse."""
+    """Raise, because traces run on the CPU."""
     require_cpu("cuda")
 
 
@@ -111,19 +111,19 @@ def numpy(self: Any, *, force: bool = False) -> Any:
 
 @method("item")
 def item(self: Any) -> Any:
-    """Return the value as a Python number, where it is known while tracing."""
+    """Return the only element as a Python number."""
     return self.tensor.item()
 
 
 @method("tolist")
 def tolist(self: Any) -> Any:
-    """Return the values as lists, where they are known while tracing."""
+    """Return the values as lists; unknown values are read."""
     return self.tensor.tolist()
 
 
 @method("copy_")
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    """Write another tensor's elements, cast and broadcast."""
+    """Write the elements of another tensor, cast and broadcast."""
     new = operand(src)
     self.tensor._assign(cast(new, str(self.tensor.dtype)))
     return self
@@ -181,7 +181,7 @@ def element_size(self: Any) -> int:
 
 @method("is_contiguous")
 def is_contiguous(self: Any, memory_format: Any = None) -> bool:
-    """Return whether the elements lie one after the other."""
+    """Return whether the elements are contiguous."""
     return bool(self.tensor.is_contiguous)
 
 

@@ -1,4 +1,4 @@
-"""torch's limits, choices between elements, and questions of equality and dtype over traced tensors.
+"""torch's clamps, selections between elements, and tests of equality and dtype over traced tensors.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`.
 """
@@ -113,20 +113,20 @@ def isclose(input: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_na
 
 @implements("allclose")
 def allclose(input: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> bool:
-    """Return whether two tensors are equal within tolerances: Python looks at it."""
+    """Read whether two tensors are equal within tolerances."""
     return bool(isclose(input, other, rtol, atol, equal_nan).tensor.call("all"))
 
 
 @implements("equal")
 def equal(input: Any, other: Any) -> bool:
-    """Return whether two tensors are equal in shape and elements: Python looks at it."""
+    """Read whether two tensors are equal in shape and elements."""
     a, b = strong(input), strong(other)
     return a.shape == b.shape and bool(a.call("equal", b).call("all"))
 
 
 @implements("is_floating_point")
 def is_floating_point(input: Any) -> bool:
-    """Return whether the dtype is one of floats."""
+    """Return whether the dtype is a floating-point one."""
     return kind(str(strong(input).dtype)) == "float"
 
 

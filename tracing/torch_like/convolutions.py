@@ -1,8 +1,8 @@
-"""torch.nn.functional's convolutions over traced tensors, and what moves channels to places and back.
+"""torch.nn.functional's convolutions over traced tensors, and rearrangements between channels and pixels.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`, and `windows`. A convolution is a matrix product with the
-windows of the input, which are stored; one of single channels is the sum of slices times numbers. A transposed one adds
-what a product gives to the windows of the output.
+windows of the input, which are stored. A depthwise one is a sum of slices times weights. A transposed one adds the
+columns of a product to the windows of the output.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Extents = tuple[int, ...]
 
 
 def each(value: Any, rank: int) -> Extents:
-    """Return one number for each axis, of one for all or of several."""
+    """Return one number for each axis, from one number for all or one each."""
     found = numbers(value)
     if not isinstance(found, tuple):
         return (int(found),) * rank
@@ -41,13 +41,13 @@ def positive(name: str, what: str, value: Any, rank: int) -> Extents:
 
 
 def windows(x: Tensor, sizes: Extents, strides: Extents, dilations: Extents) -> list[Tensor]:
-    """Return the elements at each place of the windows over the last axes, one tensor for each place."""
+    """Return one tensor per offset in the windows over the last axes, with each window's element at that offset."""
     counts = _counts(x, sizes, strides, dilations)
     return [x[cuts] for cuts in _cuts(x.ndim - len(sizes), sizes, strides, dilations, counts)]
 
 
 def _counts(x: Tensor, sizes: Extents, strides: Extents, dilations: Extents) -> list[int]:
-    """Return how many windows there are along each axis; raises ShapeError where there is none."""
+    """Return the number of windows along each axis; raises ShapeError where it is zero."""
     spatial = x.shape[-len(sizes) :]
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(spatial, sizes, strides, dilations, strict=True)]
     if any(c < 1 for c in counts):
@@ -56,7 +56,7 @@ def _counts(x: Tensor, sizes: Extents, strides: Extents, dilations: Extents) -> 
 
 
 def _cuts(lead: int, sizes: Extents, strides: Extents, dilations: Extents, counts: Any) -> list[tuple[slice, ...]]:
-    """Return for each place of a window the slices, behind `lead` axes, of the elements at that place."""
+    """Return for each offset in a window the slices, after `lead` axes, of the elements at that offset."""
     return [
         (*(slice(None),) * lead, *(slice(p * d, p * d + (c - 1) * s + 1, s) for p, d, c, s in
                                    zip(place, dilations, counts, strides, strict=True)))
@@ -127,14 +127,14 @@ def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents
 
 
 _FEW_PLACES: Final = 128
-"""A convolution of single channels with up to so many weights is one kernel that sums slices, over short rows too: it
-reads the image where it lies, and a product would wait for memory."""
+"""A depthwise convolution with up to so many weights is one kernel that sums slices, even over short rows: it reads the
+image in place, while a product would wait for memory."""
 
 
 def _sum_of_slices(x: Tensor, w: Tensor, strides: Extents, dilations: Extents) -> Tensor:
     """Return (samples, channels, ...): the sum of each channel's slices times its weights.
 
-    What is sliced and what comes out are stored: kernels would compute them again in each of the slices.
+    The padded input and the result are stored: otherwise kernels compute them again for each slice.
     """
     x = x if x._storage.feed is not None else x.call("copy")
     sizes = w.shape[2:]
@@ -170,7 +170,7 @@ def _transposed(name: str, rank: int) -> None:
 
 
 def _columns(x: Tensor, w: Tensor, groups: int) -> Tensor:
-    """Return (samples, channels out, places of the window, ...): what each input element adds to its window."""
+    """Return (samples, channels out, offsets in the window, ...): what each input element adds to its window."""
     samples, channels, *spatial = x.shape
     outs, places = w.shape[1], math.prod(w.shape[2:])
     lead = (samples, groups) if groups > 1 else (samples,)
@@ -181,7 +181,7 @@ def _columns(x: Tensor, w: Tensor, groups: int) -> Tensor:
 
 def _added_to_windows(columns: Tensor, sizes: Extents, strides: Extents, dilations: Extents, padding: Extents,
                       more: Extents) -> Tensor:
-    """Return (samples, channels, ...): the sum of columns at the places of their windows, the padding cut off."""
+    """Return (samples, channels, ...): the columns added up in their windows, with the padding cut off."""
     samples, channels, _, *counts = columns.shape
     reach = [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, strides, dilations, sizes, strict=True)]
     full = [max(r, r + m - p) for r, m, p in zip(reach, more, padding, strict=True)]
@@ -232,10 +232,10 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     return wrap(made[0] if single else made)
 
 
-# ---------------------------------------------------------------- channels and places
+# ---------------------------------------------------------------- channels and pixels
 @implements("pixel_shuffle")
 def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
-    """Return channels as places: (..., c r r, h, w) as (..., c, h r, w r)."""
+    """Move channels to pixels: (..., c r r, h, w) becomes (..., c, h r, w r)."""
     x, r = operand(input), int(numbers(upscale_factor))
     *lead, channels, h, w = x.shape
     if channels % (r * r):
@@ -248,7 +248,7 @@ def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
 
 @implements("pixel_unshuffle")
 def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
-    """Return places as channels: (..., c, h r, w r) as (..., c r r, h, w)."""
+    """Move pixels to channels: (..., c, h r, w r) becomes (..., c r r, h, w)."""
     x, r = operand(input), int(numbers(downscale_factor))
     *lead, channels, h, w = x.shape
     if h % r or w % r:
@@ -261,7 +261,7 @@ def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
 
 @implements("channel_shuffle", "native_channel_shuffle")
 def channel_shuffle(input: Any, groups: Any) -> Any:
-    """Return the channels of groups, one of each in turn."""
+    """Interleave the channels of groups."""
     x, parts = operand(input), int(numbers(groups))
     if x.shape[1] % parts:
         raise ShapeError(f"channel_shuffle: {x.shape[1]} channels do not divide by {parts}, at {user_line()}")

@@ -1,7 +1,7 @@
-"""What user code gets in place of torch's creation functions in a trace: traced tensors, which take traced values.
+"""Replacements of torch's creation functions in a trace: they make traced tensors and take traced values.
 
-torch does not dispatch `torch.zeros` or `torch.tensor` to traced tensors. Random tensors raise, as everything random
-does that would be the same in every call. Owns the list of these functions.
+torch does not dispatch `torch.zeros` or `torch.tensor` to traced tensors. Random tensors raise, because their numbers
+would be the same in every call. Owns the list of these functions.
 """
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _of_value(value: float) -> Callable[..., Any]:
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return a tensor filled with one value, whose dtype it has unless another is given."""
+    """Return a tensor filled with one value, in the value's dtype unless another is given."""
     if dtype is None:
         dtype = _dtype_of_number(kind(str(operand(fill_value).dtype)))
     return _filled(extents((size,)), fill_value, dtype, device)
@@ -88,7 +88,7 @@ def _dtype_of_number(of: str) -> str:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return a tensor as it is, anything else as a tensor."""
+    """Return a tensor itself, and anything else as a tensor."""
     if isinstance(data, Foreign):
         return wrap(data.tensor) if dtype is None else wrap(cast(data.tensor, dtype_named(dtype)))
     return tensor(data, dtype=dtype, device=device)
@@ -148,7 +148,7 @@ def _refused(name: str) -> Callable[..., Any]:
 
 
 def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that takes the place of torch's: real tensors and numbers among its operands are traced too."""
+    """Return a replacement of torch's function that also traces real tensors and numbers among its operands."""
     @functools.wraps(here)
     def function(*args: Any, **kwargs: Any) -> Any:
         return here(*args, **kwargs)
@@ -158,7 +158,7 @@ def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """Yield (torch's function, what takes its place in a trace)."""
+    """Yield (torch's function, its replacement in a trace)."""
     yield torch.zeros, _of_value(0)
     yield torch.empty, _of_value(0)
     yield torch.ones, _of_value(1)
@@ -176,6 +176,6 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
         if hasattr(torch, name):
             yield getattr(torch, name), _refused(name)
     for original, here in by_object().items():
-        if getattr(original, "__objclass__", None) is None:  # methods of tensors come to the tensors themselves
+        if getattr(original, "__objclass__", None) is None:  # traced tensors have the methods themselves
             yield original, _dispatched(original, here)
 

@@ -1,7 +1,7 @@
-"""torch's functions whose results have shapes that depend on data: the program is split where they are called.
+"""torch's functions whose results have data-dependent shapes: each call is a graph break.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`; how many there are is all that Python looks at. Does not own
-splitting (`jitfuse.tracing.numpy_like.data_dependent`, `jitfuse.tracing.record.value_reads`).
+Owns their entries in `jitfuse.tracing.torch_like.table`; Python reads only the number of elements. Does not own
+graph breaks (`jitfuse.tracing.numpy_like.data_dependent`, `jitfuse.tracing.record.value_reads`).
 """
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _KEEP = "Keep the shape: torch.where(mask, x, 0) with three arguments; x[mask] =
 _OUTSIDE = "Call it outside the fused function."
 
 
-# ---------------------------------------------------------------- places
+# ---------------------------------------------------------------- indices
 @implements("nonzero")
 def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
-    """Return the places of elements that are not zero: a row for each, or a tensor for each axis."""
+    """Return the indices of elements that are not zero: one row each, or one tensor for each axis."""
     x = strong(input)
     if as_tuple:
         x = x.reshape((1,)) if not x.ndim else x
@@ -36,7 +36,7 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 @implements("argwhere")
 def argwhere(input: Any) -> Any:
-    """Return the places of elements that are not zero, a row for each."""
+    """Return the indices of elements that are not zero, one row each."""
     return nonzero(input)
 
 
@@ -53,7 +53,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
 
 @implements("masked_scatter")
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """Return the tensor with elements of a source, one after the other, where a mask holds."""
+    """Return the tensor with the elements of a source written in order where a mask holds."""
     x, m, values = strong(input), operand(mask), operand(source)
     if values.dtype != x.dtype:
         raise DTypeError(f"masked_scatter: expected self and source to have same dtypes but got {x.dtype} and "
@@ -68,7 +68,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 @implements("unique")
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: Any = None) -> Any:
-    """Return the distinct elements in order, and where asked which one each element is and how often each comes."""
+    """Return the distinct elements in order; on request the number of each element and the counts."""
     x = strong(input)
     axis = None if dim is None else int(numbers(dim))
 
@@ -78,7 +78,7 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
 
 @implements("unique_consecutive")
 def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
-    """Return the elements that differ from the one before."""
+    """Return the elements that differ from their predecessor."""
     x = strong(input)
     if dim is not None and x.ndim > 1:
         raise UnsupportedError(f"unique_consecutive(dim=...) of several axes is not available, at {user_line()}")
@@ -101,7 +101,7 @@ def _asked(made: tuple[Tensor, ...], inverse: bool, counts: bool) -> Any:
 # ---------------------------------------------------------------- counts
 @implements("bincount")
 def bincount(input: Any, weights: Any = None, minlength: Any = 0) -> Any:
-    """Return how often each number comes, or the sums of weights."""
+    """Return how often each number occurs, or the sums of its weights."""
     x = strong(input)
     if x.ndim != 1 or not str(x.dtype).startswith(("int", "uint")):
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs, at {user_line()}")
@@ -112,7 +112,7 @@ def bincount(input: Any, weights: Any = None, minlength: Any = 0) -> Any:
 
 @implements("histc")
 def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
-    """Return how many elements lie in each of equal bins between two limits."""
+    """Return the number of elements in each of equal bins between two limits."""
     x, low, high = strong(input), numbers(min), numbers(max)
     if not str(x.dtype).startswith("float"):
         raise DTypeError(f"histc is not implemented for {x.dtype}, at {user_line()}. Cast with x.float().")

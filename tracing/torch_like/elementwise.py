@@ -1,7 +1,7 @@
 """torch's functions of single elements over traced tensors: mathematics, signs, roundings.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. Integers become torch's default dtype where a result is a
-fraction.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Integers become torch's default dtype where a
+function's result is floating.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEEPING: Final = {
 
 
 def delivered(result: Any, out: Any = None) -> Any:
-    """Return a result as torch's; written into `out` where one is given."""
+    """Return a result as torch's tensor; written into `out` if given."""
     made = wrap(result)
     return made if out is None else assign(out, made, "out")
 
@@ -66,7 +66,7 @@ for _name, _op in _KEEPING.items():
 
 @implements("square")
 def square(input: Any, *, out: Any = None) -> Any:
-    """Return x times x; of bools as int64."""
+    """Return x times x; bools become int64."""
     x = strong(input)
     return delivered((cast(x, "int64") if str(x.dtype) == "bool" else x).call("square"), out)
 
@@ -79,7 +79,7 @@ def positive(input: Any) -> Any:
 
 @implements("conj", "conj_physical")
 def conj(input: Any) -> Any:
-    """Return the conjugate; a real tensor itself."""
+    """Return the conjugate, or a real tensor itself."""
     x = strong(input)
     return wrap(x.call("conj") if kind(str(x.dtype)) == "complex" else x)
 
@@ -136,5 +136,5 @@ def logical_not(input: Any, *, out: Any = None) -> Any:
 
 @implements("bitwise_not")
 def bitwise_not(input: Any, *, out: Any = None) -> Any:
-    """Return the bits inverted; of bools, the opposite."""
+    """Return the inverted bits; of bools, the negation."""
     return delivered(strong(input).call("bitwise_invert"), out)

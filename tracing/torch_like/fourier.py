@@ -1,6 +1,6 @@
 """torch.fft over traced tensors, as library steps.
 
-Owns its entries in `jitfuse.tracing.torch_like.table`: NumPy's functions with torch's names of parameters.
+Owns its entries in `jitfuse.tracing.torch_like.table`: NumPy's functions with torch's parameter names.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing.numpy_like import arrangements
-from jitfuse.tracing.numpy_like import fft as fft  # enters them
+from jitfuse.tracing.numpy_like import fft as fft  # registers them
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import FUNCTIONS
 from jitfuse.tracing.torch_like.promotion import floating, numbers, strong
@@ -49,7 +49,7 @@ def _shift(name: str) -> None:
 def stft(input: Any, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Any = None,
          center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: Any = None,
          return_complex: Any = None, align_to_window: Any = None) -> Any:
-    """Return the spectra of overlapping parts of signals, of each part along the last axis but one."""
+    """Return the spectra of overlapping frames of signals; frames are the last axis of the result."""
     x, size = strong(input), int(numbers(n_fft))
     if str(x.dtype) not in ("float32", "float64"):
         raise DTypeError(f"stft: expected a tensor of float32 or float64, got {x.dtype}, at {user_line()}")

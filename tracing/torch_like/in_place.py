@@ -1,7 +1,7 @@
-"""torch's in-place methods that change what a tensor is: its axes, its memory.
+"""torch's in-place methods that change a tensor's axes or memory.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. An argument keeps its axes: the caller would
-not see the change.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Changes of axes raise for tensors from outside of the
+function, because the caller's tensor would change too.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jitfuse.tracing.torch_like.tensor import assign
 
 
 def _changed(name: str, change: Callable[..., Any]) -> None:
-    """Enter an in-place method that makes the tensor another view of its memory."""
+    """Register an in-place method that makes the tensor another view of its memory."""
     @method(name)
     def function(self: Any, *args: Any, **kwargs: Any) -> Any:
         x = self.tensor
@@ -52,7 +52,7 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
 
 @method("masked_scatter_")
 def masked_scatter_(self: Any, mask: Any, source: Any) -> Any:
-    """Write elements of a source, one after the other, where a mask holds."""
+    """Write the elements of a source in order where a mask holds."""
     from jitfuse.tracing.torch_like.data_dependent import masked_scatter
 
     return assign(self, masked_scatter(self, mask, source), "masked_scatter")

@@ -1,4 +1,4 @@
-"""torch's functions that pick and place elements over traced tensors: gather, scatter, index_select and their kin.
+"""torch's functions that gather and scatter elements over traced tensors: gather, scatter, index_select and their kin.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`. `x[...]` is in `jitfuse.tracing.torch_like.tensor`.
 """
@@ -19,7 +19,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def from_zero(index: Tensor, extent: int) -> Tensor:
-    """Return an index as it is where it counts from the start; torch has none from the end here, which raise."""
+    """Return an index itself; negative indices, which torch rejects here, raise at run time."""
     if not str(index.dtype).startswith("int"):
         return index
     return index.call("less", 0).call("where", index - extent, index)
@@ -27,7 +27,7 @@ def from_zero(index: Tensor, extent: int) -> Tensor:
 
 @implements("index_select")
 def index_select(input: Any, dim: Any, index: Any) -> Any:
-    """Return the parts at places of an axis."""
+    """Return the parts at indices of an axis."""
     x = strong(input)
     along, at = axis_of(x, dim), operand(index)
     if str(at.dtype) not in ("int32", "int64") or at.ndim > 1:
@@ -38,18 +38,18 @@ def index_select(input: Any, dim: Any, index: Any) -> Any:
 
 @implements("take")
 def take(input: Any, index: Any) -> Any:
-    """Return the elements at places of the flattened tensor."""
+    """Return the elements at indices of the flattened tensor."""
     return wrap(gathering.take(strong(input), operand(index)))
 
 
 @implements("take_along_dim")
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
-    """Return elements along an axis at an index for each of the other places."""
+    """Return elements along an axis; each position along the other axes has its own indices."""
     return wrap(gathering.take_along_axis(strong(input), operand(indices), None if dim is None else int(numbers(dim))))
 
 
 def _places(x: Tensor, along: int, index: Tensor) -> tuple[Any, ...]:
-    """Return an index for each axis: `index` along one, of the others those that index has."""
+    """Return an index for each axis: `index` along one axis, and positions along the others."""
     def line(k: int) -> Tensor:
         shape = tuple(-1 if j == k else 1 for j in range(index.ndim))
         return x.create("arange", count=index.shape[k], dtype="int64").reshape(shape)
@@ -59,7 +59,7 @@ def _places(x: Tensor, along: int, index: Tensor) -> tuple[Any, ...]:
 
 @implements("gather")
 def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
-    """Return elements along an axis at an index for each place; the index may be smaller along the others."""
+    """Return elements along an axis at an index for each position; the index may be shorter along the other axes."""
     x, at = strong(input), operand(index)
     along = axis_of(x, dim)
     if not x.ndim:
@@ -76,7 +76,7 @@ _COMBINE: Final = {None: "set", "add": "add", "sum": "add", "multiply": "multipl
 
 @implements("scatter")
 def scatter(input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None) -> Any:
-    """Return the tensor with elements of src, or a value, at an index along an axis for each place."""
+    """Return the tensor with elements of src, or a value, written at indices along an axis."""
     x, at = strong(input), operand(index)
     new = operand(value if src is None else src)
     if reduce not in _COMBINE:
@@ -93,13 +93,13 @@ def scatter(input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = N
 
 @implements("scatter_add")
 def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
-    """Return the tensor with elements of src added at an index along an axis for each place."""
+    """Return the tensor with elements of src added at indices along an axis."""
     return scatter(input, dim, index, src, reduce="add")
 
 
 @implements("scatter_reduce")
 def scatter_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """Return the tensor with elements of src combined at an index along an axis for each place."""
+    """Return the tensor with elements of src combined at indices along an axis."""
     x, new, at = strong(input), operand(src), operand(index)
     dtype = str(x.dtype)
     if reduce not in _IDENTITY or new.dtype != x.dtype:
@@ -124,7 +124,7 @@ _IDENTITY: Final = {"sum": 0, "mean": 0, "prod": 1, "amax": -math.inf, "amin": m
 
 
 def _identity(reduce: str, dtype: str) -> Any:
-    """Return the number that changes no other when it is combined with it."""
+    """Return the identity of a reduction in a dtype."""
     if reduce in ("amax", "amin") and is_integer(dtype):
         return integer_range(dtype)[0 if reduce == "amax" else 1]
     return _IDENTITY[reduce]
@@ -132,7 +132,7 @@ def _identity(reduce: str, dtype: str) -> Any:
 
 @implements("index_add")
 def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """Return the tensor with parts added at places of an axis."""
+    """Return the tensor with parts added at indices of an axis."""
     if strong(input).dtype != operand(source).dtype:
         raise DTypeError(f"index_add_(): self ({strong(input).dtype}) and source ({operand(source).dtype}) must have "
                          f"the same scalar type, at {user_line()}")
@@ -141,13 +141,13 @@ def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) 
 
 @implements("index_copy")
 def index_copy(input: Any, dim: Any, index: Any, source: Any) -> Any:
-    """Return the tensor with parts written at places of an axis."""
+    """Return the tensor with parts written at indices of an axis."""
     return _at_places(input, dim, index, operand(source), "set")
 
 
 @implements("index_fill")
 def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
-    """Return the tensor with a value at places of an axis."""
+    """Return the tensor with a value written at indices of an axis."""
     return _at_places(input, dim, index, operand(value), "set")
 
 

@@ -64,13 +64,13 @@ def column_stack(tensors: Any) -> Any:
 
 @implements("tile")
 def tile(input: Any, *dims: Any) -> Any:
-    """Repeat the whole along each axis."""
+    """Repeat the whole tensor along each axis."""
     return wrap(arrangements.tile(strong(input), extents(dims)))
 
 
 @method("repeat")
 def repeat(self: Any, *sizes: Any) -> Any:
-    """Repeat the whole along each axis."""
+    """Repeat the whole tensor along each axis."""
     if len(extents(sizes)) < operand(self).ndim:
         raise ShapeError(f"repeat: the number of sizes {extents(sizes)} is smaller than the number of axes of "
                          f"{operand(self).shape}, at {user_line()}")
@@ -79,7 +79,7 @@ def repeat(self: Any, *sizes: Any) -> Any:
 
 @implements("repeat_interleave")
 def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
-    """Repeat each element along an axis, all as often or each by its own known count."""
+    """Repeat each element along an axis, all equally often or by known counts."""
     return wrap(arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
 
 
@@ -121,7 +121,7 @@ def rot90(input: Any, k: Any = 1, dims: Any = (0, 1)) -> Any:
 
 @implements("roll")
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Move elements along axes, around the ends."""
+    """Move elements along axes; those that leave at one end come in at the other."""
     return wrap(arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
 
 
@@ -151,20 +151,21 @@ def trace(input: Any) -> Any:
 
 @implements("atleast_1d")
 def atleast_1d(input: Any) -> Any:
-    """View as a tensor with one axis at least."""
+    """View as a tensor with at least one axis."""
     return wrap(shapes.atleast_1d(strong(input)))
 
 
 @implements("atleast_2d")
 def atleast_2d(input: Any) -> Any:
-    """View as a tensor with two axes at least."""
+    """View as a tensor with at least two axes."""
     return wrap(shapes.atleast_2d(strong(input)))
 
 
 @method("unfold")
 def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
-    """Return windows along an axis, their elements as the last axis: a view, into which one may write where no two of
-    them share elements.
+    """Return windows along an axis, with their elements as the last axis.
+
+    The result is a view; it may be written into where no two windows share elements.
     """
     x, count, by = operand(self), int(numbers(size)), int(numbers(step))
     along = axis_of(x, dimension)

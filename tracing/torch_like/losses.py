@@ -1,6 +1,6 @@
 """torch.nn.functional's losses over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`, and what `reduction` means.
+Owns their entries in `jitfuse.tracing.torch_like.table`, and the meaning of `reduction`.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def reduced(loss: Tensor, reduction: str) -> Any:
-    """Return the mean or the sum of losses, or all of them."""
+    """Return the mean of losses, their sum, or the losses themselves."""
     if reduction not in ("mean", "sum", "none"):
         raise ArgumentError(f"{reduction!r} is not a valid value for reduction, at {user_line()}")
     return wrap(loss if reduction == "none" else loss.call(reduction, axis=None, keepdims=False))
@@ -54,7 +54,7 @@ def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = Non
 @of_floats("smooth_l1_loss")
 def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
                    beta: Any = 1.0) -> Any:
-    """Return squares of small differences, multiples of beta and linear ones above."""
+    """Return half squares over beta of differences below beta, and linear losses above."""
     size, b = _apart(input, target).call("abs"), float(numbers(beta))
     if b < 0.0:
         raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, at {user_line()}")
@@ -65,7 +65,7 @@ def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: An
 
 @of_floats("huber_loss")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: Any = 1.0, weight: Any = None) -> Any:
-    """Return half the squares of differences below delta, linear ones above."""
+    """Return half squares of differences below delta, and linear losses above."""
     size, d = _apart(input, target).call("abs"), float(numbers(delta))
     if d <= 0.0:
         raise ArgumentError(f"huber_loss does not support non-positive values for delta, at {user_line()}")
@@ -76,7 +76,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: Any = 1.
 @of_floats("binary_cross_entropy")
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
                          reduction: str = "mean") -> Any:
-    """Return the cross entropy of probabilities; logarithms are -100 at least."""
+    """Return the cross entropy of probabilities, whose logarithms are at least -100."""
     p, t = same_dtype("binary_cross_entropy", input, target)
     inside = p.call("greater_equal", 0).call("logical_and", p.call("less_equal", 1))
     p = p.call("require", inside, status=NO_PROBABILITY)
@@ -101,7 +101,7 @@ def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None
 @of_floats("kl_div")
 def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
            log_target: bool = False) -> Any:
-    """Return the Kullback-Leibler divergence of logarithms of probabilities."""
+    """Return the Kullback-Leibler divergence; the input has logarithms of probabilities."""
     x, t = operand(input), operand(target)
     made = t.call("exp") * (t - x) if log_target else t.call("xlogy", t) - t * x
     if reduction == "batchmean":
@@ -139,7 +139,7 @@ def _class_axis(x: Tensor, target: Tensor) -> int:
 
 
 def _of_classes(x: Tensor, target: Tensor, weight: Any, ignored: int) -> tuple[Tensor, Tensor]:
-    """Return the weighted losses of targets, 0 for ignored ones, and their weights."""
+    """Return the weighted losses of targets (0 for ignored ones) and their weights."""
     axis = _class_axis(x, target)
     counts = target.call("not_equal", ignored)
     place = from_zero(counts.call("where", cast(target, "int64"), 0), x.shape[axis])

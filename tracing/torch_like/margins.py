@@ -21,9 +21,9 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def _of_any(name: str, floats: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of tensors that are taken as floats; the result is rounded to the dtype of 16-bit floats.
+    """Register a function of tensors that are cast to floats; its result is rounded to the dtype of 16-bit floats.
 
-    With `floats` false the function makes floats itself: torch multiplies and subtracts integers as such.
+    With `floats` false the function casts by itself: torch multiplies and subtracts integers as integers.
     """
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -43,7 +43,7 @@ def _positive(x: Tensor) -> Tensor:
 @_of_any("margin_ranking_loss", floats=False)
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: Any = 0, size_average: Any = None,
                         reduce: Any = None, reduction: str = "mean") -> Any:
-    """Return how far pairs are from their order, 1 or -1, by a margin."""
+    """Return by how much pairs miss their order (1 or -1) with a margin."""
     apart = in_common("multiply", wrap(-operand(target)), wrap(in_common("subtract", input1, input2)))
     return reduced(_positive(floating(in_common("add", wrap(apart), numbers(margin)))), reduction)
 
@@ -51,7 +51,7 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: Any = 0, 
 @of_floats("hinge_embedding_loss")
 def hinge_embedding_loss(input: Any, target: Any, margin: Any = 1.0, size_average: Any = None, reduce: Any = None,
                          reduction: str = "mean") -> Any:
-    """Return distances of what belongs together, and what the others lack of a margin."""
+    """Return the distances of similar pairs (target 1), and by how much other distances fall short of a margin."""
     x, t = operand(input), operand(target)
     far = t.call("equal", 1).call("where", 0.0, _positive(float(numbers(margin)) - x))
     return reduced(far + t.call("equal", -1).call("where", 0.0, x), reduction)
@@ -67,7 +67,7 @@ def soft_margin_loss(input: Any, target: Any, size_average: Any = None, reduce: 
 @_of_any("cosine_embedding_loss", floats=False)
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: Any = 0, size_average: Any = None,
                           reduce: Any = None, reduction: str = "mean") -> Any:
-    """Return 1 - cosine of pairs that belong together, and what is above a margin of others."""
+    """Return 1 - cosine of similar pairs, and for others by how much the cosine exceeds a margin."""
     x, y, t = operand(input1), operand(input2), operand(target)
     products, of_x, of_y = (floating(wrap(in_common("multiply", wrap(a), wrap(b)).call("sum", axis=-1)))
                             for a, b in ((x, y), (x, x), (y, y)))
@@ -81,7 +81,7 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: Any = 0
 def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: Any = 1.0, p: Any = 2, eps: Any = 1e-6,
                         swap: bool = False, size_average: Any = None, reduce: Any = None,
                         reduction: str = "mean") -> Any:
-    """Return how much nearer than a margin the negative is, compared with the positive."""
+    """Return by how much the negative is not farther than the positive by a margin."""
     near = operand(pairwise_distance(anchor, positive, p, eps))
     far = operand(pairwise_distance(anchor, negative, p, eps))
     if swap:
@@ -104,7 +104,7 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool
 @of_floats("multilabel_soft_margin_loss")
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, size_average: Any = None,
                                 reduce: Any = None, reduction: str = "mean") -> Any:
-    """Return the mean cross entropy of several labels each."""
+    """Return the mean cross entropy over several labels of each sample."""
     x, t = operand(input), operand(target)
     losses = -(t * x.call("log_sigmoid") + (1.0 - t) * (-x).call("log_sigmoid"))
     if weight is not None:
@@ -115,7 +115,7 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, siz
 @of_floats("multi_margin_loss")
 def multi_margin_loss(input: Any, target: Any, p: Any = 1, margin: Any = 1.0, weight: Any = None,
                       size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
-    """Return by how much classes come within a margin of the right one."""
+    """Return by how much other classes come within a margin of the right class."""
     x, t = operand(input), cast(operand(target), "int64")
     if x.ndim != 2 or t.shape != x.shape[:1]:
         raise ShapeError(f"multi_margin_loss: inputs of {x.shape} and targets of {t.shape}, at {user_line()}")

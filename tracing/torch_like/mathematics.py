@@ -1,4 +1,4 @@
-"""torch's rarer functions of elements over traced tensors: torch.special, complex parts, scans of extremes.
+"""torch's rarer elementwise functions over traced tensors: torch.special, complex parts, scans of extremes.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`.
 """
@@ -46,7 +46,7 @@ def entr(input: Any) -> Any:
 
 @implements("special.xlog1py", "xlog1py")
 def xlog1py(input: Any, other: Any) -> Any:
-    """Return x log1p(y), 0 where x is 0 and y no NaN."""
+    """Return x log1p(y), or 0 where x is 0 and y is not NaN."""
     a, b = floating(input), floating(other)
     made = in_common("multiply", a, b.call("log1p"))
     zero = a.call("equal", 0).call("logical_and", b.call("isnan").call("logical_not"))
@@ -56,7 +56,7 @@ def xlog1py(input: Any, other: Any) -> Any:
 # ---------------------------------------------------------------- complex numbers
 @implements("angle")
 def angle(input: Any) -> Any:
-    """Return the angle of complex numbers; 0 or pi of real ones."""
+    """Return the angle of complex numbers; 0 or pi for real numbers."""
     x = floating(input)
     if kind(str(x.dtype)) == "complex":
         return wrap(x.imag.call("atan2", x.real))
@@ -82,7 +82,7 @@ def imag(input: Any) -> Any:
 
 @implements("complex")
 def complex_(real: Any, imag: Any) -> Any:
-    """Return complex numbers of two parts."""
+    """Return complex numbers from real and imaginary parts."""
     a, b = operand(real), operand(imag)
     if a.dtype != b.dtype or str(a.dtype) not in ("float32", "float64"):
         raise DTypeError(f"complex: expected two float or two double tensors, got {a.dtype} and {b.dtype}, at "
@@ -96,7 +96,7 @@ def _joined(a: Tensor, b: Tensor) -> Tensor:
 
 @implements("polar")
 def polar(abs: Any, angle: Any) -> Any:
-    """Return complex numbers of sizes and angles."""
+    """Return complex numbers from magnitudes and angles."""
     size, turn = operand(abs), operand(angle)
     return wrap(_joined(size * turn.call("cos"), size * turn.call("sin")))
 
@@ -116,7 +116,7 @@ def view_as_complex(input: Any) -> Any:
 
 
 def _apart(name: str, x: Tensor, made: Tensor) -> Any:
-    """Return what is a view of x in torch and a copy here: from now on, nobody may write into either."""
+    """Return a copy that is a view in torch, and reject later writes to either of the two."""
     result = wrap(made)
     freeze(name, x, result.tensor)
     return result
@@ -153,7 +153,7 @@ for _name in ("cummax", "cummin"):
 
 @implements("logcumsumexp")
 def logcumsumexp(input: Any, dim: Any) -> Any:
-    """Return logarithms of running sums of exponentials: each adds the one some places before, then twice as many."""
+    """Return logarithms of running sums of exponentials, by adding at doubling distances."""
     x = floating(input)
     if not x.ndim:
         return wrap(x.as_copy())
@@ -166,7 +166,7 @@ def logcumsumexp(input: Any, dim: Any) -> Any:
 
 @of_floats("renorm")
 def renorm(input: Any, p: Any, dim: Any, maxnorm: Any) -> Any:
-    """Return the parts along an axis, those whose norm is larger scaled down."""
+    """Return the parts along an axis; those whose norm exceeds `maxnorm` are scaled down to it."""
     from jitfuse.tracing.torch_like.reductions import norm
 
     x, limit = operand(input), float(numbers(maxnorm))

@@ -1,4 +1,4 @@
-"""torch.linalg beyond the first decompositions, and statistics of rows, over traced tensors.
+"""More of torch.linalg, and statistics of rows, over traced tensors.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`.
 """
@@ -26,7 +26,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 # ---------------------------------------------------------------- products
 @implements("vdot")
 def vdot(input: Any, other: Any) -> Any:
-    """Return the sum of products, the first conjugated."""
+    """Return the sum of products, the first operand conjugated."""
     x, y = same_dtype("vdot", input, other)
     if x.ndim != 1 or x.shape != y.shape:
         raise ShapeError(f"vdot: 1D tensors of one size are expected, got {x.shape} and {y.shape}, at {user_line()}")
@@ -35,7 +35,7 @@ def vdot(input: Any, other: Any) -> Any:
 
 @of_floats("linalg.vecdot")
 def vecdot(x: Any, y: Any, *, dim: Any = -1) -> Any:
-    """Return sums of products along an axis, the first conjugated."""
+    """Return the sum of products along an axis, the first operand conjugated."""
     a, b = same_dtype("vecdot", x, y)
     return wrap(cast(products.vecdot(a, b, axis=int(numbers(dim))), str(a.dtype)))
 
@@ -60,7 +60,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return a matrix plus the products of all pairs of elements."""
     x, y = operand(vec1), operand(vec2)
-    return add(*(t if isinstance(f, int | float) and f == 1 else mul(t, f)  # of bools a bool
+    return add(*(t if isinstance(f, int | float) and f == 1 else mul(t, f)  # bools give a bool
                  for t, f in ((input, beta), (wrap(x.reshape((-1, 1)) * y), alpha))))
 
 
@@ -94,7 +94,7 @@ def eig(A: Any) -> Any:
 
 @implements("linalg.inv_ex")
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
-    """Return the inverse, and 0; a singular matrix raises."""
+    """Return the inverse, and 0 as the status; a singular matrix raises."""
     x = operand(A)
     info = x.create("zeros", shape=x.shape[:-2], dtype="int32")
     return torch.return_types.linalg_inv_ex((wrap(linalg.inv(x)), wrap(info)))
@@ -108,7 +108,7 @@ def cholesky(input: Any, upper: bool = False) -> Any:
 
 @implements("logdet")
 def logdet(input: Any) -> Any:
-    """Return the logarithm of the determinant; NaN where it is negative."""
+    """Return the logarithm of the determinant; NaN for negative ones."""
     x = operand(input)
     sign, size = linalg.slogdet(x)
     missing = x.create("full", shape=(), value=math.nan, dtype=str(x.dtype))
@@ -117,7 +117,7 @@ def logdet(input: Any) -> Any:
 
 @implements("slogdet")
 def slogdet(input: Any) -> Any:
-    """Return the sign of the determinant, and the logarithm of its size."""
+    """Return the sign of the determinant, and the logarithm of its magnitude."""
     return torch.return_types.slogdet(tuple(wrap(tuple(linalg.slogdet(operand(input))))))
 
 
@@ -180,7 +180,7 @@ def corrcoef(input: Any) -> Any:
 
 @implements("nanmedian")
 def nanmedian(input: Any) -> Any:
-    """Return the lower of the middle elements, NaN left out."""
+    """Return the lower of the middle elements, ignoring NaN."""
     from jitfuse.tracing.torch_like.ordering import sort
 
     flat = strong(input).ravel()
@@ -191,14 +191,14 @@ def nanmedian(input: Any) -> Any:
 
 @implements("norm_except_dim")
 def norm_except_dim(v: Any, pow: Any = 2, dim: Any = 0) -> Any:
-    """Return the norms over all axes but one, which weight normalisation uses."""
+    """Return the norms over all axes but one, for weight normalisation."""
     x, kept = operand(v), int(numbers(dim))
     return norm(wrap(x), pow, tuple(k for k in range(x.ndim) if k != kept), keepdim=True)
 
 
 @implements("cumulative_trapezoid")
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: Any = -1) -> Any:
-    """Return the integral by the trapezoidal rule up to each place."""
+    """Return the integral by the trapezoidal rule up to each element."""
     v = shapes.moveaxis(strong(y), int(numbers(dim)), -1)
     pairs = v[..., 1:] + v[..., :-1]  # in their own dtype
     steps = numbers(dx) if x is None else operand(x)[..., 1:] - operand(x)[..., :-1]

@@ -1,8 +1,8 @@
-"""Real tensors of torch's that a trace meets: arguments, globals and attributes, parameters of modules.
+"""Real torch tensors in a trace: arguments, globals, attributes, and parameters of modules.
 
-A tensor that a chain leads to is a feed, read again in each call. The state of an `nn.Module` that comes from torch or
-another library is guarded whole, because its code runs as it is: parameters and buffers become feeds, everything else
-in it is compared. Of the user's own modules, attributes are guarded as they are read. Owns nothing else.
+A tensor with an access path is a feed, read again in each call. An `nn.Module` of torch's or another library runs its
+code unchanged, so its whole state is guarded: parameters and buffers become feeds, everything else is compared. For
+the user's own modules, attributes are guarded as they are read. Owns nothing else.
 """
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, unwrap, wrap
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _TENSORS: Final = ("_parameters", "_buffers")
 _DERIVED: Final = ("_flat_weights", "_flat_weight_refs")
-"""Lists that recurrent layers make of their parameters, anew where these have been replaced."""
+"""Lists of their parameters that recurrent layers make; they are rebuilt where parameters have been replaced."""
 
 
 def wrapped_module(run: Recorder, feed: Any) -> TracedTorchTensor:
-    """Return the tensor of a feed as torch's, the same object each time in a run."""
+    """Return a feed's tensor as torch's, the same object each time in a trace."""
     found = run.wrapped_modules.get(feed.id)
     if found is None:
         tensor: Tensor | None = run.feed_tensors.get(feed.id)
@@ -41,7 +41,7 @@ def wrapped_module(run: Recorder, feed: Any) -> TracedTorchTensor:
 
 
 def read(run: Recorder, chain: Chain, tensor: Any) -> TracedTorchTensor:
-    """Return what stands for a real tensor at the end of a chain; raises ArgumentError where gradients need it."""
+    """Return the proxy of a real tensor with an access path; raises ArgumentError where it needs gradients."""
     session = run.session
     known = session.met.get(id(tensor))
     if known is None:
@@ -54,7 +54,7 @@ def read(run: Recorder, chain: Chain, tensor: Any) -> TracedTorchTensor:
 
 
 def met(tensor: Any) -> Tensor:
-    """Return what stands for a real tensor among the operands of a function; one made in the call is a constant."""
+    """Return the proxy of a real tensor among a function's operands; one made in the call is a constant."""
     run = active()
     assert run is not None
     known = run.session.met.get(id(tensor))
@@ -69,7 +69,7 @@ def met(tensor: Any) -> Tensor:
 
 
 def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of jitfuse's that takes and returns torch's tensors, and whose own arguments' functions do."""
+    """Wrap a function of jitfuse's to take and return torch's tensors, as its function arguments do."""
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         return wrap(function(*map(_bare, args), **{k: _bare(v) for k, v in kwargs.items()}))
@@ -88,7 +88,7 @@ def _bare(value: Any) -> Any:
 
 
 def guard(view: Any, chain: Chain, module: Any) -> None:
-    """Make feeds of a module's tensors and guard the rest of its state, that of the modules in it too."""
+    """Make a module's tensors feeds, and guard the rest of its state and its submodules."""
     user = is_user_class(type(module))
     for name, value in list(vars(module).items()):
         step = chain.attr(name)

@@ -1,6 +1,6 @@
 """torch.nn.functional's layers over traced tensors: linear, embedding, normalisations, attention, dropout, padding.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. Dropout draws jitfuse's random numbers, anew in each call.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Dropout uses jitfuse's random numbers, new ones in each call.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 @implements("bilinear")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """Return x1 @ W @ x2 for each output."""
+    """Return x1 @ W @ x2 for each output feature."""
     from jitfuse.tracing.torch_like.products import einsum
 
     made = operand(einsum("...i,oij,...j->...o", input1, weight, input2))
@@ -67,7 +67,7 @@ def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = 
 def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: Any = 2.0,
                   scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                   per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None) -> Any:
-    """Return the means, sums or largest elements of the rows that bags of indices pick, one bag in each row."""
+    """Return the mean, sum or largest of the rows in each bag of indices, one row for each bag."""
     at, table = operand(input), operand(weight)
     require_float("embedding_bag", table)
     if max_norm is not None or padding_idx is not None or offsets is not None or at.ndim != 2:
@@ -83,7 +83,7 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = 
 
 @of_floats("local_response_norm")
 def local_response_norm(input: Any, size: Any, alpha: Any = 1e-4, beta: Any = 0.75, k: Any = 1.0) -> Any:
-    """Return the tensor over sums of squares of neighbouring channels."""
+    """Divide the tensor by sums of squares of neighbouring channels."""
     x, count = operand(input), int(numbers(size))
     squares = arrangements.pad(x * x, [(0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2)])
     total: Any = None
@@ -95,7 +95,7 @@ def local_response_norm(input: Any, size: Any, alpha: Any = 1e-4, beta: Any = 0.
 
 @implements("one_hot")
 def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
-    """Return int64 ones at the classes, zeros elsewhere; Python looks at the largest where no number is given."""
+    """Return int64 ones at the classes, and zeros elsewhere; without a number of classes, the largest is read."""
     x, count = operand(tensor), int(numbers(num_classes))
     if str(x.dtype) != "int64":
         raise DTypeError(f"one_hot is only applicable to index tensor of type LongTensor, at {user_line()}")
@@ -116,7 +116,7 @@ def _scaled(x: Tensor, weight: Any, bias: Any, shape: tuple[int, ...]) -> Tensor
 
 @of_floats("layer_norm")
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
-    """Return the last axes with mean 0 and variance 1, scaled and moved."""
+    """Return the last axes with mean 0 and variance 1, scaled and shifted."""
     x, shape = operand(input), tuple(numbers(normalized_shape))
     if x.shape[x.ndim - len(shape) :] != shape:
         raise ShapeError(f"layer_norm: normalized_shape {shape} does not fit {x.shape}, at {user_line()}")
@@ -133,7 +133,7 @@ def _standard(x: Tensor, over: tuple[int, ...], eps: Any) -> Tensor:
 
 @of_floats("rms_norm")
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
-    """Return the last axes over their root mean square, scaled."""
+    """Divide the last axes by their root mean square, and scale them."""
     x, shape = operand(input), tuple(numbers(normalized_shape))
     if x.shape[x.ndim - len(shape) :] != shape:
         raise ShapeError(f"rms_norm: normalized_shape {shape} does not fit {x.shape}, at {user_line()}")
@@ -145,7 +145,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = N
 
 @of_floats("group_norm")
 def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
-    """Return groups of channels with mean 0 and variance 1, scaled and moved for each channel."""
+    """Return groups of channels with mean 0 and variance 1, scaled and shifted by channel."""
     x, groups = operand(input), int(numbers(num_groups))
     if x.shape[1] % groups:
         raise ShapeError(f"group_norm: {x.shape[1]} channels do not divide into {groups} groups, at {user_line()}")
@@ -157,7 +157,7 @@ def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None
 @of_floats("instance_norm")
 def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
                   use_input_stats: bool = True, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
-    """Return each channel of each sample with mean 0 and variance 1, scaled and moved."""
+    """Return each channel of each sample with mean 0 and variance 1, scaled and shifted."""
     if not use_input_stats or running_mean is not None:
         raise UnsupportedError(f"instance_norm with running statistics is not available, at {user_line()}")
     return group_norm(input, operand(input).shape[1], weight, bias, eps)
@@ -166,7 +166,7 @@ def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None,
 @of_floats("batch_norm")
 def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
                training: bool = False, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
-    """Return channels normalised by running statistics, or in training by their own, which move the running ones."""
+    """Normalise channels by running statistics; in training by their own, which update the running ones."""
     x = operand(input)
     shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
     if training:
@@ -191,7 +191,7 @@ def _moved(running: TracedTorchTensor, new: Tensor, momentum: Any) -> None:
 # ---------------------------------------------------------------- dropout
 @implements("dropout")
 def dropout(input: Any, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Return the tensor with elements dropped with probability p, the others scaled up; itself outside of training."""
+    """Drop elements with probability p and scale up the others; return the tensor itself outside of training."""
     x, drop = operand(input), float(numbers(p))
     if not 0.0 <= drop <= 1.0:
         raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {drop}, at {user_line()}")
@@ -247,7 +247,7 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
 
 @of_floats("cosine_similarity")
 def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-8) -> Any:
-    """Return the cosines of the angles between vectors along an axis."""
+    """Return the cosine of the angle between vectors along an axis."""
     a, b = floating(x1), floating(x2)
     along = int(numbers(dim))
     sizes = [operand(clamp(wrap((t * t).call("sum", axis=along, keepdims=True).call("sqrt")), eps)) for t in (a, b)]
@@ -256,7 +256,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-8) -> Any:
 
 @implements("pairwise_distance")
 def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-6, keepdim: bool = False) -> Any:
-    """Return the norms of differences along the last axis."""
+    """Return the norm of the difference along the last axis."""
     from jitfuse.tracing.torch_like.reductions import norm
 
     apart = in_common("add", in_common("subtract", x1, x2), eps)
@@ -269,7 +269,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 @implements("pad")
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
-    """Add elements before and after the last axes, given from the last one on; negative counts take away."""
+    """Pad the last axes, given from the last one on; negative counts remove elements."""
     x, counts = strong(input), tuple(numbers(pad))
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
         raise ShapeError(f"pad: {counts} is no pair for each of the last axes of {x.shape}, at {user_line()}")

@@ -35,26 +35,26 @@ def _sorted(x: Tensor, dim: Any, descending: Any) -> tuple[Tensor, Tensor]:
 
 @implements("sort")
 def sort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Return the elements in order, and their places."""
+    """Return the sorted elements, and their indices."""
     values, order = _sorted(strong(input), dim, descending)
     return torch.return_types.sort((wrap(values), wrap(order)))
 
 
 @implements("msort")
 def msort(input: Any) -> Any:
-    """Return the elements in order along the first axis."""
+    """Return the elements sorted along the first axis."""
     return wrap(_sorted(strong(input), 0, False)[0])
 
 
 @implements("argsort")
 def argsort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Return the places of the elements in order."""
+    """Return the indices that would sort."""
     return wrap(_sorted(strong(input), dim, descending)[1])
 
 
 @implements("topk")
 def topk(input: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Return the k largest or smallest elements in order, and their places."""
+    """Return the k largest or smallest elements in order, and their indices."""
     x, count = strong(input), int(numbers(k))
     along = shape_rules.normalize_axis("topk", int(numbers(dim)), x.ndim)
     if not 0 <= count <= x.shape[along]:
@@ -67,7 +67,7 @@ def topk(input: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool =
 
 @implements("kthvalue")
 def kthvalue(input: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Any:
-    """Return the k-th smallest element, from 1, and its place."""
+    """Return the k-th smallest element, counted from 1, and its index."""
     return torch.return_types.kthvalue(_at(strong(input), int(numbers(k)) - 1, dim, keepdim))
 
 
@@ -82,7 +82,7 @@ def _at(x: Tensor, k: int, dim: Any, keepdim: bool) -> tuple[Any, Any]:
 
 @implements("median")
 def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the lower of the middle elements, and its place where an axis is given; NaN where there is one."""
+    """Return the lower of the middle elements, and with an axis its index; NaN if there is one."""
     x = strong(input)
     if dim is None:
         flat = x.ravel()
@@ -109,7 +109,7 @@ def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tenso
 
 @implements("quantile")
 def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
-    """Return quantiles; the axis of q comes first."""
+    """Return quantiles; the axis of q is the first."""
     require_float("quantile", input)
     x = floating(input)
     made = sorting.quantile(x, cast(operand(q), str(x.dtype)), None if dim is None else int(numbers(dim)),
@@ -120,7 +120,7 @@ def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, inte
 @implements("searchsorted")
 def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
                  side: Any = None) -> Any:
-    """Return where values would be inserted into a sorted sequence, or into those along the last axis."""
+    """Return the indices at which to insert values into sorted sequences along the last axis."""
     given = operand(sorted_sequence), operand(input)
     common = result_dtype(list(given))
     x, values = (cast(t, common) for t in given)
@@ -134,9 +134,9 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
 
 
 def _placed(x: Tensor, values: Tensor, right: bool) -> Tensor:
-    """Return where values would be inserted into sequences, by halving as torch does: NaN in these is no exception.
+    """Return insertion indices into sequences by torch's bisection, which treats NaN in them as any other number.
 
-    A round is a few operators, all of them in one kernel: several times as fast as the library's search.
+    An iteration is a few operators, all in one kernel: several times as fast as the library's search.
     """
     size = x.shape[-1]
     low = x.create("zeros", shape=values.shape, dtype="int64")
@@ -154,5 +154,5 @@ def _placed(x: Tensor, values: Tensor, right: bool) -> Tensor:
 
 @implements("bucketize")
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Return the buckets between boundaries that values belong to."""
+    """Return the indices of the buckets of values; the boundaries ascend."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -1,7 +1,7 @@
 """torch.nn.functional's poolings over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. A pooling reduces over the slices that the places of its
-window make; an adaptive one goes axis by axis.
+Owns their entries in `jitfuse.tracing.torch_like.table`. A pooling reduces over slices, one for each offset in its
+window; an adaptive one reduces axis by axis.
 """
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 class _PoolingWindow(Record, frozen=True):
-    """A pooling's window over the last axes: one number for each of them."""
+    """A pooling's window over the last axes; each attribute has one number for each axis."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     padding: tuple[int, ...]
     dilations: tuple[int, ...]
     counts: tuple[int, ...]
-    """How many windows there are."""
+    """The number of windows."""
 
 
 def _window(name: str, x: Tensor, sizes: Any, stride: Any, padding: Any, dilation: Any, ceil: bool,
@@ -54,7 +54,7 @@ def _window(name: str, x: Tensor, sizes: Any, stride: Any, padding: Any, dilatio
 
 
 def _count(n: int, size: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
-    """Return the number of windows along an axis; with `ceil` the last one may leave the padded axis at the end."""
+    """Return the number of windows along an axis; with `ceil` the last one may extend beyond the padding."""
     room = n + 2 * padding - dilation * (size - 1) - 1
     found = room // stride + 1
     if ceil and room % stride and found * stride < n + padding:
@@ -63,7 +63,7 @@ def _count(n: int, size: int, stride: int, padding: int, dilation: int, ceil: bo
 
 
 def _slices(x: Tensor, window: _PoolingWindow, filler: float) -> list[Tensor]:
-    """Return the elements at each place of the windows; beyond the tensor lies the filler."""
+    """Return the elements at each offset in the windows; elements outside of the tensor are the filler."""
     rank = len(window.sizes)
     widths = []
     for n, k, s, p, d, c in zip(x.shape[-rank:], window.sizes, window.strides, window.padding, window.dilations,
@@ -116,7 +116,7 @@ def _max_pool(rank: int) -> None:
 
 
 def _places(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...]) -> Tensor:
-    """Return where in the flattened last axes the largest elements lie."""
+    """Return the index of each largest element in the flattened last axes."""
     best = shapes.stack(parts, 0).call("argmax", axis=0)
     place = np.arange(math.prod(window.sizes)).reshape(window.sizes)
     offsets, starts = np.zeros_like(place), np.zeros(window.counts, "int64")
@@ -158,7 +158,7 @@ def _avg_pool(rank: int) -> None:
 
 
 def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> Any:
-    """Return how many elements each window has: those of the tensor, or those of the padded one."""
+    """Return the number of elements of each window, with or without padding."""
     counts = np.ones((), "int64")
     for n, k, s, p, c in zip(spatial, window.sizes, window.strides, window.padding, window.counts, strict=True):
         first = np.arange(c) * s - p
@@ -177,7 +177,7 @@ def _lp_pool(rank: int) -> None:
         return wrap(made ** (1.0 / power))
 
 
-# ---------------------------------------------------------------- as many windows as are asked for
+# ---------------------------------------------------------------- a given number of windows
 def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) -> None:
     @of_floats(name)
     def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
@@ -199,7 +199,7 @@ def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) ->
 
 
 def _adapted(x: Tensor, axis: int, target: int, combine: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Return an axis reduced to so many elements, each over a part of it; neighbouring parts may share elements."""
+    """Reduce an axis to `target` elements, each over a part of it; neighbouring parts may overlap."""
     n = x.shape[axis]
     if n == target:
         return x

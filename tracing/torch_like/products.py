@@ -1,6 +1,6 @@
 """torch's products and linear algebra over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. Operands of products have one dtype, as in torch.
+Owns their entries in `jitfuse.tracing.torch_like.table`. The operands of a product have one dtype, as in torch.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def same_dtype(name: str, *values: Any) -> list[Tensor]:
-    """Return operands, which must have one dtype; raises DTypeError."""
+    """Return operands; raises DTypeError unless they have one dtype."""
     found = [operand(v) for v in values]
     names = {str(t.dtype) for t in found}
     if len(names) > 1:
@@ -89,7 +89,7 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
 
 @implements("inner")
 def inner(input: Any, other: Any) -> Any:
-    """Return the sums of products over the last axes."""
+    """Return the sum of products over the last axes."""
     x, y = same_dtype("inner", input, other)
     return wrap(cast(products.inner(x, y), str(x.dtype)))
 

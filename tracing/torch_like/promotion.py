@@ -1,7 +1,7 @@
-"""torch's dtypes and promotion over traced tensors: `torch.result_type`, and operators in the dtype that it gives.
+"""torch's dtypes and promotion over traced tensors: `torch.result_type`, and operators in the promoted dtype.
 
-A tensor with axes decides over one of rank 0 of the same category, and both over Python numbers. Arithmetic of 16-bit
-floats with a Python number takes the number in float32, as torch's kernels do.
+A tensor with axes wins over a tensor of rank 0 of the same category, and both win over Python numbers. Arithmetic of
+16-bit floats with a Python number takes the number in float32, as torch's kernels do.
 """
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NAMES: Final[dict[Any, str]] = {
     torch.float64: "float64", torch.complex64: "complex64", torch.complex128: "complex128",
     **{getattr(torch, n): n for n in ("uint16", "uint32", "uint64") if hasattr(torch, n)},
 }
-"""torch's dtypes and the names that programs know them by."""
+"""torch's dtypes and their names in programs."""
 TORCH: Final[dict[str, Any]] = {name: dtype for dtype, name in NAMES.items()}
 _CATEGORY: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
 
 
 def dtype_named(dtype: Any) -> str:
-    """Return the name of a dtype of torch's, NumPy's or a name; raises DTypeError for others."""
+    """Return the name of a dtype given as torch's, NumPy's or by name; raises DTypeError for others."""
     if dtype in NAMES:
         return NAMES[dtype]
     if dtype in (float, int, bool, complex):
@@ -49,7 +49,7 @@ def default_float() -> str:
 
 
 def default_complex() -> str:
-    """Return the complex dtype of torch's default dtype."""
+    """Return the name of the complex dtype for torch's default dtype."""
     return "complex128" if default_float() == "float64" else "complex64"
 
 
@@ -63,7 +63,7 @@ def _joined(names: list[str]) -> str | None:
 
 
 def _combined(higher: str | None, lower: str | None) -> str | None:
-    """Return what a stronger and a weaker kind of operand make: the weaker adds its category alone."""
+    """Return the dtype of a stronger and a weaker kind of operand; the weaker one only raises the category."""
     if higher is None or lower is None:
         return higher or lower
     if _CATEGORY[kind(lower)] <= _CATEGORY[kind(higher)]:
@@ -74,7 +74,7 @@ def _combined(higher: str | None, lower: str | None) -> str | None:
 
 
 def result_dtype(tensors: list[Tensor]) -> str:
-    """Return the dtype that operands have in common; weak ones are Python numbers."""
+    """Return the common dtype of operands; weak ones are Python numbers."""
     with_axes = [str(t.dtype) for t in tensors if not t.weak and t.ndim]
     scalars = [str(t.dtype) for t in tensors if not t.weak and not t.ndim]
     numbers = [{"float": default_float(), "complex": default_complex()}.get(kind(str(t.dtype)), str(t.dtype))
@@ -86,14 +86,14 @@ def result_dtype(tensors: list[Tensor]) -> str:
 
 # ---------------------------------------------------------------- operands and results
 def run_of_trace() -> Recorder:
-    """Return the trace that is going on."""
+    """Return the current trace."""
     run = active()
     assert run is not None, "torch's functions over traced tensors run in a trace alone"
     return run
 
 
 def operand(value: Any) -> Tensor:
-    """Return a tensor, number, array or real tensor of torch's as a traced tensor."""
+    """Return a tensor, number, array or real torch tensor as a traced tensor."""
     if type(value) is TracedTensor:
         return value
     if isinstance(value, Foreign):
@@ -106,26 +106,26 @@ def operand(value: Any) -> Tensor:
 
 
 def strong(value: Any) -> Tensor:
-    """Return an operand with the dtype that torch gives a number."""
+    """Return an operand; a number gets the dtype that torch gives it."""
     t = operand(value)
     return t.call("astype", dtype=result_dtype([t])) if t.weak else t
 
 
 def cast(t: Tensor, dtype: str) -> Tensor:
-    """Return a traced tensor in a dtype, itself where it has it."""
+    """Return a traced tensor in a dtype, or itself if it has it."""
     if str(t.dtype) == dtype and not t.weak:
         return t
     return t.call("astype", dtype=dtype)
 
 
 def floating(value: Any) -> Tensor:
-    """Return an operand in a floating dtype: integers and bools in torch's default."""
+    """Return an operand in a floating dtype; integers and bools become torch's default dtype."""
     t = strong(value)
     return t if kind(str(t.dtype)) in ("float", "complex") else cast(t, default_float())
 
 
 def in_common(op_name: str, *values: Any, dtype: str | None = None, to_float: bool = False) -> Tensor:
-    """Carry out an operator on operands in their common dtype; `to_float`: in a floating one."""
+    """Carry out an operator in the common dtype of its operands, a floating one with `to_float`."""
     tensors = [operand(v) for v in values]
     common = dtype or result_dtype(tensors)
     if to_float and kind(common) not in ("float", "complex"):
@@ -144,7 +144,7 @@ def require_float(name: str, value: Any) -> None:
 
 
 def narrowed(result: Any, like: Any) -> Any:
-    """Return a result in the dtype of a tensor of 16-bit floats, where it is a wider float; any other as it is."""
+    """Round a wider float result to the dtype of a tensor of 16-bit floats; return any other as it is."""
     dtype = str(operand(like).dtype)
     wide = isinstance(result, Foreign) and str(result.tensor.dtype) in ("float32", "float64")
     if not is_narrow(dtype) or not wide:
@@ -153,12 +153,12 @@ def narrowed(result: Any, like: Any) -> Any:
 
 
 def memory(t: Tensor) -> Tensor:
-    """Return a result as an array that may be written into: torch has no scalars that may not."""
+    """Return a result as a writable array: torch has no immutable scalars."""
     return fresh(t._run, t._id(), scalar=False) if t._scalar or t.weak else t
 
 
 def numbers(value: Any) -> Any:
-    """Return a tree with the values of traced numbers in it, which become guards."""
+    """Replace traced numbers in a tree by their values, which become guards."""
     from jitfuse.tracing.tensor.traced import plain
 
     value = bare(value)

@@ -1,7 +1,7 @@
 """torch's recurrent layers and cells over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`; `nn.LSTM`, `nn.GRU`, `nn.RNN` and the cells come here. The
-inputs of all steps are multiplied at once; steps are written out.
+Owns their entries in `jitfuse.tracing.torch_like.table`; `nn.LSTM`, `nn.GRU`, `nn.RNN` and the cells use them. One
+product multiplies the inputs of all time steps; the time steps are unrolled.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 State = tuple[Tensor, ...]
 Cell = Callable[[list[Tensor], list[Tensor], State], State]
-"""(gates of the input, gates of the state, state) -> the next state, of which the first part is the output."""
+"""(gates of the input, gates of the state, state) -> the next state, whose first part is the output."""
 
 
 def _lstm(one: list[Tensor], two: list[Tensor], state: State) -> State:
@@ -40,7 +40,7 @@ def _simple(op_name: str) -> Cell:
 
 CELLS: dict[str, tuple[Cell, int]] = {
     "lstm": (_lstm, 4), "gru": (_gru, 3), "rnn_tanh": (_simple("tanh"), 1), "rnn_relu": (_simple("relu"), 1)}
-"""Name -> (the cell, how many gates it has)."""
+"""Name -> (the cell, its number of gates)."""
 
 
 class _Weights(NamedTuple):
@@ -63,7 +63,7 @@ def _product(x: Any, w: Any, b: Any) -> Tensor:
 
 
 def _direction(name: str, x: Tensor, state: State, w: _Weights, backwards: bool) -> tuple[Tensor, State]:
-    """Return the outputs of all steps (length, samples, features), and the last state."""
+    """Return the outputs (length, samples, features) of all time steps, and the last state."""
     cell, count = CELLS[name]
     inputs, outputs = _product(x, w.w_ih, w.b_ih), []
     steps = range(x.shape[0])

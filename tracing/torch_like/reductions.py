@@ -23,7 +23,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def axes(x: Tensor, dim: Any) -> Any:
-    """Return axes as operators take them: None for all, also for none given; a tensor of rank 0 has one to torch."""
+    """Return axes as operators take them: None and () are all axes; a tensor of rank 0 has axis 0 in torch."""
     given = numbers(dim)
     if given is None or given == ():
         return None
@@ -62,7 +62,7 @@ prod = implements("prod")(_summed("prod"))
 
 @implements("nansum")
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Return the sum of what is no NaN."""
+    """Return the sum, ignoring NaN."""
     x = strong(input)
     return sum_(wrap(x.call("isnan").call("where", 0, x)) if kind(str(x.dtype)) == "float" else input, dim, keepdim,
                 dtype=dtype)
@@ -71,14 +71,14 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 @implements("mean")
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
          axis: Any = None) -> Any:
-    """Return the mean; of floats alone, unless a dtype is given."""
+    """Return the mean, for floats only unless a dtype is given."""
     x = _fractions("mean", strong(input), dtype)
     return delivered(x.call("mean", axis=axes(x, dim if axis is None else axis), keepdims=bool(keepdim)), out)
 
 
 @implements("nanmean")
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Return the mean of what is no NaN."""
+    """Return the mean, ignoring NaN."""
     x = _fractions("nanmean", strong(input), dtype)
     return wrap(x.call("nanmean", axis=axes(x, dim), keepdims=bool(keepdim)))
 
@@ -163,7 +163,7 @@ for _torch, _op in {"amax": "max", "amin": "min", "argmax": "argmax", "argmin": 
 
 @implements("aminmax")
 def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the smallest and the largest."""
+    """Return the smallest and the largest element."""
     x = strong(input)
     over = axes(x, dim)
     return torch.return_types.aminmax(tuple(wrap(x.call(n, axis=over, keepdims=keepdim)) for n in ("min", "max")))

@@ -1,7 +1,7 @@
 """torch.nn.functional's resizing and sampling of images over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. Places and weights that follow from sizes alone are constants
-of the program.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Indices and weights that depend only on sizes are constants of
+the program.
 """
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
-"""Mode -> how many axes it takes."""
+"""Mode -> the number of axes that it resizes."""
 
 
 @of_floats("interpolate", "upsample")
 def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
                 align_corners: Any = None, recompute_scale_factor: Any = None, antialias: bool = False) -> Any:
-    """Return the last axes of another size: nearest elements, means of areas, lines or curves between elements."""
+    """Resize the last axes, by nearest elements, means of areas, or linear or cubic interpolation."""
     x = operand(input)
     rank = x.ndim - 2
     sizes, scales = _target(x, size, scale_factor, bool(recompute_scale_factor))
@@ -88,7 +88,7 @@ def _resized(x: Tensor, axis: int, size: int, scale: float, mode: str, corners: 
 
 
 def _cubic(share: Any, a: float = -0.75) -> list[Any]:
-    """Return the weights of the four elements around a place, by cubic convolution."""
+    """Return the weights of the four elements around a position, by cubic convolution."""
     def near(t: Any) -> Any:
         return ((a + 2) * t - (a + 3)) * t * t + 1
 
@@ -100,20 +100,20 @@ def _cubic(share: Any, a: float = -0.75) -> list[Any]:
 
 @implements("upsample_nearest")
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """Return the last axes of another size, by nearest elements."""
+    """Resize the last axes by nearest elements."""
     return interpolate(input, size, scale_factor)
 
 
 @implements("upsample_bilinear")
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """Return the last axes of another size, linearly, corners on corners."""
+    """Resize the last axes by linear interpolation, with aligned corners."""
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
-# ---------------------------------------------------------------- sampling at given places
+# ---------------------------------------------------------------- sampling at given positions
 @of_floats("affine_grid")
 def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
-    """Return the places (samples, rows, columns, 2) that affine maps give to those of an image of a size."""
+    """Return the positions (samples, rows, columns, 2) to which affine maps move those of an image of a size."""
     t, extents = operand(theta), tuple(int(n) for n in numbers(size))
     if len(extents) != 4 or t.shape != (extents[0], 2, 3):
         raise UnsupportedError(f"affine_grid of maps {t.shape} for {extents}: (samples, 2, 3) and four extents are "
@@ -137,7 +137,7 @@ def _evenly(count: int, corners: bool, dtype: str) -> Any:
 @of_floats("grid_sample")
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: Any = None) -> Any:
-    """Return images sampled at places from -1 to 1: (samples, channels, rows, columns)."""
+    """Sample images at positions from -1 to 1; the result is (samples, channels, rows, columns)."""
     x, at = same_dtype("grid_sample", input, grid)
     if x.ndim != 4 or at.ndim != 4 or at.shape[0] != x.shape[0] or at.shape[3] != 2:
         raise ShapeError(f"grid_sample: images of {x.shape} and a grid of {at.shape}, at {user_line()}")
@@ -160,7 +160,7 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
 
 
 def _pixels(places: Tensor, extent: int, corners: bool, padding: str) -> Tensor:
-    """Return places from -1 to 1 as those from 0 to the extent."""
+    """Scale positions from [-1, 1] to pixels of an axis."""
     made = (places + 1) / 2 * (extent - 1) if corners else ((places + 1) * extent - 1) / 2
     if padding == "reflection":
         made = _reflected(made, 0.0, extent - 1.0) if corners else _reflected(made, -0.5, float(extent))
@@ -168,7 +168,7 @@ def _pixels(places: Tensor, extent: int, corners: bool, padding: str) -> Tensor:
 
 
 def _reflected(places: Tensor, low: float, span: float) -> Tensor:
-    """Return places reflected at a lower bound and the one that lies a span above."""
+    """Reflect positions at a lower bound, and at the upper bound `low + span`."""
     if not span:
         return places * 0.0
     away = (places - low).call("abs")
@@ -177,7 +177,7 @@ def _reflected(places: Tensor, low: float, span: float) -> Tensor:
 
 
 def _picked(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return (samples, channels, ...) at whole places; 0 outside."""
+    """Return (samples, channels, ...) at integer positions; 0 outside of the image."""
     samples, _, height, width = x.shape
     inside = rows.call("greater_equal", 0)
     for condition in (rows.call("less_equal", height - 1), columns.call("greater_equal", 0),

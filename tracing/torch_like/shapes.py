@@ -1,6 +1,6 @@
-"""torch's functions of shapes over traced tensors: other views of the same memory.
+"""torch's functions of shape over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. Views are views where torch's are.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Their results are views where torch's are.
 """
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def reshape_as(self: Any, other: Any) -> Any:
 
 @method("view")
 def view(self: Any, *shape: Any, **options: Any) -> Any:
-    """Return a view under another shape; a dtype is refused."""
+    """Return a view under another shape; raises for a dtype."""
     shape = shape or tuple(options.values())
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         raise ArgumentError(f"Tensor.view(dtype) is not available inside a fused function, at {user_line()}")
@@ -68,7 +68,7 @@ def view_as(self: Any, other: Any) -> Any:
 def _viewed(x: Tensor, shape: tuple[int, ...]) -> Any:
     """Return a view under another shape; raises ShapeError where an argument's memory has none.
 
-    Where torch lays out what it has computed, nobody knows here: those are viewed or copied.
+    The memory layout of torch's own results is unknown here, so a computed tensor may be copied.
     """
     made = x.reshape(shape)
     storage = getattr(x, "_storage", None)
@@ -114,7 +114,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 @implements("squeeze")
 def squeeze(input: Any, dim: Any = None) -> Any:
-    """Drop axes of extent 1; one of another extent stays."""
+    """Drop axes of extent 1, and keep the others."""
     x = strong(input)
     given = numbers(dim)
     named = given if isinstance(given, tuple) else (given,)
@@ -130,7 +130,7 @@ def unsqueeze(input: Any, dim: Any) -> Any:
 
 @implements("flatten")
 def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
-    """Make one axis of several."""
+    """Merge adjacent axes into one."""
     x = strong(input)
     a, b = axis_of(x, start_dim), axis_of(x, end_dim)
     if a > b:
@@ -141,7 +141,7 @@ def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
 
 @implements("unflatten")
 def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
-    """Make several axes of one."""
+    """Split an axis into several."""
     x = strong(input)
     a, new = axis_of(x, dim), list(extents((sizes,)))
     if -1 in new:
@@ -207,7 +207,7 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
 
 @implements("select")
 def select(input: Any, dim: Any, index: Any) -> Any:
-    """Return the part at one place of an axis."""
+    """Return the part at one index of an axis."""
     x = strong(input)
     return wrap(x[(*(slice(None),) * axis_of(x, dim), int(numbers(index)), ...)])
 
@@ -222,7 +222,7 @@ def unbind(input: Any, dim: Any = 0) -> Any:
 
 @implements("split")
 def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
-    """Cut an axis into parts of a size, or of several."""
+    """Split an axis into parts of one size, or of given sizes."""
     x, sizes = strong(tensor), numbers(split_size_or_sections)
     along = axis_of(x, dim)
     n = x.shape[along]
@@ -243,7 +243,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
 
 @implements("chunk")
 def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
-    """Cut an axis into so many parts at most, as equal as can be."""
+    """Split an axis into at most `chunks` parts of nearly equal size."""
     x = strong(input)
     if int(numbers(chunks)) < 1:
         raise ArgumentError(f"chunk expects `chunks` to be greater than 0, got: {numbers(chunks)}, at {user_line()}")

@@ -1,8 +1,8 @@
-"""The way from torch's functions and methods to those over traced tensors.
+"""The look-up from torch's functions and methods to those over traced tensors.
 
-Owns the table of names, the look-up by torch's own function objects, and the error for what has no entry. A name stands
-for the function of torch, of torch.nn.functional and of torch.special, and for the method; a dotted one for the
-function of that module of torch's.
+Owns the table of names, the look-up by torch's own function objects, and the error for a function without an entry. A
+name is that of a function of torch, torch.nn.functional and torch.special, and of a method; a dotted name is that of a
+function in a module of torch.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jitfuse.tracing.record.source import user_line
 Function = Callable[..., Any]
 FUNCTIONS: Final[dict[str, Function]] = {}
 METHODS: Final[dict[str, Function]] = {}
-"""Methods of tensors that are no functions, or differ from the function of their name."""
+"""Methods of tensors without a function of their name, or that differ from it."""
 _MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "ordering", "shapes", "joins", "indexing",
                    "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
                    "attention", "recurrent", "fourier", "data_dependent", "in_place", "mathematics", "assembly",
@@ -29,7 +29,7 @@ _MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "orderi
 
 
 def implements(*names: str) -> Callable[[Function], Function]:
-    """Enter a function over traced tensors under names of torch's."""
+    """Register a function over traced tensors under names of torch's."""
     def register(function: Function) -> Function:
         for name in names:
             FUNCTIONS[name] = function
@@ -39,8 +39,9 @@ def implements(*names: str) -> Callable[[Function], Function]:
 
 
 def of_floats(*names: str) -> Callable[[Function], Function]:
-    """Enter a function of a floating tensor, and others, whose result has that tensor's dtype; 16-bit floats go through
-    float32 or float64 on the way. Tensors of integers raise DTypeError, as most of these do in torch.
+    """Register a function whose first tensor is floating, and whose result has that tensor's dtype.
+
+    16-bit floats are computed in float32 or float64. Integer tensors raise DTypeError, as in most torch functions.
     """
     def register(function: Function) -> Function:
         @functools.wraps(function)
@@ -58,7 +59,7 @@ def of_floats(*names: str) -> Callable[[Function], Function]:
 
 
 def method(*names: str) -> Callable[[Function], Function]:
-    """Enter a method of tensors."""
+    """Register a method of tensors."""
     def register(function: Function) -> Function:
         for name in names:
             METHODS[name] = function
@@ -76,7 +77,7 @@ def loaded() -> None:
 
 @functools.cache
 def by_object() -> dict[Any, Function]:
-    """Return torch's function object -> the function here."""
+    """Return a dict from torch's function objects to the functions here."""
     loaded()
     found: dict[Any, Function] = {}
     holders = (torch, torch.nn.functional, torch.special, torch.Tensor)
@@ -108,8 +109,8 @@ def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def missing(name: str, what: str = "torch") -> UnsupportedError:
-    """Return the error for a function or method of torch's that is not here."""
-    import difflib  # for errors alone
+    """Return the error for a function or method of torch's without an entry."""
+    import difflib  # only errors need it
 
     loaded()
     close = difflib.get_close_matches(name, sorted({*FUNCTIONS, *METHODS}), n=3, cutoff=0.75)

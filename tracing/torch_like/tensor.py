@@ -1,7 +1,7 @@
-"""TracedTorchTensor: what a function that was called with torch tensors sees of them while it is traced.
+"""TracedTorchTensor: the traced tensor that user code sees in a function called with torch tensors.
 
-It has torch's methods, operators and `__torch_function__`, all of them over one traced tensor. Owns Python's protocols,
-items, attributes and in-place methods. NumPy's functions over it give one again: torch wins. Does not own any function.
+It has torch's methods, operators and `__torch_function__`, all over one traced tensor. Owns Python's protocols, items,
+attributes and in-place methods. A NumPy function over it returns one again. Does not own any function.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jitfuse.tracing.torch_like.promotion import TORCH, cast, memory, operand
 
 
 class TracedTorchTensor(Foreign):
-    """A traced tensor under torch's methods."""
+    """A traced tensor with torch's methods."""
 
     __slots__ = ("__weakref__",)
 
@@ -31,7 +31,7 @@ class TracedTorchTensor(Foreign):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Answer isinstance as the plain run would."""
+        """Return torch.Tensor, so that isinstance answers as in plain Python."""
         return torch.Tensor  # type: ignore[no-any-return]
 
     @classmethod
@@ -81,7 +81,7 @@ class TracedTorchTensor(Foreign):
 
     @property
     def data(self) -> Any:
-        """The same tensor: there are no gradients here."""
+        """The same tensor: a trace has no gradients."""
         return self
 
     @property
@@ -145,7 +145,7 @@ class TracedTorchTensor(Foreign):
             raise TypeError("iteration over a 0-d tensor")
         return iter([self[k] for k in range(self.tensor.shape[0])])
 
-    # ------------------------------------------------------------------ Python looks
+    # ------------------------------------------------------------------ reads of values
     def __int__(self) -> int:
         return int(self.tensor)
 
@@ -184,7 +184,7 @@ class TracedTorchTensor(Foreign):
 
 
 def wrap(value: Any) -> Any:
-    """Return traced tensors in a result as torch's."""
+    """Return a result with its traced tensors as torch's."""
     if type(value) is TracedTensor:
         return value if value.weak else TracedTorchTensor(memory(value))
     if isinstance(value, tuple | list):
@@ -194,7 +194,7 @@ def wrap(value: Any) -> Any:
 
 
 def unwrap(value: Any) -> Any:
-    """Return torch's tensors in arguments as traced tensors, in containers too."""
+    """Return arguments with torch's tensors as traced tensors, in containers too."""
     if isinstance(value, Foreign):
         return value.tensor
     if type(value) in (list, tuple):
@@ -209,7 +209,7 @@ def _by_numpy(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _index(index: Any) -> Any:
-    """Return an index with traced tensors in it; torch refuses slices that go backwards."""
+    """Return an index with traced tensors in it; raises for negative steps, as torch does."""
     items = index if isinstance(index, tuple) else (index,)
     for item in items:
         if isinstance(item, slice) and item.step is not None and item.step < 1:
@@ -226,7 +226,7 @@ def _is_int(item: Any) -> bool:
 
 
 def _selected(x: Tensor, index: Any) -> tuple[Tensor, Any]:
-    """Return what an index is of, and the index: torch selects by numbers before it picks by tensors, NumPy at once."""
+    """Return the indexed tensor and the index; torch selects by numbers before it indexes by tensors, NumPy at once."""
     if not isinstance(index, tuple) or not any(map(_is_int, index)):
         return x, index
     if all(_is_int(i) or i is None or i is Ellipsis or isinstance(i, slice) for i in index):
@@ -244,7 +244,7 @@ def _item(item: Any) -> Any:
         return slice(*(unwrap(v) for v in (item.start, item.stop, item.step)))
     found = operand(item) if isinstance(item, torch.Tensor) else unwrap(item)
     if isinstance(found, TracedTensor) and not found.ndim and not found.weak and kind(str(found.dtype)) == "int":
-        return found.as_copy(scalar=True)  # selects a view, as a number does
+        return found.as_copy(scalar=True)  # as an index it gives a view, as a number does
     return found
 
 
