@@ -50,8 +50,8 @@ def call(
     """Return the expression of an operator call; raises UnsupportedError for attributes that have no literal."""
     nodes = {name: a if isinstance(a, ast.expr) else literal(a) for name, a in attrs.items()}
     function = op.numpy
-    iterations = isinstance(function, types.FunctionType) and _maker(function) == reference.rounded_once.__qualname__
-    if iterations and not is_narrow(operands[0].meta.dtype):  # other dtypes are not rounded
+    rounds_once = isinstance(function, types.FunctionType) and _maker(function) == reference.rounded_once.__qualname__
+    if rounds_once and not is_narrow(operands[0].meta.dtype):  # other dtypes are not rounded
         function = _closed(function)["function"]
         operands = [_strong(o) for o in operands]
     found = _infix(function, operands)

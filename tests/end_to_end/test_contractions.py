@@ -166,7 +166,7 @@ ONE_KERNEL = (
 
 @pytest.mark.parametrize("function", ONE_KERNEL)
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_what_suriterations_a_product_is_one_kernel(function: Callable[..., Any], dtype: str) -> None:
+def test_what_surrounds_a_product_is_one_kernel(function: Callable[..., Any], dtype: str) -> None:
     rng = np.random.default_rng(4)
     for m, k, n in ((5, 6, 7), (40, 20, 130), (300, 64, 257)):
         a, b, s = filled(rng, (m, k), dtype), filled(rng, (k, n), dtype), filled(rng, (m,), dtype)

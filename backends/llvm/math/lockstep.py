@@ -169,7 +169,7 @@ class Batch:
         """Return the correctly rounded square root."""
         return self._unary("sqrt")
 
-    def native_iteration(self, name: str) -> Batch:
+    def native_round(self, name: str) -> Batch:
         """Round to an integer by the instruction behind `floor`, `ceil`, `trunc` or `rint`."""
         return self._unary(name)
 

@@ -13,14 +13,14 @@ from jitfuse.backends.llvm.math.lockstep import Batch
 def rint(x: Batch) -> Batch:
     """Round to the nearest integer, ties to even."""
     if x.context.has_fma:
-        return x.native_iteration("rint")
+        return x.native_round("rint")
     return _where_fractional(x, _nearest(abs(x)))
 
 
 def trunc(x: Batch) -> Batch:
     """Round towards zero."""
     if x.context.has_fma:
-        return x.native_iteration("trunc")
+        return x.native_round("trunc")
     size = abs(x)
     nearest = _nearest(size)
     return _where_fractional(x, (nearest - 1.0).where(nearest.compare("ogt", size), nearest))
@@ -29,7 +29,7 @@ def trunc(x: Batch) -> Batch:
 def floor(x: Batch) -> Batch:
     """Round downwards."""
     if x.context.has_fma:
-        return x.native_iteration("floor")
+        return x.native_round("floor")
     nearest = rint(x)
     return (nearest - 1.0).where(nearest.compare("ogt", x), nearest).copysign(x)
 
@@ -37,7 +37,7 @@ def floor(x: Batch) -> Batch:
 def ceil(x: Batch) -> Batch:
     """Round upwards."""
     if x.context.has_fma:
-        return x.native_iteration("ceil")
+        return x.native_round("ceil")
     nearest = rint(x)
     return (nearest + 1.0).where(nearest.compare("olt", x), nearest).copysign(x)
 

@@ -1,6 +1,6 @@
 """What the real functions mean that NumPy lacks, and those whose NumPy form loses accuracy: references in NumPy.
 
-Each computes in float64 (in longdouble where float64 would lose more than a few units in the last place) and iterations
+Each computes in float64 (in longdouble where float64 would lose more than a few units in the last place) and rounds
 once to the dtype that NumPy's own functions answer in. Does not own NumPy's ufuncs (`jitfuse.ir.semantics.reference`).
 """
 from __future__ import annotations
@@ -94,7 +94,7 @@ def gelu_tanh(x: Array) -> Array:
 def gelu(x: Array) -> Array:
     """Return x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit.
 
-    It is x erfc(z) / 2 with z = -x / sqrt 2. What z iterations off moves the far tail by many units in the last place,
+    It is x erfc(z) / 2 with z = -x / sqrt 2. What z rounds off moves the far tail by many units in the last place,
     so that erfc(z + e) is taken as erfc(z) + e erfc'(z).
     """
     exact = -x.astype(_LONG) / np.sqrt(_LONG(2))
