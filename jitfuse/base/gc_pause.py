@@ -61,7 +61,7 @@ class _GcPause(contextlib.ContextDecorator):
             gc.set_threshold(self._before[0], *others)
 
     def after_fork(self) -> None:
-        """Forget the threads inside the pause in a forked child, but for the one that forked."""
+        """End the pause in a forked child: other threads inside it do not exist there."""
         if self._inside:
             self._restore()
         self._reset()

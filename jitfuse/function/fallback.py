@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Failed:
-    """A stage that raised, with the texts that the function had printed until then.
+    """A stage that raised, with the output that the function had printed until then.
 
     A value and no exception being handled, so that an error of the fallback has the context that its user expects.
     """

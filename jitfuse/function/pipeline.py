@@ -127,7 +127,7 @@ def hide_frames(error: BaseException) -> None:
         hide_own_frames(error)
 
 
-# ---------------------------------------------------------------- the stages that stand in no other module
+# ---------------------------------------------------------------- stages of this module
 def _offer_adapted(call: Call) -> Returned | None:
     """Offer a call to native code with its adapted arguments; native code has declined the caller's own.
 

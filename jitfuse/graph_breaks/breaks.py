@@ -72,7 +72,7 @@ class Breaks:
 
     # ------------------------------------------------------------------ starting over
     def forget(self) -> None:
-        """Start over with no tree, because its size is bounded; kernels stay cached. Calls on the old tree go on."""
+        """Start over with no tree, because its size is bounded; kernels stay cached. Calls on the old tree continue."""
         self._counters.launches += self.launches
         self.subgraphs = {}
         self._chosen = {}
@@ -80,7 +80,7 @@ class Breaks:
         self.limits.states = 0
 
     def drop_tree(self) -> None:
-        """Forget the tree; calls that follow it go on along it."""
+        """Forget the tree; calls that already follow it continue."""
         self.tree = None
         self.drop_native()
 

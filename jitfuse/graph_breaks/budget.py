@@ -179,7 +179,7 @@ class Limits:
             self._branchings += 1
         self._decided |= places
 
-    # ------------------------------------------------------------------ looks within a call
+    # ------------------------------------------------------------------ graph breaks of a call
     def note_iterations(self, question: Question) -> None:
         """Record a loop that is traced iteration by iteration; raises GiveUpSignal if that has happened often."""
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1

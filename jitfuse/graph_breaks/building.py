@@ -73,7 +73,7 @@ class Building:
 
     @property
     def signal(self) -> BreakSignal | OverlapError | None:
-        """What ended the run although plain Python would have gone on; user code may have caught it."""
+        """What ended the run although plain Python would have continued; user code may have caught it."""
         return self._stopped if isinstance(self._stopped, BreakSignal | OverlapError) else None
 
     @property
@@ -90,7 +90,7 @@ class Building:
         """Drop the exception that ended the run, whose traceback keeps the call alive: the run is over."""
         self._stopped = None
 
-    # ------------------------------------------------------------------ looks
+    # ------------------------------------------------------------------ reads of values
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
         """Answer one read: from the tree, or by running what was traced since the last one."""
         if self._stopped is not None:

@@ -30,7 +30,7 @@ else:
 
 
 class Path:
-    """A call's path through the trace tree. As a `Splitter` it answers reads of traced values where the tree ends."""
+    """A call's path through the trace tree. As a `GraphBreaker` it answers reads where the tree ends."""
 
     def __init__(self, call: Call) -> None:
         self.call, self.training = call, call.training
@@ -164,7 +164,7 @@ class Path:
 
         if self.walk is None or self._position is None:
             call = self.call
-            self.tree = tree  # a reference: a tree without one takes its states apart
+            self.tree = tree  # a reference: without one the tree would be deleted
             self.walk = Walk(call.args, call.kwargs, state_feeds()[RANDOM_STATE])
             self._position = TreePosition(tree.start, None, start_key(call.args, call.kwargs, call.training))
         return self.walk, self._position
@@ -216,8 +216,7 @@ class Path:
         signal = self._ended_by or (self._building.signal if self._building is not None else None)
         return error if signal is None else signal
 
-    # ------------------------------------------------------------------ as
-    # `jitfuse.tracing.record.value_reads.Splitter`
+    # ------------------------------------------------------------------ as a `GraphBreaker`
     @property
     def asked(self) -> bool:
         """Whether the current run of the function has read a traced value."""

@@ -100,7 +100,7 @@ class ArenaSlots:
         return found, left
 
     def freed(self, free: Free, had: Sequence[Held], kept: Sequence[Held]) -> Free:
-        """Return the free slots once only `kept` is live of what was there."""
+        """Return the free slots, including those of `had` that are not in `kept`."""
         if any(held.value != ARENA for held in kept):  # loops have taken the slots
             return free
         left = dict(free)

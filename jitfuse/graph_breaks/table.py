@@ -1,7 +1,7 @@
 """A part of a trace tree as one table of the native driver: subgraphs, reads of their answers, jumps, ends.
 
 A call runs from the entrance to a result without Python. If an answer has no edge, the table ends in a Python function
-that receives the state of the call and continues it (`Resume`). Owns the ops. Does not own the slots of values
+that receives the state of the call and continues it (`resume`). Owns the ops. Does not own the slots of values
 (`jitfuse.graph_breaks.slots`), the choice of edges (`jitfuse.graph_breaks.paths`), or the ops of a subgraph
 (`jitfuse.compile.bind.steps`).
 """
@@ -171,7 +171,7 @@ class PathTable:
         self._binder.kernels = compiled.kernels
         return PlanMemory(compiled.call, feeds, outputs, self._binder.constants(compiled.constants), self._scratch)
 
-    # ------------------------------------------------------------------ looks
+    # ------------------------------------------------------------------ reads of values
     def _look(
         self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
     ) -> None:

@@ -38,7 +38,7 @@ class Described:
 
     @property
     def program(self) -> str:
-        """The program that the object was first made for, as text."""
+        """The text of the program that the object was first made for."""
         return expand_text(self.metadata.get("program"))
 
     @property

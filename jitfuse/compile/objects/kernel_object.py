@@ -104,9 +104,9 @@ class Kernels:
 class Making:
     """Metadata of an object that LLVM is compiling, and its entry once it is compiled.
 
-    A first entry takes its time to read sources for its key. It is made during the compilation if they have been read,
-    else when it is needed. If that is unlikely, as without a cache, neither forms nor text are kept until then: both can
-    be made again.
+    Most of the time of a first entry is reading sources for its key. It is made during the compilation if they have
+    been read, else when it is needed. If that is unlikely, as without a cache, neither forms nor text are kept until
+    then: both can be made again.
     """
 
     def __init__(self, canonical: bytes, origin: Origin, made_of: tuple[Sequence[KernelForm], str] | None) -> None:
