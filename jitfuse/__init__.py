@@ -1,7 +1,7 @@
 """jitfuse: a tracing JIT decorator for array code.
 
 `@jf.fuse` runs a function once on traced arrays, records one program, fuses it and compiles it to native
-kernels that are cached on disk. This module is the public API; everything it does not need at once is imported
+kernels that are cached on disk. This module is the public API; whatever it does not need at once is imported
 on first use.
 """
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jitfuse.base import forks as _forks  # noqa: F401 (first: see there)
 from jitfuse.base.gc_pause import PAUSED as _PAUSED
 from jitfuse.base.gc_pause import search_young as _search_young
 
-with _PAUSED:  # what modules make stays
+with _PAUSED:  # objects that modules make are long-lived
     from jitfuse.errors import (
         ArgumentError,
         CacheWarning,
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     namespace = importlib.import_module("jitfuse.array_api.namespace")
     try:
-        found = globals()[name] = getattr(namespace, name)  # not asked for again: this takes longer than a small sum
+        found = globals()[name] = getattr(namespace, name)  # kept: this function takes longer than a small sum
     except AttributeError:
         raise AttributeError(f"module 'jitfuse' has no attribute {name!r}") from None
     return found

@@ -1,10 +1,9 @@
 """Loops and branches on values: `jf.cond`, `jf.while_loop`, `jf.fori_loop`, `jf.scan`, `jf.map`.
 
-Inside of a fused function they are steps that hold the programs of their functions
-(`jitfuse.tracing.control.combinators`); outside they run in Python, here, with the same results and the same errors.
-Values go in and out as trees of arrays and numbers. Each carried value keeps its shape and dtype; Python numbers that a
-loop starts with count as values of their default dtype (float64, int64, bool, complex128). What a function writes into
-its arguments is not seen outside.
+Inside a fused function they are steps that hold the programs of their functions
+(`jitfuse.tracing.control.combinators`). Outside they run in Python, here, with the same results and errors. Values are
+trees of arrays and numbers. Each carried value keeps its shape and dtype; Python numbers that a loop starts with get
+their default dtype (float64, int64, bool, complex128). Writes of a function into its arguments have no effect outside.
 """
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ __all__ = ["cond", "fori_loop", "map", "scan", "while_loop"]
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
-    """Return ``true_fn(*operands)`` where `pred` (one value) is true, else ``false_fn(*operands)``.
+    """Return ``true_fn(*operands)`` if `pred` (one value) is true, else ``false_fn(*operands)``.
 
-    Both return the same tree with the same shapes and dtypes. Only the chosen one runs. Raises ShapeError, DTypeError
-    or ArgumentError, with both sides, where they differ (in a fused function; outside only one of them is known).
+    Both return the same tree with the same shapes and dtypes; only the chosen one runs. Raises ShapeError, DTypeError
+    or ArgumentError, showing both results, if they differ (in a fused function; outside only one of them is known).
     """
     run = active()
     if run is not None:
@@ -41,9 +40,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
 
 
 def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
-    """Return the last of init, body_fn(init), body_fn(body_fn(init)), ... for which `cond_fn` does not hold.
+    """Return the first of init, body_fn(init), body_fn(body_fn(init)), ... for which `cond_fn` is false.
 
-    Raises ShapeError, DTypeError or ArgumentError, with both sides, where the body returns another type of value.
+    Raises ShapeError, DTypeError or ArgumentError, showing both values, if the body changes the type of the value.
     """
     run = active()
     if run is not None:
@@ -55,9 +54,9 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
 
 
 def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Return what `value = body_fn(i, value)` comes to for i from `lower` on and below `upper`, as np.int64.
+    """Run `value = body_fn(i, value)` for each i from `lower` to below `upper`, as np.int64; return the last value.
 
-    Raises ShapeError, DTypeError or ArgumentError, with both sides, where the body returns another type of value.
+    Raises ShapeError, DTypeError or ArgumentError, showing both values, if the body changes the type of the value.
     """
     run = active()
     if run is not None:
@@ -71,11 +70,11 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
 def scan(
     f: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Return (carry, ys) of `carry, y = f(carry, x)` over the parts x of the arrays in `xs` along their first axis.
+    """Return (carry, ys) of `carry, y = f(carry, x)` over the items x of the arrays in `xs` along their first axis.
 
-    `ys` are the y of all iterations, stacked; in the order of `xs`, also with `reverse`, which begins with the last
-    part. Without arrays, `length` says how many iterations there are. Raises ShapeError, DTypeError or ArgumentError,
-    with both sides, where f returns another type of carry or arrays are not equally long.
+    `ys` are the y of all iterations, stacked, in the order of `xs` even with `reverse`, which begins with the last
+    item. Without arrays, `length` is the number of iterations. Raises ShapeError, DTypeError or ArgumentError,
+    showing both values, if f changes the type of the carry, or if arrays differ in length.
     """
     run = active()
     if run is not None:
@@ -94,7 +93,7 @@ def scan(
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
-    """Return f of the parts of the arrays in `xs` along their first axis, stacked; see `scan`."""
+    """Return f of the items of the arrays in `xs` along their first axis, stacked; see `scan`."""
     return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
 
 
@@ -117,7 +116,7 @@ class _PythonCarried:
         return self.tree.filled([_copy(leaf) for leaf in self.leaves])
 
     def take(self, function: str, returned: Any) -> None:
-        """Go on with what a function returned; raises where it is of another type."""
+        """Continue with the value that a function returned; raises if its type differs."""
         new = tree_of(returned, "carry")
         sides = "what the loop starts with", f"what {function} returns"
         check_structure(self.name, self.tree, new, sides)
@@ -126,7 +125,7 @@ class _PythonCarried:
 
 
 def _value(leaf: Any) -> Any:
-    """Return an array, or a NumPy scalar for a number and for what has rank 0."""
+    """Return an array, or a NumPy scalar for numbers and arrays of rank 0."""
     if type(leaf) in WEAK_DTYPE or (isinstance(leaf, np.ndarray) and not leaf.shape):
         return np.asarray(leaf)[()]
     if not hasattr(leaf, "dtype"):
@@ -186,7 +185,7 @@ def _stacked(trees: Sequence[Tree]) -> Any:
 
 
 def _empty(f: Callable[[Any, Any], Any], carried: _PythonCarried, scanned: Tree, arrays: Sequence[Any]) -> Any:
-    """Return the stacked results of no iteration: what f would return is found out on a part of zeros."""
+    """Return the stacked results of no iteration; their type is found by running f on an item of zeros."""
     parts = [np.zeros(np.shape(x)[1:], numpy_dtype(_meta(x).dtype))[()] for x in arrays]
     _, y = traced.pair_of(f(carried.copy(), scanned.filled(parts)))
     tree = tree_of(y, "y")

@@ -1,4 +1,4 @@
-"""The dtypes that programs and kernels speak of, and NumPy's promotion rules (NEP 50) over them.
+"""The dtypes of programs and kernels, and NumPy's promotion rules (NEP 50) for them.
 
 A dtype is its NumPy name as a string (``"float32"``): hashable, printable, the same in every process.
 Weak dtypes belong to Python scalars; they give way to any strong dtype of their kind or a higher one.
@@ -28,7 +28,7 @@ SUPPORTED: Final[dict[str, str]] = KINDS
 
 _RANK: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
 _LOOPS: Final = ("float32", "float64", "complex64", "complex128")
-"""Where a ufunc looks for a loop that takes bfloat16 with others, in this order."""
+"""The dtypes among which a ufunc looks for a loop that takes bfloat16 with others, in this order."""
 _COMPLEX_OF: Final = {"float16": "complex64", "bfloat16": "complex64", "float32": "complex64"}
 WEAK_DTYPE: Final[dict[type, str]] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 """The dtype of a Python scalar's own value. Python bools are strong in NEP 50 as far as results go."""
@@ -59,7 +59,7 @@ def is_integer(dtype: str) -> bool:
 
 
 def is_narrow(dtype: str) -> bool:
-    """Return whether a dtype is a float of 16 bits: those are computed with in float32, and rounded each time."""
+    """Return whether a dtype is a 16-bit float: kernels compute those in float32 and round each result."""
     return dtype in ("float16", "bfloat16")
 
 
@@ -99,7 +99,7 @@ def result_type(operands: tuple[tuple[str, bool], ...]) -> tuple[str, bool]:
 
     All weak gives a weak result. A weak operand of a higher kind than every strong one brings NumPy's
     default dtype of its kind: bool with a Python int is int64, int32 with a Python float is float64.
-    A Python complex takes the precision of strong floats. Raises DTypeError where bfloat16 meets float16 or
+    A Python complex takes the precision of strong floats. Raises DTypeError if bfloat16 meets float16 or
     an integer that it does not hold exactly.
     """
     return _promoted(operands, "float64", exact=True)

@@ -1,7 +1,7 @@
-"""Every exception and warning that jitfuse raises: what went wrong, where, why, and the way out.
+"""Every exception and warning that jitfuse raises: what went wrong, where, why, and how to fix it.
 
-User mistakes raise subclasses of `JitfuseError`; `assert` is for jitfuse's own invariants. Nothing here
-imports anything else of jitfuse but records.
+User mistakes raise subclasses of `JitfuseError`; `assert` is for jitfuse's own invariants. Imports only records of
+jitfuse.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Watch(threading.local):
 
 
 WATCH: Final = _Watch()
-"""Keeps the errors that this thread makes while a function is traced, which might catch them; None: nobody watches."""
+"""Records the errors raised in this thread during a trace, because user code might catch them; None: no trace."""
 
 
 class JitfuseError(Exception):
@@ -49,7 +49,7 @@ class ArgumentError(JitfuseError, TypeError):
 
 
 class TracedValueError(JitfuseError, TypeError):
-    """Python looked at the value of traced data: ``bool()``, ``int()``, ``float()``, ``np.asarray()``."""
+    """Python needs the value of a traced array: ``bool()``, ``int()``, ``float()``, ``np.asarray()``."""
 
 
 class LeakedTracerError(JitfuseError):
@@ -81,11 +81,11 @@ class UnsupportedError(JitfuseError, NotImplementedError):
 
 
 class UnsupportedAttributeError(UnsupportedError, AttributeError):
-    """An attribute of NumPy arrays that traced arrays do not have."""
+    """An attribute of NumPy arrays that traced arrays lack."""
 
 
 class VolatileError(UntraceableError):
-    """The function reads state that it changes itself, so that Python has to run in every call."""
+    """The function reads state that it changes itself, so Python has to run in every call."""
 
 
 class WideIntError(VolatileError, OutOfRangeError):
@@ -96,7 +96,7 @@ class VerifyError(JitfuseError):
     """A program breaks the rules of `jitfuse.ir.analysis.verify`, or a kernel form those of
     `jitfuse.ir.kernels.verify_form`.
 
-    `findings` holds all that were found, the text the first hundred.
+    `findings` holds all of them, the message the first hundred.
     """
 
     def __init__(self, findings: tuple[str, ...], subject: str = "the program") -> None:
@@ -110,11 +110,11 @@ class CompileError(JitfuseError):
 
 
 class KernelTooLargeError(CompileError):
-    """A kernel from a file is larger than what is compiled to check it."""
+    """A kernel from a file is too large to be recompiled for a check."""
 
 
 class DeviceError(JitfuseError, RuntimeError):
-    """A device that is not there, cannot be opened, or lacks what an array or a kernel needs; names the adapter."""
+    """A device is missing, cannot be opened, or lacks what an array or a kernel needs; names the adapter."""
 
 
 class NumericError(JitfuseError, ValueError):
@@ -142,7 +142,7 @@ class CacheWarning(UserWarning):
 
 
 class BoundInput(NamedTuple):
-    """One input of a failing step: its id, whether the caller or an earlier step makes it, its meta where known."""
+    """One input of a failing step: its id, whether the caller or an earlier step makes it, its meta if known."""
 
     id: int
     bound: bool
@@ -161,10 +161,10 @@ class Neighbour(NamedTuple):
 class CutWireError(JitfuseError):
     """A program broke at one step; says where, and shows the break from both sides.
 
-    Fields: `reason` (one line), `step_id` and `op_name` (None where the fault is at the boundary),
-    `inputs` (tuple of `BoundInput`), `result_id`, `expected` and `actual` (shape and dtype as text, where
+    Fields: `reason` (one line), `step_id` and `op_name` (None if the fault is at the boundary),
+    `inputs` (tuple of `BoundInput`), `result_id`, `expected` and `actual` (shape and dtype as text, if
     known), `producers` and `consumers` (tuples of `Neighbour`, two wires deep), `source` (file:line of the
-    user's code, where known).
+    user's code, if known).
     """
 
     def __init__(

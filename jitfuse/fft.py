@@ -1,7 +1,7 @@
 """Fourier transforms of the Python array API standard: `jf.fft.rfft(x)`.
 
 Inside a fused function the transforms are library steps, NumPy's pocketfft, and the rest fuses around them. Owns the
-standard's names and parameters; what they do is in `jitfuse.tracing.numpy_like.fft`.
+standard's names and parameters; the implementation is in `jitfuse.tracing.numpy_like.fft`.
 """
 from __future__ import annotations
 

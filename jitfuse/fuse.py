@@ -1,7 +1,8 @@
 """The decorator: `jf.fuse`, and the function that it returns.
 
-Native code answers the calls that fit a known signature, without Python. The others come to `FusedFunction.__call__`:
-their way from arguments to a result is `jitfuse.function.pipeline`, to be read from `_answer`. Owns what users see.
+Native code answers the calls that match a known signature, without Python. The others come to
+`FusedFunction.__call__`, which runs the pipeline in `jitfuse.function.pipeline`; read that from `_answer`. Owns the
+public API.
 """
 from __future__ import annotations
 
@@ -39,19 +40,19 @@ def fuse(
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
 
     training         default mode of calls; ``f(..., training=True)`` overrides it for one call. None: the default of
-                     the function's own parameter ``training`` where it has one, else False
+                     the function's own parameter ``training`` if it has one, else False
     device           None: run where the inputs live; "gpu": take host arrays there, and leave results there
     strict           raise instead of falling back to plain Python or the interpreter
     schedule         "slack", "asap" or "alap": how steps and kernels are ordered; "ilp" takes the order of least
                      memory that an integer program finds (needs highspy, takes seconds: for `warm`)
     static_argnames  arguments that are compared by equality and never traced
     cache            keep compiled kernels on disk
-    name             how the function is called in reports; its own name by default
+    name             the function's name in reports; its own name by default
 
-    Returns a `FusedFunction`, or a decorator where `fn` is left out. Raises ArgumentError for what is no function
-    and for options of later versions (donate, fastmath). Calls raise JitfuseErrors for what cannot be
-    traced, NumericError for integers to negative powers, BoundsError for indices that leave their axis, and whatever
-    the function itself raises.
+    Returns a `FusedFunction`, or a decorator if `fn` is left out. Raises ArgumentError if `fn` is no function, and for
+    options of later versions (donate, fastmath). Calls raise JitfuseErrors for code that cannot be traced, NumericError
+    for integers to negative powers, BoundsError for indices that leave their axis, and whatever the function itself
+    raises.
     """
     options = Options(training, device, strict, schedule, frozenset(static_argnames), cache, name)
     refuse_unknown(device, donate, fastmath)
@@ -71,12 +72,12 @@ def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction:
 
 
 class FusedFunction(NativeCallable):
-    """A compiled array function; see `fuse`. Calls that fit a known signature never enter Python."""
+    """A compiled array function; see `fuse`. Calls that match a known signature never enter Python."""
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, fn)
         self.parts = Parts(self, fn, options)
-        """What it holds, for the rest of jitfuse; users need none of it."""
+        """Its parts, for the rest of jitfuse; not public."""
         _functions.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -104,26 +105,26 @@ class FusedFunction(NativeCallable):
         """The function's name in reports."""
         return self.parts.definition.name
 
-    # ------------------------------------------------------------------ beside the call
+    # ------------------------------------------------------------------ reports and exports
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
-        """Return the program of a call with these arguments (traced where it is new); nothing is compiled."""
+        """Return the program of a call with these arguments, traced now if it is new; nothing is compiled."""
         return public_methods.report(public_methods.program, self.parts, args, kwargs)
 
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
-        """Return a readable report of how a call with these arguments runs; compiles it where it is new.
+        """Return a readable report of how a call with these arguments runs; compiles it if it is new.
 
-        Of a function whose program is split, it shows the segments that calls have made so far, and what Python saw.
-        `html` names a file that gets the report as one self-contained page, with pictures of the program and of the
-        arena and the source of every kernel.
+        For a function with graph breaks it shows the subgraphs made so far, and the values that Python has read.
+        `html` names a file for the report as one self-contained page, with pictures of the program and of the arena and
+        the source of every kernel.
         """
         return public_methods.report(lambda call: public_methods.explain(call, self, html), self.parts, args, kwargs)
 
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
 
-        The function in it takes what the call reads, one argument for each array and number, and returns what the
-        call returns. `training` is what it takes unless its caller says otherwise; `path` names a file to write.
-        Raises UnsupportedError where the result holds what cannot be written as source.
+        Its function takes one argument for each array and number that the call reads, and returns the call's result.
+        `training` is its default mode; `path` names a file to write. Raises UnsupportedError if the result holds
+        objects that cannot be written as source.
         """
         return public_methods.report(lambda call: public_methods.export(call, self, path), self.parts, args, kwargs)
 
@@ -141,10 +142,10 @@ class FusedFunction(NativeCallable):
         return public_methods.kernels(self.parts)
 
     def explain_miss(self) -> str:
-        """Return why the last call that was new was new.
+        """Return why the last new call was new.
 
-        Names the guards and arguments that differ from the nearest signature and, for kernels that the cache did not
-        have, the parts of the key that differ from the nearest entry.
+        Names the guards and arguments that differ from the nearest signature and, for kernels missing from the cache,
+        the parts of the key that differ from the nearest entry.
         """
         return public_methods.explain_miss(self.parts)
 
@@ -154,7 +155,7 @@ _functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
 
 @forks.renew
 def _renew_locks() -> None:
-    """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
+    """Replace the locks in a forked child: threads that do not exist there may have held the old ones."""
     renew_locks()
     for function in list(_functions):
         function.parts.renew_locks()

@@ -1,8 +1,8 @@
 """Linear algebra of the Python array API standard: `jf.linalg.solve(a, b)`.
 
 Inside a fused function the decompositions are library steps, LAPACK's, and the rest fuses around them. Owns the
-standard's names and parameters; what they do is NumPy's for eager arrays, and in `jitfuse.tracing.numpy_like.linalg`
-for traced ones.
+standard's names and parameters; the implementation is NumPy's for eager arrays, and in
+`jitfuse.tracing.numpy_like.linalg` for traced ones.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "tensordot", "trace", "vecdot", "vector_norm",
 ]
 
-_library: Any = np.linalg  # whose functions take traced and eager arrays, which its types do not say
+_library: Any = np.linalg  # its functions take traced and eager arrays, unlike its types
 det, inv, slogdet, solve, cholesky = (getattr(_library, n) for n in ("det", "inv", "slogdet", "solve", "cholesky"))
 svdvals, matrix_power, outer = _library.svdvals, _library.matrix_power, _library.outer
 diagonal, trace, matrix_transpose = _library.diagonal, _library.trace, _library.matrix_transpose

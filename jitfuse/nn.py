@@ -103,12 +103,12 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, axis: int | tuple[int, ...] = -1,
                eps: float = 1e-5) -> Any:
-    """Return (x - mean) / sqrt(variance + eps) over the axes, times `weight`, plus `bias` where they are given."""
+    """Return (x - mean) / sqrt(variance + eps) over the axes, times `weight`, plus `bias` if they are given."""
     return _affine(operate("layer_norm", x, axis=axis, eps=eps), weight, bias)
 
 
 def rms_norm(x: Any, weight: Any = None, *, axis: int | tuple[int, ...] = -1, eps: float = 1e-6) -> Any:
-    """Return x / sqrt(mean(x * x) + eps) over the axes, times `weight` where it is given."""
+    """Return x / sqrt(mean(x * x) + eps) over the axes, times `weight` if it is given."""
     return _affine(operate("rms_norm", x, axis=axis, eps=eps), weight, None)
 
 
@@ -120,7 +120,7 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
 def dropout(x: Any, p: float = 0.5, training: Any = None) -> Any:
     """Zero each element with probability p and scale the rest by 1 / (1 - p), in training; else return x.
 
-    `training` is the flag of the fused function, which is also the default; True drops in every mode.
+    `training` defaults to the mode of the fused function; True drops in every mode.
     """
     if not 0.0 <= p < 1.0:
         raise ArgumentError(f"dropout: the probability must be in [0, 1), not {p}")

@@ -1,8 +1,8 @@
-"""Random numbers that are drawn anew in every call of a fused function: `jf.random`.
+"""Random numbers that differ in every call of a fused function: `jf.random`.
 
-Numbers come from Philox-4x32-10, keyed by the seed, counted by call and by the place of the draw in the
-function, so that they depend neither on threads nor on the backend. The state (seed, counter) is one array of
-the process; a fused call that draws moves the counter on by one.
+Numbers come from Philox-4x32-10, keyed by the seed, counted by call and by the position of the RNG call in the
+function, so that they depend neither on threads nor on the backend. The RNG state (seed, counter) is one array of
+the process; a fused call with RNG calls advances the counter by one.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _state: Final = np.array([int.from_bytes(os.urandom(7), "little"), 0], "int64")
 
 
 def seed(value: int) -> None:
-    """Start the sequence that belongs to a seed (any int; its lower 64 bits count)."""
+    """Restart the random sequence from a seed (any int; only its lower 64 bits count)."""
     bits = int(value) & (2**64 - 1)
     _state[:] = [bits - 2**64 if bits >= 2**63 else bits, 0]
 
@@ -33,7 +33,7 @@ def state() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def state_feeds() -> dict[str, np.ndarray[Any, Any]]:
-    """Return the state arrays that calls of fused functions read and move on, by the names of their feeds."""
+    """Return the RNG states that calls of fused functions read and advance, by the names of their feeds."""
     return {RANDOM_STATE: _state}
 
 

@@ -1,1 +1,1 @@
-"""The ground that everything stands on: records, late imports, digests, threads, forks; no arrays and no programs."""
+"""Base modules without arrays or programs: records, late imports, digests, threads, forks."""

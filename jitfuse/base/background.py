@@ -1,4 +1,4 @@
-"""Work behind the answer: what the next process is to find, and what later calls run on, is made after a first call.
+"""Background jobs after a first call: what the next process is to find, and what later calls run on.
 
 Owns the thread that does such jobs one after the other. Does not own the jobs.
 """
@@ -15,15 +15,15 @@ from typing import Final
 from jitfuse.base import forks
 
 _HEAD_START: Final = 0.002
-"""Seconds that the call which asks for the thread has the interpreter to itself, to return its answer."""
+"""Seconds that the call which starts the thread keeps the interpreter to itself, to return its answer."""
 
-_lock = threading.RLock()  # a signal handler may call a function that asks for more
+_lock = threading.RLock()  # a signal handler may call a function that adds a job
 _jobs: deque[Callable[[], None]] = deque()
 _thread: threading.Thread | None = None
 
 
 def do(job: Callable[[], None]) -> None:
-    """Have a job done soon, in the order of asking; the process does not end before it is. Errors are the job's own."""
+    """Queue a job; jobs run in order, and the process does not end before they are done. Errors are the job's own."""
     global _thread
     with _lock:
         _jobs.append(job)
@@ -38,7 +38,7 @@ def do(job: Callable[[], None]) -> None:
 
 
 def wait() -> None:
-    """Return when what was asked for so far is done."""
+    """Wait until all jobs queued so far are done."""
     thread = _thread
     if thread is not None and thread is not threading.current_thread():
         thread.join()
@@ -59,13 +59,13 @@ def _run() -> None:
             job = _jobs.popleft()
         try:
             job()
-        except Exception:  # shown as that of any thread; what else was asked for is still done
+        except Exception:  # shown as that of any thread; the other jobs still run
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 @forks.renew
 def _forget() -> None:
-    """In a forked child: what the parent was asked for, the parent does."""
+    """Drop the queue in a forked child: the parent runs its own jobs."""
     global _lock, _thread
     _lock, _thread = threading.RLock(), None
     _jobs.clear()

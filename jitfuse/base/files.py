@@ -1,4 +1,4 @@
-"""Text files that people asked for: replaced as a whole, or not at all."""
+"""Text files for users: replaced as a whole, or not at all."""
 from __future__ import annotations
 
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file under another name beside it, and put it in place when it is complete; raises OSError."""
+    """Write a temporary file beside the target and rename it when it is complete; raises OSError."""
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:

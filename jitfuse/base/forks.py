@@ -1,13 +1,13 @@
-"""Forks: the one place where modules say what has to hold across one, and what a child has to make anew.
+"""Fork handlers: what modules lock before a fork, and what they renew in a child.
 
 A child has the parent's memory and one of its threads. So modules name the locks that no other thread may hold when a
-process forks (`hold`), and what is made anew in the child (`renew`). They are kept here, not by `os.register_at_fork`:
-a module may be imported, in another thread, by a fork that has begun; Python then calls what comes after a fork without
-what comes before.
+process forks (`hold`), and what is renewed in the child (`renew`). The handlers are kept here, not by
+`os.register_at_fork`: a module may be imported, in another thread, during a fork; Python then calls its handlers after
+the fork without those before.
 
 A fork also waits for other threads' imports of jitfuse's modules. CPython gives a child the locks of the parent's
 imports as they are. A module that a thread of the parent was importing stays locked in the child, where that thread
-does not exist: whoever imports it there waits for ever. jitfuse imports much on first use, from any thread.
+does not exist: an import of it there waits for ever. jitfuse imports much on first use, from any thread.
 """
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ Handler = Callable[[], Any]
 
 
 _held: Final[list[tuple[Handler, Handler, Handler]]] = []
-"""What is done before a fork, after it in the parent, and after it in the child."""
+"""The handlers before a fork, after it in the parent, and after it in the child."""
 _renewed: Final[list[Handler]] = []
 _fork = threading.local()
-"""How many of `_held` the fork that this thread is at has come to."""
+"""How many of `_held` the current fork of this thread has handled."""
 
 
 def hold(before: Handler, in_parent: Handler, in_child: Handler | None = None) -> None:
-    """Have a fork call `before`, in the order of registration, and the others after it; the child's is the parent's."""
+    """Register handlers of a fork, called in order of registration; `in_child` defaults to `in_parent`."""
     _held.append((before, in_parent, in_child or in_parent))
 
 
 def renew(in_child: Handler) -> None:
-    """Have a forked child call a function that makes anew what threads of the parent may have been at."""
+    """Register a function that renews in a forked child what threads of the parent may have been using."""
     _renewed.append(in_child)
 
 
@@ -54,7 +54,7 @@ def _before() -> None:
             _held[_fork.come_to][0]()
             _fork.come_to += 1
         _wait_for_imports(end)
-        if _fork.come_to == len(_held):  # else what was imported meanwhile has something to hold
+        if _fork.come_to == len(_held):  # else a module imported meanwhile has added a handler
             return
 
 
@@ -78,8 +78,8 @@ def _wait_for_imports(end: float) -> None:
 def _others_import() -> bool:
     """Return whether another thread is importing from `_OURS`.
 
-    The locks are importlib's own, from before a module is searched until after it is run; ``sys.modules`` does not
-    know a module that is still searched. They live as long as the import.
+    The locks are importlib's own, held from before a module is searched until after it has run; ``sys.modules`` lacks a
+    module that is still searched. They live as long as the import.
     """
     bootstrap: Any = sys.modules["_frozen_importlib"]
     me = threading.get_ident()

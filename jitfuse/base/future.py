@@ -1,4 +1,4 @@
-"""Work beside: in a thread of its own, while the thread that asks for it does something else."""
+"""Runs a function in a thread of its own, while the calling thread does something else."""
 from __future__ import annotations
 
 import _thread
@@ -12,17 +12,17 @@ from jitfuse.base import forks
 _T = TypeVar("_T")
 
 _HEAD_START: Final = 5e-5
-"""Seconds that the thread has the interpreter to itself: else it may wait 5 ms for it before it has begun."""
+"""Seconds that the new thread gets the interpreter to itself: else it may wait 5 ms for it before it begins."""
 
 _running: set[_thread.LockType] = set()
-"""Held each until its function has returned."""
+"""Locks, each held until its function has returned."""
 
 
 class Future(Generic[_T]):
-    """The result of a function that starts now, in a thread of its own where there can be one.
+    """The result of a function that starts now, in a thread of its own if one can be started.
 
-    Worth it beside what holds no lock of the interpreter, as LLVM's code generator. The process does not end before
-    the function has, unless it ends by `os._exit`. Starting a `threading.Thread` would take 0.1 to 0.3 ms more.
+    Worthwhile beside code that releases the interpreter's lock, such as LLVM's code generator. The process does not end
+    before the function has, except by `os._exit`. Starting a `threading.Thread` would take 0.1 to 0.3 ms more.
     """
 
     def __init__(self, function: Callable[[], _T]) -> None:
@@ -57,11 +57,11 @@ class Future(Generic[_T]):
 
 
 def _wait() -> None:
-    """Return when no function runs any more: what LLVM keeps for the process is destroyed when that ends."""
+    """Wait for all functions: LLVM's global state is destroyed when the process ends."""
     for done in tuple(_running):
         with done:
             pass
 
 
 atexit.register(_wait)
-forks.renew(_running.clear)  # the threads are not there
+forks.renew(_running.clear)  # the threads do not exist in the child

@@ -1,8 +1,8 @@
-"""Python's search for cycles of garbage, put off while much is made that stays. Owns nothing else.
+"""Delays Python's cyclic garbage collection while many long-lived objects are made. Owns nothing else.
 
-Tracing and planning make objects by the hundred thousand, nearly all of which live on to the end of it: searching them
-again and again took a fifth of a long first call, and found nothing. The traced function runs meanwhile, so the search
-is not turned off: it begins after so many objects more, and what the function says of it holds.
+Tracing and planning make hundreds of thousands of objects, and nearly all live to the end. Searching them repeatedly
+took a fifth of a long first call, and found nothing. The traced function runs meanwhile, so the collector is not turned
+off: its threshold is raised, and settings that the function makes still hold.
 """
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Final
 from jitfuse.base import forks
 
 PUT_OFF: Final = 2_000_000
-"""The objects, made and not dropped again, after which the youngest are searched all the same."""
+"""Objects, net of those dropped, after which the youngest generation is collected all the same."""
 MANY: Final = 20_000
-"""The objects made within a pause that are searched when it ends, for 2 ms; more of them wait for a search of all."""
+"""Objects made within a pause that are collected when it ends, in 2 ms; more of them wait for a full collection."""
 
 
 class _GcPause(contextlib.ContextDecorator):
-    """A context in which hardly any cycles are searched for, entered by any number of threads at once."""
+    """A context with hardly any garbage collection, entered by any number of threads at once."""
 
     def __init__(self) -> None:
         self._reset()
@@ -53,7 +53,7 @@ class _GcPause(contextlib.ContextDecorator):
         return (self._before[0] if self._inside and first == PUT_OFF else first, *others)
 
     def _restore(self) -> None:
-        """Put back what the pause has changed; what the function that was traced has set stays."""
+        """Undo the pause's changes; what the traced function has set stays."""
         first, *others = gc.get_threshold()
         if first == PUT_OFF:
             if gc.isenabled() and gc.get_count()[0] > MANY:
@@ -61,21 +61,21 @@ class _GcPause(contextlib.ContextDecorator):
             gc.set_threshold(self._before[0], *others)
 
     def after_fork(self) -> None:
-        """In a forked child: the threads that were inside are not there any more, but for the one that forked."""
+        """End the pause in a forked child: other threads inside it do not exist there."""
         if self._inside:
             self._restore()
         self._reset()
 
 
 def _count_as_old() -> None:
-    """Have all objects wait for the next search of everything; those that somebody has frozen stay so."""
+    """Move all objects to the oldest generation; objects that other code has frozen stay so."""
     if not gc.get_freeze_count():
         gc.freeze()
         gc.unfreeze()  # into the oldest generation
 
 
 def search_young() -> None:
-    """Search what is young now, and count anew: else that may come due, 1 ms of it, within the first call."""
+    """Collect the young generations now and restart their counts: else 1 ms of it may fall into the first call."""
     if gc.isenabled() and gc.get_threshold()[0]:
         gc.collect(1)
 

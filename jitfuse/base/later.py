@@ -6,9 +6,9 @@ from typing import Any
 
 
 class Later:
-    """Stands for a module that most programs do without: ``products = Later("jitfuse.tracing.numpy_like.products")``.
+    """Proxy of a module that most programs do not need: ``products = Later("jitfuse.tracing.numpy_like.products")``.
 
-    To be written beside the import itself under ``if TYPE_CHECKING``, and used as the module is.
+    Write it beside the import itself under ``if TYPE_CHECKING``, and use it as the module.
     """
 
     def __init__(self, name: str) -> None:

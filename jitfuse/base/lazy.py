@@ -10,8 +10,8 @@ _T = TypeVar("_T")
 class cached_property(Generic[_T]):  # noqa: N801 -- it stands in for functools.cached_property
     """A property that is computed at its first use and then lies in the instance's ``__dict__``.
 
-    As the one of functools in Python 3.12 and later. That of 3.11 holds a lock of all instances meanwhile: a child
-    forked then would wait for a thread that it does not have, and threads wait for one another.
+    Like that of functools in Python 3.12 and later. That of 3.11 holds one lock for all instances: a forked child
+    would wait for a thread that it does not have, and threads wait for one another.
     """
 
     def __init__(self, compute: Callable[[Any], _T]) -> None:

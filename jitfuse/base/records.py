@@ -1,9 +1,9 @@
-"""Records and named tuples: classes of named fields that cost next to nothing to define.
+"""Records and named tuples: classes with named fields that are cheap to define.
 
-`dataclasses` and `typing.NamedTuple` write methods of every class as text and compile it when the class is made, and
-each annotation of a named tuple too: a third of what importing a package of many small classes takes. A `Record`
-shares its methods with all others. To type checkers, and to `dataclasses.replace`, `fields` and `asdict`, it is a
-dataclass. A `NamedTuple` is the better choice for what is made by the thousand.
+`dataclasses` and `typing.NamedTuple` write the methods of every class as text and compile it when the class is made, a
+named tuple's annotations too. That is a third of the time to import a package of many small classes. A `Record` shares
+its methods with all others. To type checkers, and to `dataclasses.replace`, `fields` and `asdict`, it is a dataclass.
+Use `NamedTuple` for objects that are made by the thousand.
 """
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class _Fresh:
 
 
 def fresh(*, default_factory: Callable[[], Any]) -> Any:
-    """Return the default of a field that every record gets a new one of, such as a list."""
+    """Return a field default of which every record gets a new one, such as a list."""
     return _Fresh(default_factory)
 
 
 class DataclassFields:
-    """`__dataclass_fields__` of a class, made when a function of `dataclasses` asks for it."""
+    """`__dataclass_fields__` of a class, made when a function of `dataclasses` reads it."""
 
     NAME: Final = "__dataclass_fields__"
 
@@ -43,8 +43,8 @@ class DataclassFields:
 class Record:
     """Base of classes whose annotations are fields, in order, with class attributes as defaults.
 
-    `frozen` refuses assignment; `eq` (the default) compares records of one class field by field, and hashes them
-    where they are frozen too. Otherwise records are equal to themselves alone.
+    `frozen` forbids assignment. `eq` (the default) compares records of one class field by field, and hashes them if
+    they are frozen too. Otherwise records are equal only to themselves.
     """
 
     __dataclass_fields__: ClassVar[Any] = DataclassFields()
@@ -83,7 +83,7 @@ class Record:
                 held[name] = held[name].make()
 
     def _complaint(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return what is wrong with the given fields, as of a function with these parameters."""
+        """Return the message for wrong fields, as of a function with these parameters."""
         name, fields = type(self).__name__, self._fields
         if len(args) > len(fields):
             return f"{name}() takes {len(fields)} fields, not {len(args)}"
@@ -138,10 +138,10 @@ else:
         lambda cls, a, b, c, d, e, f, g, h: _new(cls, (a, b, c, d, e, f, g, h)),
         lambda cls, a, b, c, d, e, f, g, h, i: _new(cls, (a, b, c, d, e, f, g, h, i)),
     )
-    """What makes a tuple of one field, of two and so on; every class gets one under the names of its own fields."""
+    """Makers of tuples of one field, of two and so on; every class gets one with the names of its own fields."""
 
     class _Kind(type):
-        """The class of named tuples: makes fields of a class body's annotations."""
+        """The metaclass of named tuples: makes fields of a class body's annotations."""
 
         def __new__(mcs, name: str, bases: tuple[type, ...], own: dict[str, Any]) -> type:
             names = tuple(own.get("__annotations__", ()))
@@ -155,14 +155,14 @@ else:
             return type.__new__(mcs, name, bases, own)
 
     def _maker(names: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
-        """Return the ``__new__`` of a named tuple, which is as quick as one that is written out."""
+        """Return the ``__new__`` of a named tuple, as fast as a handwritten one."""
         listed = ", ".join(names)
         made = _NEW[len(names) - 1] if len(names) <= len(_NEW) else eval(f"lambda cls, {listed}: _new(cls, ({listed}))")
         code = made.__code__.replace(co_varnames=("cls", *names), co_name="__new__")
         return FunctionType(code, globals(), "__new__", defaults)
 
     class NamedTuple(tuple, metaclass=_Kind):
-        """Base of tuples with names for their items: `typing.NamedTuple`, which type checkers see, without its cost."""
+        """Base of tuples with named items: `typing.NamedTuple` to type checkers, but cheaper to define."""
 
         __slots__ = ()
 

@@ -1,9 +1,9 @@
-"""The command line: arguments, exit codes, and what a mistake looks like.
+"""The command line: arguments, exit codes, and error messages.
 
 Owns the parser and `main`. Each command is a function of one module here and imports what it needs when it
 runs, so that ``jitfuse cache path`` starts neither LLVM nor rich.
 
-Exit codes: 0 done; 1 it ran and found something wrong (the message says what); 2 the command was misspelt.
+Exit codes: 0 done; 1 it ran and found something wrong (the message says what); 2 the arguments were invalid.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> int:
     except JitfuseError as error:
         print(f"jitfuse: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `jitfuse cache list | head`: nobody reads on, which is no failure of ours
+    except BrokenPipeError:  # `jitfuse cache list | head`: the reader has left, which is no failure of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ _PARTS: Final = ("metadata", "program", "forms", "ir", "wgsl", "asm")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``cache`` and what stands behind it."""
+    """Add ``cache`` and its subcommands."""
     group = commands.add_parser("cache", help="look at the kernels on disk, check, carry or remove them")
     actions = group.add_subparsers(required=True, metavar="action")
 
@@ -137,7 +137,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _machine_code(backend: str, entry: Entry) -> tuple[str | None, str | None]:
-    """Return the machine code as text, and what must be said of it."""
+    """Return the machine code as text, and a note on it."""
     from jitfuse.backends.llvm import disassembly
 
     if backend != "llvm":

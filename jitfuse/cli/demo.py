@@ -30,7 +30,7 @@ TOLERANCE: Final = 1e-5
 """Largest difference that counts as equal. Results lie in [0, 1]. NumPy and jitfuse add up the 8.3 million
 pixels of a plane in different orders, and a power of float32 is exact to about 1e-7 in either; the gamma of
 at least 1 makes nothing steeper than gamma itself."""
-_BATCHES_IN_MEMORY: Final = 7  # the frames, both results, and what NumPy holds in between
+_BATCHES_IN_MEMORY: Final = 7  # the frames, both results, and NumPy's temporaries
 _PHOTOGRAPHS: Final = ("china.jpg", "flower.jpg")
 
 
@@ -62,10 +62,10 @@ def run(
     frames: int | None = None, runs: int = 5, folder: str | Path = "demo-output",
     size: tuple[int, int] = (HEIGHT, WIDTH),
 ) -> int:
-    """Run the demo; return 0 where both results agree within `TOLERANCE`, else 1.
+    """Run the demo; return 0 if both results agree within `TOLERANCE`, else 1.
 
     `frames` of `size` (height, width) each; None takes 8, or as many as fit into memory. The picture goes
-    into `folder`. Raises JitfuseError where the extra ``demo`` is missing or memory does not suffice.
+    into `folder`. Raises JitfuseError if the extra ``demo`` is missing or memory does not suffice.
     """
     from jitfuse.cli.output import console
 
@@ -105,7 +105,7 @@ def _report(screen: Console, fused: Any, x: Array, plain: Timing, fast: Timing) 
     for title in ("", "first run", f"median of {len(plain.others)}", "GB/s", "speed-up"):
         table.add_column(title, justify="left" if not title else "right")
     for name, timing in (("NumPy", plain), ("jitfuse", fast)):
-        rate = 2 * x.nbytes / timing.median / 1e9  # what must move at least: frames in, frames out
+        rate = 2 * x.nbytes / timing.median / 1e9  # the least memory traffic: frames in, frames out
         table.add_row(name, f"{1e3 * timing.first:,.0f} ms", f"{1e3 * timing.median:,.1f} ms", f"{rate:.2f}",
                       f"{plain.median / timing.median:.1f}")
     height, width = x.shape[2:]
@@ -122,7 +122,7 @@ def _report(screen: Console, fused: Any, x: Array, plain: Timing, fast: Timing) 
 
 
 def _writable(folder: str | Path) -> Path:
-    """Make the folder before the work begins, or raise JitfuseError."""
+    """Make the folder before the work begins; raise JitfuseError if it cannot be written."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -159,7 +159,7 @@ def measure(
 
 
 def largest_difference(expected: Array, actual: Array, tick: Callable[[], None]) -> float:
-    """Return the largest absolute difference; infinity where shape or dtype differ or a value is NaN."""
+    """Return the largest absolute difference; infinity if shape or dtype differ or a value is NaN."""
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return float("inf")
     largest = 0.0
@@ -215,7 +215,7 @@ def _gain_and_bias() -> tuple[Array, Array]:
 
 
 def _fitting(frames: int | None, size: tuple[int, int]) -> int:
-    """Return the number of frames to make; raise JitfuseError where those asked for, or one, do not fit."""
+    """Return the number of frames to make; raise JitfuseError if those requested, or one, do not fit."""
     one = 3 * size[0] * size[1] * 4 * _BATCHES_IN_MEMORY
     available = _available_memory()
     fitting = FRAMES if available is None else available // one
@@ -228,7 +228,7 @@ def _fitting(frames: int | None, size: tuple[int, int]) -> int:
 
 
 def _available_memory() -> int | None:
-    """Return the bytes that this process may still take, by the system and its control group; None: unknown."""
+    """Return the bytes that this process may still allocate, by the system and its control group; None: unknown."""
     found = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()

@@ -16,7 +16,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def cpu() -> dict[str, Any]:
-    """Return what kernels are built for on this machine's CPU; `vector_bits` is the width they use."""
+    """Return the CPU features that kernels are built for; `vector_bits` is the vector width they use."""
     from jitfuse.backends.llvm.jit import host_target
     from jitfuse.backends.llvm.runtime.threads import thread_count
 
@@ -28,7 +28,7 @@ def cpu() -> dict[str, Any]:
 
 
 def gpus() -> list[dict[str, Any]]:
-    """Return every adapter that wgpu finds, none where wgpu is missing; the first is the one that is used."""
+    """Return every adapter that wgpu finds, none if wgpu is missing; the first one is used."""
     from jitfuse.backends.wgsl.runtime.device import adapters, default_device
 
     try:

@@ -27,7 +27,7 @@ _STYLES: Final = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line of the report; `state` is ``"ok"``, ``"note"`` (works, but look) or ``"problem"``."""
+    """One line of the report; `state` is ``"ok"``, ``"note"`` (works, but check it) or ``"problem"``."""
 
     topic: str
     state: str
@@ -174,7 +174,7 @@ def _kernel() -> list[Finding]:
     result = fused(x, 1.0)
     first = 1e3 * (time.perf_counter() - start)
     sine = np.sin(x.astype(np.float64)).astype(np.float32)
-    # one ulp of the sine is all that may differ; product and sum are NumPy's
+    # only the sine may differ, by one ulp; product and sum are NumPy's
     bound = np.spacing(np.abs(sine)) * np.abs(x) + np.spacing(np.abs(sine * x) + np.float32(1))
     if result.dtype != np.float32 or not bool(np.all(np.abs(result - (sine * x + np.float32(1))) <= bound)):
         raise JitfuseError("sin(x) * x + b differs from NumPy's result by more than one ulp of the sine")

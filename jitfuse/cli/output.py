@@ -37,7 +37,7 @@ def _finite(value: Any) -> Any:
 
 @contextlib.contextmanager
 def every_character() -> Iterator[None]:
-    """Write what an output's encoding lacks as ``\\u...``: a name or a path in another script ends no command."""
+    """Write characters that an output's encoding lacks as ``\\u...``, so that no name or path ends a command."""
     changed = [(s, s.errors) for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
     for stream, _ in changed:
         stream.reconfigure(errors="backslashreplace")
@@ -45,12 +45,12 @@ def every_character() -> Iterator[None]:
         yield
     finally:
         for stream, errors in changed:
-            with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads on
+            with contextlib.suppress(OSError, ValueError):  # closed, or the reader has left
                 stream.reconfigure(errors=errors)
 
 
 def progress(text: str) -> None:
-    """Show how far a command is in one line of a terminal, which the next one replaces; "" takes it away."""
+    """Show the progress of a command in one line of a terminal, which the next one replaces; "" removes it."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

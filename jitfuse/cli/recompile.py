@@ -1,6 +1,6 @@
-"""``jitfuse cache verify --recompile``: each entry's code made again from its form, and compared.
+"""``jitfuse cache verify --recompile``: rebuilds each entry's code from its kernel form, and compares.
 
-Owns the count of what comes of it. Does not own how an entry is made again (`jitfuse.compile.objects.rebuild`).
+Owns the counts of the results. Does not own how an entry is rebuilt (`jitfuse.compile.objects.rebuild`).
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jitfuse.cli.output import progress
 
 @dataclasses.dataclass
 class Recompiled:
-    """How many entries were the same, which were not (key, folder, why), and how many cannot be made again here: those
+    """How many entries were the same, which differ (key, folder, why), and how many cannot be rebuilt here: those
     of other machines and versions, and those that are too large."""
 
     same: int = 0
@@ -38,9 +38,9 @@ class Recompiled:
 
 
 def recompiled(store: Store) -> Recompiled:
-    """Compile every kernel of a store again; damaged entries, plans and references are left out.
+    """Recompile every kernel of a store; skips damaged entries, plans and references.
 
-    An entry that does not say what its key is made of counts as foreign: nothing here can have stored it.
+    An entry without the parts of its key counts as foreign: nothing here can have stored it.
     """
     from jitfuse.cache.inspect import walk
     from jitfuse.compile.objects.rebuild import Verdict, remade

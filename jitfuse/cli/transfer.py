@@ -1,8 +1,8 @@
-"""``jitfuse cache export`` and ``import``: what of an archive is taken, and what is said of the rest.
+"""``jitfuse cache export`` and ``import``: which entries of an archive are taken, and the report on the rest.
 
-An archive is never trusted: each entry is made again from its kernel form, and where that gives the very same code,
-what was made here is taken, with listings of its own. With ``--unchecked`` the user vouches for the file instead, and
-all that it says is marked as its claim.
+An archive is never trusted: each entry is rebuilt from its kernel form, and if that gives the same code, the rebuilt
+one is taken, with listings of its own. With ``--unchecked`` the user vouches for the file instead, and all its metadata
+is marked as its claim.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = 20
 
 
 def export_entries(options: argparse.Namespace) -> int:
-    """Write the entries that the filters leave, the runtime with them, to one file."""
+    """Write the entries that pass the filters, with the runtime, to one file."""
     from jitfuse.cache import inspect
     from jitfuse.cache.archive import write_archive
     from jitfuse.cache.render import format_bytes
@@ -40,7 +40,7 @@ def export_entries(options: argparse.Namespace) -> int:
 
 @dataclasses.dataclass
 class _Report:
-    """What became of an archive's entries: `skipped` are of other machines or versions, `refused` says of each why."""
+    """The results of an import: `skipped` entries are of other machines or versions; `refused` says why, per entry."""
 
     imported: int = 0
     present: int = 0
@@ -49,7 +49,7 @@ class _Report:
 
 
 def import_entries(options: argparse.Namespace) -> int:
-    """Take entries from an archive; exit code 1 where one is damaged or is not what it says."""
+    """Import entries from an archive; exit code 1 if one is damaged or differs from its rebuilt code."""
     from jitfuse.cache.archive import read_archive
 
     store, report = default_store(), _Report()
@@ -90,7 +90,7 @@ def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
 
 
 def _believed(entry: Entry) -> Remade:
-    """Return an entry whose key fits its content as it is, with all that it says marked as claims."""
+    """Return an entry unchanged, if its key fits its content, with all its metadata marked as claims."""
     from jitfuse.cache.parts import key_from_parts
     from jitfuse.compile.objects.rebuild import Remade, Verdict
 
@@ -101,13 +101,13 @@ def _believed(entry: Entry) -> Remade:
 
 
 def _lacks(store: Store, entry: Entry) -> bool:
-    """Return whether a store has nothing in an entry's place, or a reference alone, which may lead to nothing."""
+    """Return whether a store lacks an entry, or has only a reference there, whose object may be gone."""
     held = store.load(entry.key, entry.canonical, count=False)
     return held is None or held.metadata.get("kind") == "reference"
 
 
 def _references(entry: Entry) -> Iterator[Entry]:
-    """Return the entries by which the kernels of an object are found one by one, which no archive has."""
+    """Return the references to an object's kernels, which archives do not contain."""
     from jitfuse.cache.parts import key_from_parts
     from jitfuse.compile.objects.kernel_object import references
 

@@ -1,1 +1,1 @@
-"""From traces to native code: the pipeline and the planning; `interface` has what the rest of the package calls."""
+"""From traces to native code: the pipeline and the planning; `interface` is what the rest of the package uses."""

@@ -1,4 +1,4 @@
-"""What JITFUSE_DEBUG asks for: checks after every pass, and whole tracebacks."""
+"""The effects of JITFUSE_DEBUG: checks after every pass, and whole tracebacks."""
 from __future__ import annotations
 
 import os

@@ -1,7 +1,7 @@
-"""From a trace to something that runs: passes, plan, kernels, and tables for native code.
+"""From a trace to native code: passes, plan, kernels, and native tables.
 
 `Specialisation` is one signature of a fused function: its trace, a plan per mode, compiled at that mode's first call,
-and its native entry, made when native code can try it. Owns the order of the stages and nothing of what is inside them.
+and its native entry, made when native code can try it. Owns the order of the stages, not the stages themselves.
 """
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 
 
 class ModePlan:
-    """What one mode compiled to: the call plan, its kernels, and the memory of the literal arrays.
-
-    The tables point at that memory.
-    """
+    """One compiled mode: the call plan, its kernels, and the literal arrays, to whose memory the tables point."""
 
     def __init__(
         self, call: CallPlan, kernels: Kernels | None, trace: Trace, training: bool, schedule: str,
@@ -53,7 +50,7 @@ class ModePlan:
 
     @cached_property
     def runtime(self) -> RuntimePlan:
-        """The plan with its reasons, for reports; made now where the call plan came from the disk."""
+        """The plan with its reasons, for reports; made anew if the call plan came from the disk."""
         from jitfuse.compile.planning import runtime_plan
 
         return runtime_plan(*self._planned)
@@ -67,7 +64,7 @@ class ModePlan:
 
 
 class Binding(NamedTuple):
-    """What binds a trace to native code beside the trace itself; `tensors` and `torch` as in `BoundEntry`."""
+    """What native code needs beside the trace; `tensors` and `torch` as in `BoundEntry`."""
 
     state: Mapping[str, np.ndarray[Any, Any]]
     handler: Handler
@@ -82,7 +79,7 @@ class Specialisation(Record):
     binding: Binding
     plans: dict[bool, ModePlan] = fresh(default_factory=dict)
     gpu_plans: dict[Any, Any] = fresh(default_factory=dict)
-    """What the modes compiled to on a GPU, by mode and by what lies on the host (`jitfuse.gpu.call`)."""
+    """The GPU plans, by mode and by what lies on the host (`jitfuse.gpu.call`)."""
 
     @property
     def tensors(self) -> bool:
@@ -91,11 +88,11 @@ class Specialisation(Record):
 
     @cached_property
     def bound(self) -> BoundEntry:
-        """The native entry, with no mode's tables yet: made when native code is there to try it."""
+        """The native entry, without tables of any mode at first; made when native code can try it."""
         return BoundEntry(Entrance.of(self.trace), *self.binding)
 
     def matches(self, args: Sequence[Any], kwargs: Mapping[str, Any], training: bool | None = None) -> bool:
-        """Return whether a call belongs to this signature, in a mode where one is given."""
+        """Return whether a call matches this signature, and the mode if one is given."""
         trace = self.trace
         if len(args) != trace.positional or tuple(kwargs) != trace.keywords:
             return False
@@ -105,7 +102,7 @@ class Specialisation(Record):
 
     @cached_property
     def conditions(self) -> Conditions:
-        """What must hold of a call that belongs to this signature."""
+        """The conditions of a call that matches this signature."""
         from jitfuse.compile.guards.matching import Conditions
 
         return Conditions.of(self.trace)
@@ -117,8 +114,8 @@ def compile_mode(
 ) -> ModePlan:
     """Compile one mode: passes -> plan -> kernels. Modes that agree share one plan.
 
-    Where the disk knows the program, its plan and kernels come from there (`keep_plan`: and are put there). `chosen`
-    is what `jitfuse.compile.planning` knows of programs of the same function. Raises CompileError where a kernel cannot
+    If the disk has the program, its plan and kernels come from there; with `keep_plan` they are stored there. `chosen`
+    holds lowerings of the same function's programs (`jitfuse.compile.planning`). Raises CompileError if a kernel cannot
     be built.
     """
     made = None if spec.trace.mode_sensitive else spec.plans.get(not training)
@@ -130,9 +127,9 @@ def compile_mode(
 
 
 def native_entry(spec: Specialisation, training: bool, function: str) -> tuple[NativeEntry, bool]:
-    """Return a signature's native entry with the tables of a mode that is compiled, and whether these are new.
+    """Return a signature's native entry with the tables of a compiled mode, and whether these are new.
 
-    `function` is the function's name, for errors. Raises CompileError where the kernels cannot be linked.
+    `function` is the function's name, for errors. Raises CompileError if the kernels cannot be linked.
     """
     entry, made = spec.bound.entry, spec.plans[training]
     if entry.plan(training) is not None:
@@ -170,9 +167,9 @@ def _mode_plan(
 def _store(
     name: Callable[[], PlanName | None] | None, call: CallPlan, kernels: Kernels | None, origin: Origin, use_cache: bool
 ) -> None:
-    """Put what has been made into the cache: behind the answer where the sources are still to be read for its keys.
+    """Store a new plan and its kernels in the cache: in the background if sources must be read for their keys.
 
-    Of the kernels that is what this process compiled, be it for a function that uses no cache.
+    Stores the kernels that this process compiled, even those made for a function that uses no cache.
     """
     made = [one for one in kernels.objects if one.unpublished] if use_cache and kernels is not None else []
     for one in made:

@@ -1,7 +1,7 @@
-"""Planning: from a traced program to a runtime plan, and from that to the call plan that is bound.
+"""Planning: from a traced program to a runtime plan, and from that to the call plan.
 
-Imported where a program is not known from the disk, or is to be explained. Owns the order of the stages between a
-trace and its kernels. Does not own what is inside them.
+Imported for programs that are not on disk, or that are explained. Owns the order of the stages between a trace and its
+kernels, not the stages themselves.
 """
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 def runtime_plan(
     trace: Trace, training: bool, schedule: str, chosen: dict[int, Any] | None = None
 ) -> RuntimePlan:
-    """Return the plan of one mode of a trace: passes, then the best of the plans that compete.
+    """Return the plan of one mode of a trace: passes, then the best of the competing plans.
 
-    `chosen` holds what was best for other programs that are likely to have the same structure, and is added to.
+    `chosen` holds the best choices for programs that probably have the same structure, and is added to.
     """
     return _Planning(training, schedule, chosen).planned(trace.program, feed_layouts(trace))
 
 
 class _Planning:
-    """The planning of one program and of those that its steps hold, at any depth: equal ones are planned once."""
+    """Plans one program and those that its steps hold, at any depth; equal ones are planned once."""
 
     def __init__(self, training: bool, schedule: str, chosen: dict[int, Any] | None) -> None:
         self._training, self._schedule, self._chosen = training, schedule, chosen
@@ -44,7 +44,7 @@ class _Planning:
     def planned(
         self, program: FusedProgram, layouts: Mapping[int, Layout], donated: Mapping[int, int] | None = None
     ) -> RuntimePlan:
-        """Return the best plan of a program; `donated` maps feeds to the number of the output that may have their
+        """Return the best plan of a program; `donated` maps feeds to the number of the output that may reuse their
         memory."""
         program = run_passes(program, self._training, verified if debugging() else None)
         chosen = None if donated else self._chosen
@@ -57,7 +57,7 @@ class _Planning:
         return step._replace(bodies=tuple((name, self._body(step, name, value)) for name, value in held))
 
     def _body(self, step: HostCall, name: str, body: FusedProgram) -> RuntimePlan:
-        """Return the plan of a body; equal ones share it where their steps stand in the same lines."""
+        """Return the plan of a body; equal ones share it if their steps are in the same source lines."""
         donated = _carried(step, name, body)
         key = body, tuple(step_lines(body)), tuple(donated.items())
         found = self._bodies.get(key)
@@ -67,9 +67,9 @@ class _Planning:
 
 
 def _carried(step: HostCall, name: str, body: FusedProgram) -> dict[int, int]:
-    """Return the feeds of a body that are carried, with the outputs that take their place."""
+    """Return the carried feeds of a body, each with the output that replaces it."""
     carries: Any = dict(step.attrs).get("carries", 0) if name == "body" else 0
-    first = int(step.name == "fori_loop")  # the number of the iteration comes before
+    first = int(step.name == "fori_loop")  # the iteration number comes first
     return {body.ordered_feeds[first + k]: k for k in range(carries)}
 
 
@@ -83,7 +83,7 @@ def feed_layouts(trace: Trace) -> dict[int, Layout]:
 
 
 def lowered(plan: RuntimePlan) -> tuple[CallPlan, tuple[KernelForm, ...]]:
-    """Return what a call of a plan does, and the forms of its kernels, in the order of their numbers."""
+    """Return the call plan of a plan, and the forms of its kernels, in the order of their numbers."""
     forms = forms_of(plan)
     call = call_plan(plan, forms)
     if any(isinstance(step, HostCall) and step.bodies for step in plan.steps):
@@ -98,7 +98,7 @@ def lowered(plan: RuntimePlan) -> tuple[CallPlan, tuple[KernelForm, ...]]:
 def forms_of(plan: RuntimePlan) -> tuple[KernelForm, ...]:
     """Return the forms of a plan's launches, each once.
 
-    By their hash, for kernels may run in another order where sizes differ, and the object is the same.
+    Sorted by hash: sizes may change the order in which kernels run, but the object stays the same.
     """
     distinct = {launch.form.content_hash: launch.form for launch in all_launches(plan)}
     return tuple(distinct[key] for key in sorted(distinct))
@@ -114,7 +114,7 @@ def all_launches(plan: RuntimePlan) -> Iterator[Launch]:
 
 
 def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:
-    """Return what a call of a plan does; kernels are numbered as the forms are."""
+    """Return the call plan of a plan; kernels are numbered as the forms are."""
     index = {form.content_hash: k for k, form in enumerate(forms)}
     program = plan.program
     delivered = program.outputs.values()
@@ -151,7 +151,7 @@ def _division(form: KernelForm, sizes: tuple[int, ...]) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=64)
 def _turns(form: KernelForm) -> tuple[int, ...]:
-    """Return when a kernel over one axis loads each operand last, or stores it first; () for all others."""
+    """Return the order in which a one-axis kernel loads each operand last, or stores it first; () for other kernels."""
     if len(form.stages) != 1 or len(form.axes) != 1 or form.then is not None or form.stages[0].kind != "point":
         return ()
     in_step = "1" if form.grid[0].extent is None else "0" if form.grid[0].extent == 1 else None
@@ -169,13 +169,13 @@ def _turns(form: KernelForm) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _loads_first(form: KernelForm) -> bool:
-    """Return whether a kernel has one point on its grid, at which it loads everything before it stores anything."""
+    """Return whether a kernel has a single grid point, and loads everything there before it stores anything."""
     if form.then is not None or form.contracted or any(axis.extent != 1 for axis in form.grid):
         return False
     loads, stores = [-1.0], [float(len(form.stages))]
     for number, stage in enumerate(form.stages):
         for place, instr in enumerate(stage.body):
-            at = number + place / len(stage.body) if stage.kind == "point" else number  # others are gone through again
+            at = number + place / len(stage.body) if stage.kind == "point" else number  # other stages loop
             (loads if instr.op == "load" else stores if instr.op == "store" else []).append(at)
     return max(loads) < min(stores)
 
@@ -201,7 +201,7 @@ def _window(buffer: tuple[str, int], offset: int, dtype: str, layout: Layout) ->
 
 
 def literals_of(program: FusedProgram) -> dict[int, tuple[str, bytes]]:
-    """Return dtype and bytes of the arrays that are part of a program, by value."""
+    """Return dtype and bytes of a program's literal arrays, by value."""
     return {
         s.result_id: (s.attr("dtype"), s.attr("data")) for s in program.steps if s.op_name == "constant"
     }

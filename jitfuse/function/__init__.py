@@ -1,1 +1,1 @@
-"""One fused function: its options, its signatures, its arguments on the way in, the random generators it moves on."""
+"""One fused function: its options, signatures, arguments, fallbacks and RNG states."""

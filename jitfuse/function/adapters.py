@@ -1,5 +1,5 @@
-"""Arguments that native code does not read as they are: eager arrays, torch tensors, unaligned arrays, NumPy's
-generators, `.warm`'s specs.
+"""Adapts arguments that native code cannot read: eager arrays, torch tensors, unaligned arrays, NumPy's generators,
+and the specs of `.warm`.
 
 Owns zero-copy passage of eager arrays and CPU torch tensors, copies of unaligned arrays, and `jf.spec`. torch is never
 imported here: a tensor can only come from a process that has imported it. Does not own any arithmetic.
@@ -32,13 +32,13 @@ class ArraySpec(Record, frozen=True):
 
 
 def spec(shape: Sequence[int] | int, dtype: Any = "float64") -> ArraySpec:
-    """Describe a C-contiguous array for `.warm`; only its address range is reserved there, and for a moment."""
+    """Describe a C-contiguous array for `.warm`; it only reserves address range, for the time of that call."""
     extents = (int(shape),) if isinstance(shape, int) else tuple(int(n) for n in shape)
     return ArraySpec(extents, numpy_dtype(dtype).name if isinstance(dtype, str) else np.dtype(dtype).name)
 
 
 def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments with arrays in the place of specs; their pages are never touched."""
+    """Return the arguments with arrays in place of specs; their pages are never touched."""
     def real(leaf: Any) -> Any:
         return np.empty(leaf.shape, numpy_dtype(leaf.dtype)) if isinstance(leaf, ArraySpec) else leaf
 
@@ -49,7 +49,7 @@ def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tu
 
 
 def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call brings eager arrays, torch tensors, or what native code cannot read: see `Adapted`."""
+    """Return whether a call has eager arrays, torch tensors, or other arguments for `Adapted`."""
     torch = sys.modules.get("torch")
     leaves = [*args, *kwargs.values()]
     while leaves:
@@ -68,13 +68,12 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 class Adapted:
-    """A call whose arguments are arrays that native code reads, and the way back to what the caller's kinds ask for.
+    """Arguments as arrays that native code reads, and the conversion of results to the caller's kind of arrays.
 
-    Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
-    where there is one among the arguments, else eager arrays. Arrays that are not aligned pass as copies; what the
-    function writes into them is copied back. Generators pass as arrays of their states. The arguments come without
-    `training`; `global_rng` says that the call draws from the generator behind `np.random.seed` too. Raises
-    ArgumentError for what cannot be passed in such a way.
+    Eager arrays and CPU tensors pass as NumPy views. Results come back over the same memory: as torch tensors if an
+    argument is one, else as eager arrays. Unaligned arrays pass as copies, and writes into these are copied back.
+    Generators pass as arrays of their states. The arguments come without `training`. `global_rng`: the call also
+    uses the generator behind `np.random.seed`. Raises ArgumentError for arguments that cannot be passed so.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], global_rng: bool = False) -> None:
@@ -84,9 +83,9 @@ class Adapted:
         self._restores = True
         self.generator_states = GeneratorStates(global_rng)
         self.tensors: tuple[int, ...] = ()
-        """The places, among the leaves of the arguments, at which torch tensors stand."""
+        """The indices of torch tensors among the leaves of the arguments."""
         self.tensor_ids: frozenset[int] = frozenset()
-        """The ids of the arrays in their place."""
+        """The ids of the arrays that replace them."""
         self._generators: tuple[int, ...] = ()
         made: dict[int, Any] = {}
         self.args: tuple[Any, ...] = mapped(self._adapted, args, made)
@@ -95,7 +94,7 @@ class Adapted:
         self.changes_only_generators = all(
             mine is own or is_generator(own)
             for mine, own in zip((*self.args, *self.kwargs.values()), (*args, *kwargs.values()), strict=True))
-        """Whether the arguments are the caller's but for generators."""
+        """Whether all arguments but generators are the caller's own objects."""
 
     def _adapted(self, leaf: Any) -> Any:
         place, self._leaves = self._leaves, self._leaves + 1
@@ -122,12 +121,12 @@ class Adapted:
         return array
 
     def restored(self, made: Delivery) -> Delivery:
-        """Return what is to be delivered with the caller's kind of arrays in it: `delivered` has no more to map."""
+        """Return a delivery in the caller's kind of arrays; `delivered` leaves it unchanged."""
         self._restores = False
         return _each_once(self._restored, made)
 
     def delivered(self, result: Any) -> Any:
-        """Write copies back, and return a result with the caller's kind of arrays in it."""
+        """Copy writes into unaligned arrays back, and return a result in the caller's kind of arrays."""
         for leaf, array in self._given.values():
             if type(leaf) is np.ndarray and leaf.flags.writeable:
                 np.copyto(leaf, array)
@@ -145,13 +144,13 @@ class Adapted:
 
 
 def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call brings eager arrays, in plain lists and tuples at most."""
+    """Return whether a call has eager arrays; only plain lists and tuples are searched."""
     leaves = [*args, *kwargs.values()]
     return any(isinstance(x, HostArray) for leaf in leaves for x in (leaf if type(leaf) in (list, tuple) else (leaf,)))
 
 
 def reads_eager(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a feed of a trace, such as a global, is an eager array, which are read from Python."""
+    """Return whether a feed of a trace, such as a global, is an eager array: Python reads those."""
     if "jitfuse.arrays.base" not in sys.modules:
         return False
     return any(isinstance(x, HostArray) for _, x in _arrays(trace, args, kwargs))
@@ -165,10 +164,10 @@ def reads_tensors(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 def tensor_feeds(
     trace: Any, given: frozenset[int], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> frozenset[int] | None:
-    """Return the feeds of a trace that are tensors in the call; `given` has the ids of arrays that stand for tensors.
+    """Return the feeds of a trace that are tensors in the call; `given` has the ids of arrays that replace tensors.
 
-    None where native code cannot tell: where this torch has no way to read them, or no feed stands for one of these
-    tensors, so that nothing would notice another kind of argument in its place.
+    None if native code cannot check for tensors: this torch has no way to read them, or a tensor has no feed, so that
+    no guard would notice another kind of argument there.
     """
     if not given and not trace.torch:
         return frozenset()
@@ -179,12 +178,12 @@ def tensor_feeds(
 
 
 def _arrays(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int, Any]]:
-    """Return (feed, the object behind it) for the feeds of a trace that are arrays."""
+    """Return (feed, source object) for the feeds of a trace that are arrays."""
     return [(feed, f.source.resolve(args, kwargs)) for feed, f in trace.feeds.items() if f.kind == "array"]
 
 
 def in_kind(made: Delivery, *, torch: bool, eager: bool) -> Delivery:
-    """Return what a call delivers in the kind of arrays that it has read: tensors, or eager arrays."""
+    """Return a delivery in the kind of arrays that the call has read: tensors, or eager arrays."""
     if torch:
         return _each_once(_as_tensor, made)
     if eager:
@@ -195,7 +194,7 @@ def in_kind(made: Delivery, *, torch: bool, eager: bool) -> Delivery:
 
 
 def _each_once(function: Callable[[Any], Any], made: Delivery) -> Delivery:
-    """Map what a call delivers: what is one array in several places stays one object."""
+    """Map the arrays of a delivery: an array that occurs several times stays one object."""
     found = {id(value): function(value) for value in made.values}
     return made.map(lambda value: found[id(value)])
 
@@ -205,7 +204,7 @@ def _as_tensor(leaf: Any) -> Any:
 
 
 def raising_error_state(name: str) -> ArgumentError | None:
-    """Return what is wrong where `np.errstate` asks for more than warnings, which kernels do not watch."""
+    """Return an error if `np.errstate` asks for more than warnings, because kernels do not check for that."""
     options = error_state.asked_for()
     if not options:
         return None

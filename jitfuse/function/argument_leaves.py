@@ -1,6 +1,6 @@
-"""The leaves of a call's arguments, in the containers that they stand in.
+"""Maps the leaves of a call's arguments and keeps their containers.
 
-Owns mapping them. Does not own what they are mapped to (`jitfuse.function.adapters`).
+Does not own what they are mapped to (`jitfuse.function.adapters`).
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.fl
 def mapped(function: Callable[[Any], Any], tree: Any, made: dict[int, Any] | None = None) -> Any:
     """Return a tree with its leaves mapped; optree is imported for trees of more than plain containers.
 
-    Containers in which nothing changes stay what they are; what is one container in several places stays one, and its
-    leaves are mapped once: `made` has what has been made of each.
+    A container in which nothing changes stays the same object. A container that occurs several times stays one, and its
+    leaves are mapped once: `made` holds the results so far.
     """
     kind = type(tree)
     if kind in _LEAVES or isinstance(tree, HostArray) or is_generator(tree):

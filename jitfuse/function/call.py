@@ -1,4 +1,4 @@
-"""One call of a fused function on its way through the pipeline: its arguments as they were given, and as they are read.
+"""One call of a fused function: its arguments as they were given, and as native code reads them.
 
 Owns `Call` and the step that makes one, `normalise`. Does not own how arguments are adapted
 (`jitfuse.function.adapters`).
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """What tells the tables of a function apart: calls under another key see arrays of other kinds as arguments.
+    """What separates the tables of a function: calls under different keys have different kinds of arguments.
 
-    tensors  the places of torch tensors among the leaves of the arguments
-    drawing  the generators whose states are arrays
+    tensors  the indices of torch tensors among the leaves of the arguments
+    rng_use  the generators whose states are passed as arrays
     """
 
     tensors: tuple[int, ...] = ()
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 
 PLAIN: Key = Key()
-"""The key of calls whose arguments native code reads as they are, and of those that are adapted to be so."""
+"""The key of calls whose arguments native code reads directly, or after they are adapted without tensors or RNGs."""
 
 
 class Call:
@@ -50,65 +50,65 @@ class Call:
         self.args, self.kwargs = given if adapted is None else (adapted.args, adapted.kwargs)
         self._states = None if adapted is None or not adapted.generator_states else adapted.generator_states
         self.is_final = False
-        """Whether what has been returned is of the caller's kinds already."""
+        """Whether the returned value already has the caller's kind of arrays."""
         self._seen = table.entries.generation, table.function_entries.generation
-        """What native code could have answered when the call came: newer entries are worth another offer."""
+        """The generations of native entries when the call came: newer entries are worth another try."""
 
     @cached_property
     def rng_states(self) -> RngStates:
-        """The states of generators that the call brings to its trace, and what that reports of them."""
+        """The RNG states that the call passes to its trace, and what the trace reports about them."""
         return RngStates(() if self._states is None else self._states.arrays)
 
     @property
     def tensor_ids(self) -> frozenset[int]:
-        """The ids of the arrays that stand for torch tensors."""
+        """The ids of the arrays that replace torch tensors."""
         return frozenset() if self.adapted is None else self.adapted.tensor_ids
 
     @property
     def stands_for_others(self) -> bool:
-        """Whether arguments stand for others of the caller's than generators."""
+        """Whether any arguments but generators were replaced."""
         return self.adapted is not None and not self.adapted.changes_only_generators
 
     # ------------------------------------------------------------------ the states of NumPy's generators
     @property
     def moves_rng(self) -> bool:
-        """Whether the call has brought states of generators."""
+        """Whether the call passes RNG states."""
         return self._states is not None
 
     def going_on(self) -> contextlib.AbstractContextManager[None]:
-        """Have the states of generators in arrays while the call goes on, and give back what it leaves there."""
+        """Keep the RNG states in arrays during the call, and write the new states back at its end."""
         return _NOTHING if self._states is None else self._states.going_on()
 
     def hold_generators(self, looked: bool = False) -> None:
-        """Have nobody else draw, before compiled code moves generators on: see `GeneratorStates.hold`."""
+        """Lock the generators before compiled code changes their states: see `GeneratorStates.hold`."""
         if self._states is not None:
             self._states.hold(looked)
 
     def release_generators(self) -> None:
-        """Let others draw, before code of the user's runs or a lock is waited for."""
+        """Unlock the generators before user code runs or a lock is waited for."""
         if self._states is not None:
             self._states.release()
 
     def end_generators(self) -> None:
-        """Let others draw for good: it is not this call that moves generators on."""
+        """Unlock the generators for good: this call does not change their states."""
         if self._states is not None:
             self._states.end()
 
     def must_bring_global_rng(self) -> bool:
-        """Return whether the trace reports that it draws from NumPy's global RNG: calls bring its state from now on.
+        """Return whether the trace reports use of NumPy's global RNG: calls pass its state from now on.
 
-        Not on the GPU, where nothing draws NumPy's numbers.
+        Not on the GPU, where no code makes NumPy's random numbers.
         """
         if not self.rng_states.misses_global or self.table.definition.runs_on_gpu:
             return False
         self.table.counters.draws_global_rng = True
-        with self.table.lock:  # native code would go on to take calls along this tree, without the state
+        with self.table.lock:  # else native code would still take calls along this tree without the state
             self.table.breaks.drop_tree()
         return True
 
     # ------------------------------------------------------------------ answers
     def offer(self, entries: NativeEntries, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Returned | None:
-        """Offer the call to native code, which may run code of the user's: setters, and what leaves native trees."""
+        """Offer the call to native code. That may run user code: setters, and Python exits of native trees."""
         before, _offered.call = _offered.call, self
         try:
             with working(False):
@@ -117,7 +117,7 @@ class Call:
             _offered.call = before
 
     def offer_again(self, spec: Specialisation) -> Returned | None:
-        """Offer the call of a signature to native code if that may answer now what it has declined before."""
+        """Offer the call to native code again if entries have changed since it declined."""
         entries = self.table.entries_of(spec)
         if entries.generation == self._seen[entries is not self.table.entries]:
             return None
@@ -126,7 +126,7 @@ class Call:
         return done
 
     def run_fallback(self) -> Any:
-        """Run the Python function with the caller's own arguments; generators are the function's to move on."""
+        """Run the Python function with the caller's own arguments; it uses the generators itself."""
         self.is_final = True
         self.end_generators()
         args, kwargs = self.given
@@ -134,12 +134,12 @@ class Call:
             return self.table.definition.run_fallback(args, {**kwargs, "training": self.training})
 
     def deliver(self, made: Delivery, *, torch: bool, eager: bool) -> Any:
-        """Put in place what a call leaves in Python's state, and return what it returns, in the caller's kinds."""
+        """Apply the call's effects on Python state, and return its result in the caller's kind of arrays."""
         made = in_kind(made, torch=torch, eager=eager) if self.adapted is None else self.adapted.restored(made)
         return made.to(*self.given)
 
     def returned(self, value: Any) -> Any:
-        """Return what the caller gets for what native code or Python has returned."""
+        """Return the caller's result for a value from native code or Python."""
         return value if self.adapted is None or self.is_final else self.adapted.delivered(value)
 
 
@@ -151,13 +151,13 @@ class _Offered(threading.local):
 
 
 _offered = _Offered()
-"""The call that this thread has offered to native code, whose arguments stand for the caller's there."""
+"""The call that this thread has offered to native code, whose arguments replace the caller's there."""
 
 
 def call_left_by_native_code(
     table: SignatureTable, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Call:
-    """Return the call that native code goes on with in Python."""
+    """Return the call that native code hands to Python."""
     call = _offered.call
     if call is not None and call.table is table and (len(call.args), *call.kwargs) == (len(args), *kwargs) and all(
             one is other for one, other in zip((*call.args, *call.kwargs.values()), (*args, *kwargs.values()))):
@@ -168,7 +168,7 @@ def call_left_by_native_code(
 def normalise(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """Return a call with its arguments as arrays that native code reads, and the table of its key.
 
-    Raises ArgumentError where an argument cannot be passed in such a way.
+    Raises ArgumentError for arguments that cannot be passed so.
     """
     global_rng = parts.counters.draws_global_rng
     if not (global_rng or needs_adapting(args, kwargs)):

@@ -1,6 +1,6 @@
-"""What a fused function has counted and warned of, over all its signatures.
+"""Counts and warnings of a fused function, over all its signatures.
 
-Owns `FusedFunction.stats`, the warnings of fallbacks, and what the last new call was new for. Decides nothing.
+Owns `FusedFunction.stats`, the warnings of fallbacks, and why the last new call was new. Decides nothing.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jitfuse.errors import FallbackWarning, JitfuseError
 from jitfuse.tracing.record.source import is_user_code
 
 MANY_VALUES: Final = 8
-"""Values of one number that may be traced one by one before a warning says so."""
+"""Values of one number that may be traced one by one before a warning."""
 
 
 class Counters:
@@ -26,19 +26,19 @@ class Counters:
         self._name, self._strict = name, strict
         self.counts = {"traces": 0, "compiles": 0, "cache_hits": 0, "cache_misses": 0, "fallbacks": 0, "splits": 0}
         self.launches = 0
-        """Kernels launched from Python, on the GPU, and by native code that is given up."""
+        """Kernels launched from Python, on the GPU, and by discarded native code."""
         self.missed: tuple[Any, ...] = ()
-        """The objects and GPU kernels that the last new call had compiled."""
+        """The objects and GPU kernels that were compiled for the last new call."""
         self.why_new: tuple[str, ...] | None = None
-        """Why no known signature was that of the last new call; None before there was one."""
+        """Why the last new call matched no known signature; None before there was one."""
         self.draws_global_rng = False
-        """Whether calls draw from NumPy's global RNG, so that they have to bring its state."""
+        """Whether calls use NumPy's global RNG, so that they have to pass its state."""
         self._warned: set[str] = set()
         self._looked_at: dict[str, set[str]] = {}
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
-        """Add what this thread compiles and loads meanwhile."""
+        """Add what this thread compiles and loads inside the context."""
         totals = compiler.thread_totals()
         before = dict(vars(totals))
         try:
@@ -48,12 +48,12 @@ class Counters:
                 self.counts[key] += value - before[key]
 
     def note_new(self, why: tuple[str, ...]) -> None:
-        """Note a call that becomes a new signature, and what differs from the nearest one."""
+        """Record a new signature, and what differs from the nearest one."""
         self.why_new, self.missed = why, ()
 
     # ------------------------------------------------------------------ fallbacks
     def count_fallback(self) -> None:
-        """Count a call that plain Python answers, of which a warning has said so."""
+        """Count a call that runs as plain Python after a warning."""
         self.counts["fallbacks"] += 1
 
     def has_warned(self, reason: str | None) -> bool:
@@ -61,7 +61,7 @@ class Counters:
         return reason in self._warned
 
     def note_fallback(self, where: str, error: Exception) -> None:
-        """Count a call that runs elsewhere and warn once of each reason; raise it where `strict`."""
+        """Count a fallback and warn once per reason; raise the error if the function is `strict`."""
         if self._strict:
             raise error
         self.counts["fallbacks"] += 1
@@ -73,7 +73,7 @@ class Counters:
             self._warn(f"{self._name} runs in {where}: {reason}")
 
     def note_values(self, values: Sequence[tuple[str, Any]]) -> None:
-        """Warn once of a number that Python looks at and that keeps changing: every value is traced anew."""
+        """Warn once of a number that Python reads and that keeps changing: every value is traced anew."""
         for place, value in values:
             known = self._looked_at.setdefault(place, set())
             if len(known) > MANY_VALUES or repr(value) in known:
@@ -86,7 +86,7 @@ class Counters:
 
     @staticmethod
     def _warn(text: str) -> None:
-        """Warn at the line of the user's that calls."""
+        """Warn at the user's line that makes the call."""
         level, frame = 1, _frame_above()
         while frame is not None and not is_user_code(frame.f_code.co_filename):
             level, frame = level + 1, frame.f_back

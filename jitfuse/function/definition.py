@@ -1,6 +1,6 @@
-"""What a fused function was made of: the Python function, its options, and the parameter that is the mode.
+"""The definition of a fused function: the Python function, its options, and the parameter that is the mode.
 
-Owns how the mode is read from a call, and how the function is traced and run as plain Python. Keeps nothing of calls.
+Owns how the mode is read from a call, and how the function is traced and run as plain Python. Keeps no state of calls.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODE: Final = "training"
 
 
 class Definition:
-    """A Python function and its options; `training` is the mode of calls that do not say theirs."""
+    """A Python function and its options; `training` is the default mode of calls."""
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self.fn, self.options = fn, options
@@ -45,14 +45,14 @@ class Definition:
 
     @property
     def origin(self) -> compiler.Origin:
-        """The name and the place of the function, for what is compiled for it."""
+        """The name and the source location of the function, for what is compiled for it."""
         code = getattr(inspect.unwrap(self.fn), "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
         return compiler.Origin(self.name, where)
 
     # ------------------------------------------------------------------ the mode of a call
     def pop_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
-        """Return the mode of a call, and its arguments without it; raises ArgumentError for what is no mode."""
+        """Return the mode of a call, and its arguments without it; raises ArgumentError for an invalid mode."""
         args, kwargs = self._with_mode_by_name(args, kwargs)
         if _MODE not in kwargs:
             return self.training, args, kwargs
@@ -62,7 +62,7 @@ class Definition:
         return bool(mode), args, {name: value for name, value in kwargs.items() if name != _MODE}
 
     def _with_mode_by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Return a call's arguments with ``training``, and what follows it, by their names."""
+        """Return a call's arguments with ``training``, and all after it, as keyword arguments."""
         at = self._training_position
         if at is None or len(args) <= at:
             return args, kwargs
@@ -76,9 +76,9 @@ class Definition:
         self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], breaker: GraphBreaker | None,
         tensors: frozenset[int], states: RngStates,
     ) -> Trace | TraceEnd:
-        """Run the function once on tracers; looks at data raise TracedValueError, or are answered by the breaker.
+        """Run the function once on tracers; reads of values raise TracedValueError, or the breaker answers them.
 
-        `tensors` has the ids of arrays that stand for torch tensors.
+        `tensors` has the ids of arrays that replace torch tensors.
         """
         if not self.runs_on_gpu:
             compiler.start_compiler(use_cache=self.options.cache)
@@ -103,12 +103,12 @@ class Definition:
 
 
 def _training_parameter(fn: Callable[..., Any]) -> tuple[int | None, tuple[str, ...], bool] | None:
-    """Return of a function's parameter ``training`` its position, the names of those after it, and its default.
+    """Return the position, the names of later parameters, and the default of a function's parameter ``training``.
 
-    The position is None where it can only be given by its name. None for a function without such a parameter.
+    The position is None if it is keyword-only. None for a function without such a parameter.
     """
     if type(fn) is types.FunctionType and not fn.__dict__ and _MODE not in fn.__code__.co_varnames:
-        return None  # nothing about it says otherwise, as a decorator may; asking `inspect` takes longer
+        return None  # no decorator or signature says otherwise; `inspect` takes longer
     try:
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):

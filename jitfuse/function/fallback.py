@@ -1,6 +1,6 @@
-"""What answers a call that could not be traced, compiled or run: plain Python, the interpreter, or an error.
+"""Answers calls that could not be traced, compiled or run: by plain Python, the interpreter, or an error.
 
-Owns which of them, and what is warned of. Does not own how the function is run (`jitfuse.function.definition`).
+Owns the choice between them, and its warnings. Does not own how the function is run (`jitfuse.function.definition`).
 """
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ T = TypeVar("T")
 
 
 class Failed:
-    """A stage that raised, with the texts that the function had printed until there.
+    """A stage that raised, with the output that the function had printed until then.
 
-    As a value, so that nothing is being handled when plain Python answers: what the function raises then has the
-    context that its user sees there.
+    A value and no exception being handled, so that an error of the fallback has the context that its user expects.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -31,7 +30,7 @@ class Failed:
         self.printed: list[output.PrintedText] = []
 
     def take(self) -> Exception:
-        """Return the error, once: no frame that it passes when it is raised again holds it, which would be a cycle."""
+        """Return the error, once: no frame that it passes when raised again may hold it, which would be a cycle."""
         error, self._error = self._error, None
         assert error is not None
         return error
@@ -42,7 +41,7 @@ class Failed:
 
 
 def attempt(stage: Callable[..., T], *args: Any) -> T | Failed:
-    """Run a stage."""
+    """Run a stage; return a `Failed` if it raises."""
     try:
         return stage(*args)
     except Exception as error:
@@ -50,7 +49,7 @@ def attempt(stage: Callable[..., T], *args: Any) -> T | Failed:
 
 
 def attempt_trace(stage: Callable[..., T], *args: Any) -> T | Failed:
-    """Run a stage in which the function may run, and show what it prints when that has succeeded."""
+    """Run a stage that may run the function, and show what it prints once that has succeeded."""
     with output.held() as printed:
         done = attempt(stage, *args)
         if isinstance(done, Failed):
@@ -61,11 +60,10 @@ def attempt_trace(stage: Callable[..., T], *args: Any) -> T | Failed:
 
 
 def fall_back(call: Call, failed: Failed) -> Any:
-    """Answer a call that could not be traced by running the function, whose errors and writes are then its own.
+    """Run the function as plain Python, because a call could not be traced; its errors and writes are then its own.
 
-    So does what the function itself raises: until there it has written into its arguments. Where it raises an
-    error that ours is an example of, ours says more and is raised; else ours is a note of it. Where `strict`, on a
-    GPU, and where a signal handler has raised, what has been raised passes at once.
+    If the function raises too and our error is an instance of that type, ours says more and is raised; else ours
+    becomes a note. Our error is raised at once if the function is `strict`, on a GPU, or if a signal handler raised it.
     """
     error, table = failed.take(), call.table
     try:
@@ -91,11 +89,11 @@ def fall_back(call: Call, failed: Failed) -> Any:
             return result
         raise error
     finally:
-        del error  # a frame of its own traceback, which would keep the call alive
+        del error  # its traceback holds this frame, which would keep the call alive
 
 
 def interpret(call: Call, spec: Specialisation, failed: Failed) -> Delivery:
-    """Run a signature whose kernels cannot be built in the interpreter."""
+    """Run a signature in the interpreter, because its kernels cannot be built."""
     from jitfuse.function.interpreting import interpret as run
 
     call.table.counters.note_fallback("the interpreter", failed.take())

@@ -1,7 +1,7 @@
-"""Run a trace in the interpreter: what a call does when its kernels cannot be built.
+"""Runs a trace in the interpreter: the fallback of calls whose kernels cannot be built.
 
-Owns the order: results, then writes and state, after everything that can raise. Results agree with the native
-ones within the operators' tolerance.
+Owns the order: results, then writes and state, after everything that can raise. Results agree with native ones within
+the operators' tolerance.
 """
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from jitfuse.tracing.trace import Trace
 def interpret(
     trace: Trace, training: bool, args: Sequence[Any], kwargs: Mapping[str, Any], state: State
 ) -> Delivery:
-    """Return what the traced function has to deliver for these arguments, whose signature is the trace's."""
+    """Return the delivery of the traced function for arguments that match the trace's signature."""
     bound = bind_feeds(trace, args, kwargs, state)
     ran = ProgramRunner(trace.program)({feed: bound[feed] for feed in trace.program.feeds}, training=training)
     given = {id(value) for value in bound.values()}
-    # a feed among the outputs of a program is a copy of it; results that are arguments themselves come from `bound`
+    # a feed among a program's outputs is a copy; results that are arguments themselves come from `bound`
     outputs = {
         path: value.copy() if type(value) is np.ndarray and id(value) in given else value
         for path, value in ran.outputs.items()

@@ -1,7 +1,7 @@
-"""The native side of one way to call a function: the entries that native code tries, and the calls that go there.
+"""The native side of one form of calling a function: its entries, and the calls that native code tries.
 
-Owns the state block and which callable is attached to it. Does not own entries (`jitfuse.compile.guards.guard_tables`,
-`jitfuse.graph_breaks.native`) or what is done with a call that none of them fits (`jitfuse.function.pipeline`).
+Owns the state block and the callable attached to it. Does not own entries (`jitfuse.compile.guards.guard_tables`,
+`jitfuse.graph_breaks.native`) or calls that fit none of them (`jitfuse.function.pipeline`).
 """
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ is_supported = NativeCallable.native
 
 
 class Returned(NamedTuple):
-    """What a call returned that has been answered."""
+    """The result of a call that has been answered."""
 
     value: Any
 
 
 class NativeEntries:
-    """The entries of calls in one form of their arguments; `training` is the mode of those that do not say theirs.
+    """The entries of calls in one form of their arguments; `training` is their default mode.
 
-    `generation` moves on with each entry and each mode that becomes native: native code may answer then what it has
+    `generation` increases with each entry and each mode that becomes native: native code may then answer calls that it
     declined before.
     """
 
@@ -40,7 +40,7 @@ class NativeEntries:
         self.generation = 0
 
     def serve(self, function: NativeCallable) -> None:
-        """Have native code take the calls of a function, as soon as there is an entry."""
+        """Have native code take the calls of a function from its first entry on."""
         self._callable = weakref.ref(function)
 
     @property
@@ -54,7 +54,7 @@ class NativeEntries:
         return -1 if self._state is None else self._state.misses
 
     def prepend(self, entry: NativeEntry) -> bool:
-        """Have native code try an entry first; return whether it did not try it before."""
+        """Make native code try an entry first; return False if it was among the entries before."""
         if self._state is None:
             self._address = compiler.native_runtime().address("jf_fastcall")
             self._state = StateBlock(_declined, training=self._training)
@@ -70,7 +70,7 @@ class NativeEntries:
     def retire(self) -> None:
         """Start over without entries.
 
-        Another thread may be running the old ones: their memory lives until others are retired.
+        Another thread may be running the old ones: their memory lives until the next retirement.
         """
         if self._state is None:
             return
@@ -81,7 +81,7 @@ class NativeEntries:
             function.detach()
 
     def attempt(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Returned | None:
-        """Return what native code answers a call with; None where no entry fits it, and nothing has been done."""
+        """Return native code's answer to a call; None if no entry fits, and then nothing has been done."""
         state = self._state
         if state is None:
             return None
@@ -92,7 +92,7 @@ class NativeEntries:
 
 
 class _Attempt(NativeCallable):
-    """One call that is offered to native code, with arguments that are not the caller's, or after an entry is made."""
+    """One call offered to native code, with adapted arguments or after a new entry."""
 
     __slots__ = ("fits",)
 
@@ -100,11 +100,11 @@ class _Attempt(NativeCallable):
         self.fits = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Note that no entry fits."""
+        """Record that no entry fits."""
         self.fits = False
         return None
 
 
 def _declined(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Go on in Python with a call that no entry fits."""
+    """Continue in Python with a call that no entry fits."""
     return function.__call__(*args, **kwargs)

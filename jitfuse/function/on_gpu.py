@@ -1,4 +1,4 @@
-"""A call of a signature on the GPU: counted, and with what it has compiled noted.
+"""Runs a call of a signature on the GPU, and counts it and what it compiles.
 
 Does not own how it runs (`jitfuse.gpu.call`).
 """
@@ -13,7 +13,7 @@ from jitfuse.random import state_feeds
 
 
 def gpu_call(call: Call, spec: Specialisation) -> GpuCall:
-    """Return a call as the GPU runs it; raises DeviceError where there is none."""
+    """Return a call as the GPU runs it; raises DeviceError if there is none."""
     definition = call.table.definition
     return GpuCall(
         spec, call.training, call.args, call.kwargs, state_feeds(), definition.origin,
@@ -22,7 +22,7 @@ def gpu_call(call: Call, spec: Specialisation) -> GpuCall:
 
 
 def run(call: Call, spec: Specialisation) -> Any:
-    """Return what a call returns; raises DeviceError where there is no GPU."""
+    """Run a call and return its result; raises DeviceError if there is no GPU."""
     counters = call.table.counters
     before = counters.counts["cache_misses"]
     with call.table.lock:

@@ -1,4 +1,4 @@
-"""What `jf.fuse` was told about a function, and the refusal of what it cannot be told.
+"""The options of `jf.fuse`, and the rejection of unsupported ones.
 
 Owns the record of options. Does not own what they mean (`jitfuse.fuse`).
 """

@@ -1,6 +1,6 @@
-"""The parts that a fused function holds, and its tables of signatures by key.
+"""The parts of a fused function, and its tables of signatures by key.
 
-Does not own what a table knows (`jitfuse.function.table`) or how the parts answer a call (`jitfuse.function.pipeline`).
+Does not own a table's contents (`jitfuse.function.table`) or how calls are answered (`jitfuse.function.pipeline`).
 """
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from jitfuse.function.table import SignatureTable
 
 
 class Parts:
-    """The parts of one fused function. `plain` is the table of calls whose arguments native code reads as they are."""
+    """The parts of one fused function. `plain` is the table of calls whose arguments native code reads directly."""
 
     def __init__(self, function: NativeCallable, fn: Callable[..., Any], options: Options) -> None:
         self.definition = Definition(fn, options)
         self.counters = Counters(self.definition.name, strict=options.strict)
         self.entries = NativeEntries(self.definition.training)
-        """The native entries that are tried in the caller's own calls."""
+        """The native entries that are tried with the caller's own arguments."""
         self.entries.serve(function)
         self._lock = threading.Lock()
         self.plain = self._table(PLAIN, self.entries)
         self._tables = {PLAIN: self.plain}
 
     def table(self, key: Key) -> SignatureTable:
-        """Return the table of a key; torch promotes in other ways, and states of generators have to be given back."""
+        """Return the table of a key: torch promotes differently, and RNG states have to be written back."""
         with self._lock:
             found = self._tables.get(key)
             if found is None:
@@ -54,7 +54,7 @@ class Parts:
         return [spec for table in self.tables for spec in table.specs]
 
     def renew_locks(self) -> None:
-        """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
+        """Replace the locks in a forked child: threads that do not exist there may have held the old ones."""
         self._lock = threading.Lock()
         for table in self.tables:
             table.renew_locks()

@@ -1,6 +1,6 @@
-"""How fused functions are pickled: by name where the other process can import them, else by value; never compiled code.
+"""How fused functions are pickled: by name if the other process can import them, else by value; never compiled code.
 
-Owns that choice. What arrives by value is traced there and finds its kernels in the cache; keys hold no names.
+Owns that choice. A function pickled by value is traced again and finds its kernels in the cache; keys hold no names.
 """
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 def importable_name(function: Any, frame: FrameType | None) -> str | None:
-    """Return the name under which a pickler can refer to a fused function; None where it must take its content.
+    """Return the name by which a pickler can refer to a fused function; None if it must pickle its contents.
 
-    `frame` is that of whoever asked. cloudpickle takes functions of ``__main__``, and of modules that were registered
-    for it, by value, for workers have another ``__main__``; pickle refers to them, for multiprocessing imports
-    ``__main__`` in its workers. Fused functions follow both.
+    `frame` is the caller's. cloudpickle pickles functions of ``__main__`` and of registered modules by value, because
+    its workers have another ``__main__``. pickle refers to them by name, because multiprocessing imports ``__main__``
+    in its workers. Fused functions follow both.
     """
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or _found(module, name) is not function:
@@ -30,7 +30,7 @@ def _found(module: str, name: str) -> Any:
 
 
 def _takes_content(frame: FrameType | None, module: str) -> bool:
-    while frame is not None and frame.f_globals.get("__name__") == "pickle":  # the pickler that is written in Python
+    while frame is not None and frame.f_globals.get("__name__") == "pickle":  # the pickler written in Python
         frame = frame.f_back
     if frame is None or "cloudpickle" not in str(frame.f_globals.get("__name__")):  # joblib and Ray have copies
         return False

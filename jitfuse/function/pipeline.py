@@ -1,13 +1,13 @@
-"""The way of a call that native code does not know, from its arguments to its result.
+"""The pipeline of a call that native code declined, from its arguments to its result.
 
-    answer        what nothing may or need be traced for: plain Python
+    answer        run plain Python where tracing is impossible or pointless
     _answer       normalise the arguments, offer them to native code, find the signature or trace
     _run          run the signature: on the GPU, by its kernels, in the interpreter
     _run_kernels  compile, attach to native code, run, deliver
 
-Plain Python answers what a stage cannot: `jitfuse.function.fallback`. Owns the order of the stages, and which failure
-leads where. Does not own what they do: arguments are `jitfuse.function.call`'s, signatures `jitfuse.function.table`'s,
-graph breaks `jitfuse.graph_breaks.call_path`'s.
+Calls that a stage cannot handle fall back: `jitfuse.function.fallback`. Owns the order of the stages, and where each
+failure leads. Does not own the stages: arguments are in `jitfuse.function.call`, signatures in
+`jitfuse.function.table`, graph breaks in `jitfuse.graph_breaks.call_path`.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a call that native code has declined: with plain Python where nothing can or need be traced."""
+    """Answer a call that native code has declined; run plain Python where tracing is impossible or pointless."""
     definition, counters = parts.definition, parts.counters
     if interrupts_trace():
         with trace_suspended():
@@ -73,17 +73,17 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
             found = attempt_trace(_find_or_trace, call)
             if isinstance(found, Failed) and call.must_bring_global_rng():
                 call.end_generators()
-                return _answer(parts, training, args, kwargs)  # under the key that brings the state of the global RNG
+                return _answer(parts, training, args, kwargs)  # with a key that passes the state of the global RNG
             answered = _run(call, found)
         if isinstance(answered, Failed):
             if not call.moves_rng or call.is_final:
                 raise answered.take()
-            answered = Returned(fall_back(call, answered))  # nothing has been written, not even generators' states
+            answered = Returned(fall_back(call, answered))  # nothing has been written, not even RNG states
         return call.returned(answered.value)
 
 
 def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Failed:
-    """Run the signature that a call belongs to. Where graph breaks have split the call, its subgraphs have run."""
+    """Run the signature of a call. A call with graph breaks has its result already: its subgraphs have run."""
     if isinstance(found, Failed):
         return Returned(fall_back(call, found))
     call.table.breaks.limits.refusals = 0
@@ -94,7 +94,7 @@ def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Fa
     answered = attempt(_run_kernels, call, found)
     if isinstance(answered, Failed) and answered.is_a(CompileError):
         answered = attempt(_interpret, call, found, answered)
-    if isinstance(answered, Failed) and answered.is_a(VolatileError):  # a value that only plain Python has
+    if isinstance(answered, Failed) and answered.is_a(VolatileError):  # a value that only plain Python can represent
         return Returned(fall_back(call, answered))
     return answered
 
@@ -102,7 +102,7 @@ def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Fa
 def go_on(
     table: weakref.ref[SignatureTable], tree: TraceTree, walk: Walk, arrive: Callable[[], TreePosition], training: bool
 ) -> Any:
-    """Answer a call that native code has brought to the position in a tree that `arrive` returns."""
+    """Answer a call that native code has brought to the position that `arrive` returns."""
     owner = table()
     assert owner is not None, "the function is being called"
     call = call_left_by_native_code(owner, training, tuple(walk.args), dict(walk.kwargs))
@@ -111,7 +111,7 @@ def go_on(
         with working():
             found = attempt_trace(lambda: Path.from_tree(call, tree, walk, arrive).follow())
             if isinstance(found, Failed) and call.must_bring_global_rng():
-                return call.run_fallback()  # the next call has the key for it
+                return call.run_fallback()  # the next call passes the state
             answered = _run(call, found)
             if isinstance(answered, Failed):
                 raise answered.take()
@@ -122,17 +122,16 @@ def go_on(
 
 
 def hide_frames(error: BaseException) -> None:
-    """Take our frames out of a traceback, unless it is us who are debugged."""
+    """Remove jitfuse's frames from a traceback, unless jitfuse itself is being debugged."""
     if not compiler.debugging():
         hide_own_frames(error)
 
 
-# ---------------------------------------------------------------- the stages that stand in no other module
+# ---------------------------------------------------------------- stages of this module
 def _offer_adapted(call: Call) -> Returned | None:
-    """Offer a call to native code with its adapted arguments; it has declined the caller's own before.
+    """Offer a call to native code with its adapted arguments; native code has declined the caller's own.
 
-    What native code binds in Python's state would be of these arguments' kinds, and in containers that stand for the
-    caller's.
+    Not if effects could store adapted arrays, or write into copies of the caller's containers.
     """
     table, adapted = call.table, call.adapted
     if adapted is None or (table.binds_state and call.stands_for_others and not adapted.tensors):
@@ -141,9 +140,9 @@ def _offer_adapted(call: Call) -> Returned | None:
 
 
 def _find_or_trace(call: Call) -> Returned | Specialisation:
-    """Return the signature that a call belongs to, or what the call returned where graph breaks split it.
+    """Return the signature of a call, or the call's result if it had graph breaks.
 
-    Raises VolatileError where it has to run as plain Python, and whatever the function raises.
+    Raises VolatileError if it has to run as plain Python, and whatever the function raises.
     """
     table, definition = call.table, call.table.definition
     with table.lock:
@@ -166,9 +165,9 @@ def _find_or_trace(call: Call) -> Returned | Specialisation:
 
 
 def _run_kernels(call: Call, spec: Specialisation) -> Returned:
-    """Compile a signature where its mode is new, attach it to native code, and run it: natively where that is new.
+    """Compile a signature if its mode is new, attach it to native code, and run it there if its entry is new.
 
-    Raises CompileError where kernels cannot be built, and the errors of the statuses that they return.
+    Raises CompileError if kernels cannot be built, and the errors of the statuses that they return.
     """
     table, trace = call.table, spec.trace
     eager = reads_eager(trace, call.args, call.kwargs)
@@ -183,7 +182,7 @@ def _run_kernels(call: Call, spec: Specialisation) -> Returned:
 
 
 def _launch(call: Call, spec: Specialisation) -> Delivery:
-    """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
+    """Launch the kernels from Python; then start to compile the runtime, if it is supported."""
     from jitfuse.compile.run.direct import call_directly
 
     table, made = call.table, spec.plans[call.training]
@@ -200,13 +199,13 @@ def _launch(call: Call, spec: Specialisation) -> Delivery:
 
 
 def _interpret(call: Call, spec: Specialisation, failed: Failed) -> Returned:
-    """Run a signature whose kernels cannot be built in the interpreter."""
+    """Run a signature in the interpreter, because its kernels cannot be built."""
     eager = reads_eager(spec.trace, call.args, call.kwargs)
     return Returned(call.deliver(interpret(call, spec, failed), torch=spec.trace.torch, eager=eager))
 
 
 def runs_on_gpu(call: Call, spec: Specialisation) -> bool:
-    """Return whether a call runs on the GPU: asked for, or because a tensor lives there."""
+    """Return whether a call runs on the GPU: by option, or because a tensor lives there."""
     if call.table.definition.runs_on_gpu:
         return True
     if "jitfuse.gpu" not in sys.modules:
@@ -217,7 +216,7 @@ def runs_on_gpu(call: Call, spec: Specialisation) -> bool:
 
 
 def _run_on_gpu(call: Call, spec: Specialisation) -> Returned:
-    """Run a call of a signature on the GPU; raises DeviceError where there is none."""
+    """Run a call of a signature on the GPU; raises DeviceError if there is none."""
     from jitfuse.function.on_gpu import run
 
     return Returned(run(call, spec))

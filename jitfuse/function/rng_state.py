@@ -1,8 +1,8 @@
-"""NumPy's own generators that a call moves on: those among its arguments, and the one behind `np.random.seed`.
+"""The NumPy generators whose states a call changes: those among its arguments, and the global RNG.
 
-Native code takes a generator's state as an array, writes the state after the call there, and it is given back when the
-call has ended. Owns states as arrays and the way back. Does not own draws (`jitfuse.ir.semantics.generators`), nor what
-a trace sees (`jitfuse.tracing.numpy_like.generators`).
+A state is passed to native code in an array, which writes the new state there; it is written back when the call ends.
+Owns states as arrays and their return. Does not own RNG calls (`jitfuse.ir.semantics.generators`), or generators as a
+trace sees them (`jitfuse.tracing.numpy_like.generators`).
 """
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from jitfuse.ir.semantics import generators
 from jitfuse.ir.semantics.generators import GLOBAL_RNG
 
 _HELD: Final[list[Any]] = []
-"""The locks of generators whose states calls hold."""
+"""The generator locks that calls hold."""
 
 
 class RngUse(NamedTuple):
-    """Which generators a function's calls move on: at places among the leaves of the arguments, and NumPy's own."""
+    """The generators that a function's calls use: indices among the leaves of the arguments, and NumPy's global RNG."""
 
     places: tuple[int, ...] = ()
     global_rng: bool = False
@@ -31,7 +31,7 @@ class RngUse(NamedTuple):
 
 
 def is_generator(value: Any) -> bool:
-    """Return whether a value is one of NumPy's generators whose state may be an array."""
+    """Return whether a value is a NumPy generator whose state can be passed in an array."""
     random = sys.modules.get("numpy.random")
     if random is None or type(value) not in (random.Generator, random.RandomState):
         return False
@@ -40,11 +40,11 @@ def is_generator(value: Any) -> bool:
 
 
 class GeneratorStates:
-    """The generators of one call, and the arrays that their states are in while it goes on.
+    """The generators of one call, and the arrays that hold their states during it.
 
-    Their locks are held while compiled code runs, so that nobody else draws the same numbers; neither while code of the
-    user's does, nor while the lock of a fused function is waited for. `global_rng` says that the one behind
-    `np.random.seed` is among them. Raises ArgumentError where somebody has put another kind of generator there.
+    Their locks are held while compiled code runs, so that no other code draws the same numbers. They are not held while
+    user code runs, nor while the lock of a fused function is waited for. `global_rng` adds the generator behind
+    `np.random.seed`. Raises ArgumentError if that has been replaced by another kind.
     """
 
     def __init__(self, global_rng: bool) -> None:
@@ -64,13 +64,13 @@ class GeneratorStates:
 
     @property
     def arrays(self) -> frozenset[int]:
-        """The ids of the arrays that states are in."""
+        """The ids of the arrays that hold states."""
         return frozenset(id(array) for _, array in self._states.values())
 
     def array(self, generator: Any) -> np.ndarray[Any, Any]:
-        """Return the array that a generator's state will be in: one for each, however often it is given.
+        """Return the array for a generator's state: one per generator, however often it is passed.
 
-        Raises ArgumentError for two generators that draw from the same bits.
+        Raises ArgumentError for two generators over one bit generator.
         """
         words = generators.places("uint64", type(generator) is np.random.RandomState)
         found = self._states.setdefault(id(generators.bits_of(generator)), (generator, np.zeros(words, np.uint64)))
@@ -80,9 +80,9 @@ class GeneratorStates:
 
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
-        """Have the states in the arrays, and give back in the end what the call has written there.
+        """Keep the states in arrays, and write back at the end those that the call has changed.
 
-        A call that raises moves nothing on, and one that has been left to Python (`end`) does that itself.
+        A call that raises changes no state; one that plain Python answers (`end`) uses the generators itself.
         """
         with self._locks:
             self.hold()
@@ -95,10 +95,10 @@ class GeneratorStates:
                     _give_back(generator, array)
 
     def hold(self, looked: bool = False) -> None:
-        """Have nobody else draw from here on.
+        """Lock the generators.
 
-        Where somebody has drawn since, the states are taken anew; raises UntraceableError where the call has `looked`
-        at numbers of before.
+        If other code has used them since, their states are read again. Raises UntraceableError then if the call has
+        `looked` at earlier numbers.
         """
         if self._held:
             return
@@ -114,12 +114,12 @@ class GeneratorStates:
             array[:] = state
 
     def release(self) -> None:
-        """Let others draw."""
+        """Unlock the generators."""
         self._held = False
         self._locks.close()
 
     def end(self) -> None:
-        """Let others draw: plain Python answers the call."""
+        """Unlock the generators for good: plain Python answers the call."""
         self._ended = True
         self.release()
 
@@ -135,7 +135,7 @@ def _holding(lock: Any) -> Iterator[None]:
 
 
 def renew_locks() -> None:
-    """In a forked child: free the locks that calls in threads held that are not there."""
+    """In a forked child, free the locks held by threads that do not exist there."""
     for lock in _HELD:
         if not lock._is_owned():
             lock._at_fork_reinit()

@@ -1,6 +1,6 @@
-"""The signatures of one key: found, traced, compiled, put before native code.
+"""The signatures of one key: found, traced, compiled, attached to native code.
 
-Owns what a function keeps of the calls that see the same kinds of arguments. Does not own calls
+Owns what a function keeps about calls with the same kinds of arguments. Does not own calls
 (`jitfuse.function.pipeline`) or any stage of compilation (`jitfuse.compile.pipeline`).
 """
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from jitfuse.tracing.record.value_reads import GraphBreaker
 
 MAX_SIGNATURES: Final = 512
-"""Signatures that a table keeps ready; past that it starts over, with every kernel still cached."""
+"""Signatures per table; past that it starts over. All kernels stay cached."""
 MAX_KEPT_PLANS: Final = 16
-"""Signatures of a table whose plans a process puts on the disk: those that the next process starts with."""
+"""Signatures of a table whose plans are stored on disk: those that the next process starts with."""
 GoOn = Callable[..., Any]
-"""`jitfuse.function.pipeline.go_on`: it comes after tables."""
+"""`jitfuse.function.pipeline.go_on`, passed in because that module imports this one."""
 
 
 class SignatureTable:
-    """What a fused function knows of the calls of one key.
+    """The signatures and graph breaks of one key of a fused function.
 
-    `function_entries` are the native entries that are tried in the caller's own calls: they read the caller's arguments
-    as they are, torch tensors among them. `entries` are tried with the arguments as `normalise` leaves them: the same
-    for calls that need no adapting. `go_on` answers the calls that native code leaves in the middle of the tree.
+    `function_entries` are the native entries tried with the caller's own arguments, torch tensors among them. `entries`
+    are tried with the arguments that `normalise` returns: the same for calls that need no adapting. `go_on` answers
+    calls that leave native code in the middle of the tree.
     """
 
     def __init__(
@@ -56,29 +56,29 @@ class SignatureTable:
         """The signatures, the newest first."""
         self.breaks = Breaks(definition, counters)
         self.binds_state = False
-        """Whether calls bind anything in Python's state anew."""
+        """Whether calls have effects on Python state."""
         self._retired: list[compiler.Specialisation] = []
 
     def renew_locks(self) -> None:
-        """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
+        """Replace the locks in a forked child: threads that do not exist there may have held the old ones."""
         self.lock = threading.RLock()
         self.breaks.renew_locks()
 
     @property
     def is_settled(self) -> bool:
-        """Whether all calls run as plain Python, which has been warned of."""
+        """Whether all calls run as plain Python, and a warning has said so."""
         limits = self.breaks.limits
         return self.counters.has_warned(limits.reason) and not (
             self.specs or limits.keeps_paths or self.definition.options.strict)
 
     # ------------------------------------------------------------------ signatures
     def find(self, call: Call, *, any_mode: bool = False) -> compiler.Specialisation | None:
-        """Return the signature that a call belongs to, or None."""
+        """Return the signature that a call matches, or None."""
         mode = None if any_mode else call.training
         return next((s for s in self.specs if s.matches(call.args, call.kwargs, mode)), None)
 
     def find_or_trace(self, call: Call) -> compiler.Specialisation:
-        """Return the signature that a call belongs to; trace the function, without graph breaks, where it is new."""
+        """Return the signature that a call matches; if it is new, trace the function, without graph breaks."""
         spec = self.find(call)
         if spec is None:
             why = self.why_new(call)
@@ -86,7 +86,7 @@ class SignatureTable:
         return spec
 
     def why_new(self, call: Call) -> tuple[str, ...]:
-        """Return why a call belongs to none of the signatures; the arguments will be gone when somebody asks."""
+        """Return why a call matches no signature; computed now, as a later report no longer has the arguments."""
         if not self.specs:
             return ()
         from jitfuse.compile.guards.mismatch import mismatches
@@ -102,13 +102,13 @@ class SignatureTable:
         return made
 
     def trace_whole(self, call: Call) -> Trace:
-        """Trace the function where there is no data to look at."""
+        """Trace the function without graph breaks."""
         made = self.trace(call, None)
         assert isinstance(made, Trace)
         return made
 
     def add(self, call: Call, trace: Trace, why: tuple[str, ...]) -> compiler.Specialisation:
-        """Return the signature of a new trace; `why` no other would do is for reports."""
+        """Add and return the signature of a new trace; `why` it is new is for reports."""
         if len(self.specs) >= MAX_SIGNATURES:
             self.forget()
         tensors = tensor_feeds(trace, call.tensor_ids, call.args, call.kwargs)
@@ -130,7 +130,7 @@ class SignatureTable:
 
     # ------------------------------------------------------------------ native code
     def compile(self, spec: compiler.Specialisation, training: bool) -> None:
-        """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
+        """Compile one mode of a signature, if it is new; raises CompileError."""
         if training in spec.plans:
             return
         options = self.definition.options
@@ -143,13 +143,13 @@ class SignatureTable:
             self.counters.missed = (made.kernels.compiled,)
 
     def entries_of(self, spec: compiler.Specialisation) -> NativeEntries:
-        """Return the entries among which a signature's is: those with tensors read the caller's own."""
+        """Return the entries that a signature belongs to: with tensors, those that read the caller's own arguments."""
         return self.function_entries if spec.tensors else self.entries
 
     def attach(self, spec: compiler.Specialisation, training: bool) -> bool:
-        """Have native code try a signature in calls; return False while the runtime is not there.
+        """Make native code try a signature in calls; return False while the runtime is not ready.
 
-        False also where tensors come with generators, whose states have to be brought and given back.
+        False also if tensors come with generators, whose states have to be passed and written back.
         """
         if spec.tensors and self.key.rng_use != RngUse():
             return False
@@ -163,7 +163,7 @@ class SignatureTable:
         return True
 
     def attach_tree(self, path: Path) -> None:
-        """Have native code answer calls along the tree where that is possible, and it is time for it."""
+        """Make native code answer calls along the tree, if that is supported and a table is due."""
         tree, walk, breaks = path.tree, path.walk, self.breaks
         assert tree is not None and walk is not None
         if not native.is_supported or walk.eager:
@@ -188,9 +188,9 @@ class SignatureTable:
 
 
 def raise_or_decline(name: str, checks: Any, status: int) -> None:
-    """Raise for a status that native code met, or have it decline the call where plain Python has an answer.
+    """Raise for a status that native code returned, or have it decline the call if plain Python has an answer.
 
-    Nothing has been written then. Python, which launches the same kernels in its turn, meets the same status.
+    Nothing has been written then. Python launches the same kernels next and gets the same status.
     """
     error = compiler.kernel_error(name, checks, status)
     if not isinstance(error, VolatileError):

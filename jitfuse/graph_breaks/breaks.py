@@ -1,7 +1,7 @@
-"""The graph breaks of one key: the tree of subgraphs between them, what it may still grow by, and its native side.
+"""The graph breaks of one key: the trace tree, its budget, and its native side.
 
-Owns which tree calls go along, and when native code takes it over. Does not own one call's path through it
-(`jitfuse.graph_breaks.call_path`), the budget (`jitfuse.graph_breaks.budget`), or trees (`jitfuse.graph_breaks`).
+Owns which tree calls follow, and when native code takes it over. Does not own one call's path through it
+(`jitfuse.graph_breaks.call_path`), the budget (`jitfuse.graph_breaks.budget`), or trees (`jitfuse.graph_breaks.tree`).
 """
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from jitfuse.tracing.subgraph import TracedSubgraph
 
 MANY_SUBGRAPHS: Final = 4
-"""Subgraphs of a function after which further ones are re-rolled into loops as far as they can be: so little is
-compiled for each."""
+"""Subgraphs of a function after which further ones are re-rolled as far as they can be, to compile less for each."""
 
 
 class Breaks:
-    """What the calls of one key, and whatever extends their tree, share."""
+    """The state shared by all calls of one key, and by whatever extends their tree."""
 
     def __init__(self, definition: Definition, counters: Counters) -> None:
         self.limits = Limits()
@@ -34,16 +33,16 @@ class Breaks:
         self.native_tree: NativeTree | None = None
         self._definition, self._counters = definition, counters
         self._chosen: dict[int, Any] = {}
-        """The best ways to lower subgraphs, by their structure."""
+        """The best lowerings of subgraphs, by their structure."""
 
     def renew_locks(self) -> None:
-        """In a forked child: fresh locks."""
+        """Replace the locks in a forked child."""
         for subgraph in self.subgraphs.values():
             subgraph.lock = threading.Lock()
 
     @property
     def is_fallback(self) -> bool:
-        """Whether calls that fit no signature run as plain Python, with no known path tried before."""
+        """Whether calls that fit no signature run as plain Python at once, without trying known paths."""
         return self.limits.reason is not None and (self.tree is None or not self.limits.keeps_paths)
 
     @property
@@ -52,7 +51,7 @@ class Breaks:
         return sum(subgraph.launches for subgraph in self.subgraphs.values())
 
     def subgraph_of(self, part: TracedSubgraph, training: bool) -> CompiledSubgraph:
-        """Return the subgraph of a part, compiled; one for all parts that are equal."""
+        """Return the compiled subgraph of a part; equal parts share one."""
         from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 
         key = part.key, training
@@ -73,7 +72,7 @@ class Breaks:
 
     # ------------------------------------------------------------------ starting over
     def forget(self) -> None:
-        """Start over with no tree: its size is bounded, its kernels stay cached. Calls that are walking go on."""
+        """Start over with no tree, because its size is bounded; kernels stay cached. Calls on the old tree continue."""
         self._counters.launches += self.launches
         self.subgraphs = {}
         self._chosen = {}
@@ -81,11 +80,11 @@ class Breaks:
         self.limits.states = 0
 
     def drop_tree(self) -> None:
-        """Forget the tree; calls that are walking go on along it."""
+        """Forget the tree; calls that already follow it continue."""
         self.tree = None
         self.drop_native()
 
     def drop_native(self) -> None:
-        """Have native code answer calls along the tree no more."""
+        """Stop native code from answering calls along the tree."""
         if self.native_tree is not None:
             self.native_tree.drop()

@@ -1,8 +1,7 @@
-"""How often a function may look at the values of traced data, and how much a call may come to, before its calls run as
-plain Python.
+"""The budget of a function: how many graph breaks, and how much tracing and compiling, before calls fall back.
 
-Owns the limits, what is counted against them, and what is said where one is reached. Does not own what a function does
-then (`jitfuse.graph_breaks.call_path`).
+Owns the limits, what is counted against them, and the reason given when one is reached. Does not own the fallback
+itself (`jitfuse.graph_breaks.call_path`).
 """
 from __future__ import annotations
 
@@ -25,68 +24,68 @@ else:
     signals = Later("jitfuse.graph_breaks.signals")
 
 MAX_VALUES: Final = 8
-"""Different values at one place that a function may look at; past that it runs as plain Python."""
+"""Different values that a function may read at one source line; past that it runs as plain Python."""
 MAX_EXTENTS: Final = 64
-"""The same for extents of arrays that depend on data."""
+"""The same for extents of arrays with data-dependent shapes."""
 MAX_SUBGRAPHS: Final = 512
-"""Subgraphs that a function keeps ready; past that it starts over, with every kernel still cached."""
+"""Subgraphs kept per function; past that the function starts over. All kernels stay cached."""
 MAX_STATES: Final = 20_000
-"""Looks in a tree; past that the function starts over."""
+"""Graph breaks in a tree; past that the function starts over."""
 MAX_STEPS: Final = 16_384
-"""Steps of a program, loops counted as one and those of complex numbers as several: more take many seconds to plan."""
+"""Steps of a program. A loop counts as one, a complex step as several. More take many seconds to plan."""
 MAX_EFFORT: Final = 1_500_000
-"""What one call may come to that looks at data, as its operators, looks and steps are estimated (in µs) by"""
+"""Estimated µs that one call with graph breaks may cost, by the estimates in `EFFORT`."""
 EFFORT: Final = 15, 4000, 300
-"""what recording an operator takes, in each run of the function, a look that is new, and planning and compiling a step
-between looks. A call that takes longer is seldom made up for: ever new looks are what most of it goes into."""
+"""Estimated µs: to record an operator in one run, to add a graph break, to plan and compile a step of a subgraph.
+A call past `MAX_EFFORT` seldom pays off: most of its cost is ever new graph breaks."""
 MAX_REFUSALS: Final = 3
-"""Calls in a row that cannot be traced before the function runs as plain Python without another try."""
+"""Failed traces in a row, after which the function runs as plain Python without another try."""
 PROFILED_CALLS: Final = 16
 MAX_GROWING: Final = 12
 MAX_GROWN: Final = 96
-"""How many of the last so many calls may add branches, and looks that they may add together."""
+"""Of the last `PROFILED_CALLS` calls: how many may add branches, and how many graph breaks they may add together."""
 MAX_LONG: Final = 3
 MAX_ADDED: Final = 256
-"""The same for few calls that add many looks each."""
+"""The same for few calls that add many graph breaks each."""
 MAX_RETRACED: Final = 16_384
 LONG_TRACE: Final = 2048
-"""Operators recorded for calls that differ from others in texts and floats alone; short traces do not count."""
+"""Operators recorded for calls that differ only in strings and floats; traces under `LONG_TRACE` do not count."""
 MAX_RERUN: Final = 65_536
-"""Operators recorded anew in calls that went a known way at first; short runs do not count."""
+"""Operators recorded again for calls that followed a known path at first; runs under `LONG_TRACE` do not count."""
 MAX_LOST: Final = 8
-"""Calls in a row that have left the known paths, past which a function that is plain does not try these any more."""
+"""Calls in a row that left the known paths, after which a function that fell back stops trying them."""
 MAX_CHANGES: Final = 3
-"""Times that a function may ask other questions in the same situation before it runs as plain Python."""
+"""How often the same path may lead to a different read before the function runs as plain Python."""
 MAX_BRANCHINGS: Final = 8
-"""Times that a function may be traced anew for its branches, to if-convert them or no more; then Python decides in
-all."""
+"""How often a function may be traced again to if-convert its branches, or to stop doing so. After that Python takes
+every branch itself."""
 
 
 class Limits:
-    """What one function has used up. Its methods note what happens; those that say so raise GiveUpSignal."""
+    """What one function has used of its budget. Methods record events; some raise GiveUpSignal, as they say."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        """Why every call that fits no signature runs as plain Python."""
+        """Why every call that fits no signature runs as plain Python; None while none does."""
         self.refusals = 0
-        """Calls in a row that could not be traced, and that plain Python has answered."""
+        """Calls in a row that could not be traced and ran as plain Python."""
         self.states = 0
-        """Looks in the tree."""
+        """Graph breaks in the tree."""
         self._decided: set[Site] = set()
-        """Branches in which Python decides, because they cannot be if-converted."""
+        """Branches that Python takes itself because they cannot be if-converted."""
         self._branchings = 0
         self._changes = 0
         self._spent = 0
-        """Estimated microseconds that earlier runs of the function have taken in this call."""
+        """Estimated microseconds that earlier runs of the function took in this call."""
         self._values: dict[tuple[str, str], set[Hashable]] = {}
         self._run_through: dict[str, int] = {}
-        """How often the iterations of a loop at a place had to be run through to find another end."""
+        """By source line: how often a loop had to be traced through its iterations to find another end."""
         self._growing: tuple[int, ...] = ()
-        """How many looks each of the last calls has added."""
+        """How many graph breaks each of the last calls has added."""
         self._retraced = self._rerun = 0
         self._moves = 0
         self._lost: int | None = None
-        """Calls in a row that have left the known paths, where these are gone on with though the function is plain."""
+        """Calls in a row that left the known paths; None unless known paths are still followed after a fallback."""
 
     # ------------------------------------------------------------------ room
     @property
@@ -95,26 +94,26 @@ class Limits:
         return self.states > MAX_STATES
 
     def are_full(self, subgraphs: int) -> bool:
-        """Return whether so many subgraphs leave no room for another."""
+        """Return whether this number of subgraphs leaves no room for another."""
         return subgraphs >= MAX_SUBGRAPHS
 
     # ------------------------------------------------------------------ calls
     def note_refusal(self, error: Exception) -> None:
-        """Note a call that could not be traced where plain Python has answered it; that is not tried for ever."""
+        """Record a call that could not be traced and ran as plain Python; `MAX_REFUSALS` of them are a fallback."""
         self.refusals += 1
         if self.refusals >= MAX_REFUSALS:
             self.reason = str(error).splitlines()[0]
 
     def note_change(self) -> None:
-        """Note a call that asked other questions than another in the same situation."""
+        """Record a call that read something else than an earlier call at the same point of the same path."""
         self._changes += 1
         if self._changes > MAX_CHANGES:
             self.reason = "Python takes other decisions in the same situation from call to call"
 
     def note_growth(self, added: int, rerun: int) -> None:
-        """Note how many looks a call has added, and how many operators it has recorded though it began as others did.
+        """Record how many graph breaks a call added, and how many operators it recorded after following a known path.
 
-        What goes another way in each call is not traced for ever. Known ways are gone on with.
+        A function whose calls keep taking new paths is not traced for ever. Its known paths are still followed.
         """
         self._growing = (*self._growing, added)[-PROFILED_CALLS:]
         self._rerun += rerun if rerun >= LONG_TRACE else 0
@@ -130,17 +129,17 @@ class Limits:
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether calls go on along known paths though the function is plain."""
+        """Whether calls still follow known paths although the function has fallen back."""
         return self._lost is not None and self._lost < MAX_LOST
 
     def note_lost(self) -> None:
-        """Note a call that has left the known paths."""
+        """Record a call that has left the known paths."""
         self._lost = None if self._lost is None else self._lost + 1
 
     def note_moving_state(self) -> None:
-        """Note a trace that leaves other state than it has read: new items of a dict, another length, shape or text.
+        """Record a trace that leaves Python state with other dict keys, lengths, shapes or strings than it read.
 
-        What grows from call to call is another one for each trace. What is known stays native.
+        State that grows from call to call needs a new trace each time. Signatures that are known stay native.
         """
         self._moves += 1
         if self._moves > MAX_VALUES:
@@ -148,10 +147,9 @@ class Limits:
                           "after call, each of which is traced. Return what is new instead, and store it there.")
 
     def note_trace(self, operators: int, why: Sequence[str]) -> None:
-        """Note a trace of a call like others but for texts and floats that Python has looked at, as `why` says.
+        """Record a trace of a call that differs from others only in strings and floats; `why` names them.
 
-        Long ones for what is new in each call are not made for ever. What is known goes on to be answered
-        natively.
+        Long traces are not made for ever for values that are new in each call. Known signatures still answer natively.
         """
         self._retraced += operators if operators >= LONG_TRACE else 0
         if self._retraced >= MAX_RETRACED:
@@ -167,23 +165,23 @@ class Limits:
         return self._branchings < MAX_BRANCHINGS
 
     def decides(self, place: Site) -> bool:
-        """Return whether Python decides in a branch, or looks at a number where it is made."""
+        """Return whether Python takes this branch itself, or reads this number where it is made."""
         return place in self._decided or not self.may_branch
 
     def note_branching(self, refused: Iterable[Site] = ()) -> None:
-        """Note a run that ends because branches are to be if-converted, or Python is to decide in those refused.
+        """Record a run that ends to if-convert branches, or to have Python take the `refused` ones.
 
-        After so many of them Python decides everywhere, so that nothing is left to be refused. Loops that were tried to
-        be spread do not count: each is tried once.
+        After `MAX_BRANCHINGS` runs Python takes every branch, so nothing is left to be refused. Trials of vectorised
+        loops do not count: each loop is tried once.
         """
         places = set(refused)
         if not places or not loop_ranges.is_trial(places):
             self._branchings += 1
         self._decided |= places
 
-    # ------------------------------------------------------------------ looks within a call
+    # ------------------------------------------------------------------ graph breaks of a call
     def note_iterations(self, question: Question) -> None:
-        """Note a loop that is run through iteration by iteration; raises GiveUpSignal where that has happened often."""
+        """Record a loop that is traced iteration by iteration; raises GiveUpSignal if that has happened often."""
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
         if times > MAX_VALUES:
             self.give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
@@ -191,13 +189,13 @@ class Limits:
                           "changes from call to call. Count in an array, or use jf.while_loop.")
 
     def note_length(self, question: Question, reads: int) -> NoReturn:
-        """Note a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
+        """Raise GiveUpSignal: the call has more graph breaks than are worth tracing."""
         self.give_up(f"Python looks at data more than {reads} times in a call, last at {question.place}, and "
                       "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
 
     def note_writes(self, program: FusedProgram) -> None:
-        """Note what is to be compiled; raises GiveUpSignal where its writes go over what Python leaves alone."""
+        """Check a program before compiling; raises GiveUpSignal if it mostly writes single elements."""
         if "scatter" in program.op_names or "rolled_loop" in program.op_names:
             found = effort.touched(program)
             if found.is_waste:
@@ -206,22 +204,22 @@ class Limits:
                               "places at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
 
     def note_program(self, program: FusedProgram) -> None:
-        """Note a program that is to be compiled; raises GiveUpSignal where it has too many steps."""
+        """Check a program that is to be compiled; raises GiveUpSignal if it has too many steps."""
         steps = len(program.steps) if program.dtypes.isdisjoint(COMPONENT) else effort.planned(program)
         if steps > MAX_STEPS:
             self.give_up(f"its calls come to more than {MAX_STEPS:,} steps that are no equal rounds of loops, and each "
                           "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def begin_call(self) -> None:
-        """Note a call that nothing has been recorded for."""
+        """Start the estimate of a call's cost at zero."""
         self._spent = 0
 
     def note_run(self, operators: int, reads: int, steps: int) -> None:
-        """Note a run that has ended before the call had its answer, and what it came to."""
+        """Add the cost of a run that ended before the call had its answer."""
         self._spent += _effort(operators, reads, steps)
 
     def note_effort(self, question: Question, operators: int, reads: int, steps: int) -> None:
-        """Note what a run has come to, at a look; raises GiveUpSignal where the call is not worth compiling."""
+        """Check a run's cost at a graph break; raises GiveUpSignal if the call is not worth compiling."""
         if self.is_too_much(operators, reads, steps):
             self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {reads} looks at data, "
                           f"last at {question.place}, not counting what had to be traced again, and each is traced, "
@@ -229,17 +227,17 @@ class Limits:
                           "and jf.while_loop.")
 
     def is_too_much(self, operators: int, reads: int, steps: int) -> bool:
-        """Return whether a call that looks at data is not worth compiling, by what this run of it has come to."""
+        """Return whether this run has brought the cost of a call with graph breaks over the budget."""
         return self._spent + _effort(operators, reads, steps) > MAX_EFFORT
 
     def is_one_too_many(self, question: Question, answer: Answer) -> bool:
-        """Count an answer at its place; return whether there have been too many different ones."""
+        """Count an answer at its source line; return whether there have been too many different ones."""
         values = self._values.setdefault((question.place, question.what), set())
         values.add(answer.key)
         return len(values) > (MAX_EXTENTS if question.extent else MAX_VALUES)
 
     def note_answer(self, question: Question, answer: Answer) -> None:
-        """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""
+        """Count an answer at its source line; raises GiveUpSignal if there have been too many different ones."""
         if self.is_one_too_many(question, answer):
             limit = MAX_EXTENTS if question.extent else MAX_VALUES
             what = "extents" if question.extent else "values"
@@ -248,11 +246,11 @@ class Limits:
                           "jf.while_loop.")
 
     def give_up(self, why: str) -> NoReturn:
-        """Have the function be plain Python from now on."""
+        """Have the function run as plain Python from now on; raises GiveUpSignal."""
         self.reason = why
         raise signals.GiveUpSignal
 
 
 def _effort(operators: int, reads: int, steps: int) -> int:
-    """Return the microseconds that a run is estimated to take."""
+    """Return the estimated cost of a run in microseconds."""
     return sum(n * each for n, each in zip((operators, reads, steps), EFFORT, strict=True))

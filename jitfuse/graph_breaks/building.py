@@ -1,8 +1,8 @@
-"""New edges for the tree: the user's function runs once more, and its looks at data are answered as they come.
+"""Adds edges to the trace tree: the user's function runs once more, and its reads of traced values are answered.
 
-Owns `Building`, the breaker of one trace. The looks on the known way to where the tree ends are answered by what is
-known; from there on each look ends a subgraph, which is compiled and run with the call's own data, and the function
-goes on with the answer. Does not own the tree or the walk along it (`jitfuse.graph_breaks.tree`).
+Owns `Building`, the breaker of one trace. Reads on the known path are answered from the tree. Each later read is a
+graph break: it ends a subgraph, which is compiled and run with the call's own data, and the function continues with the
+answer. Does not own the tree or the walk along it (`jitfuse.graph_breaks.tree`).
 """
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from jitfuse.graph_breaks.breaks import Breaks
 
 _PATHS: Final = 6
-"""States of a place among which one may come again but for counters: a loop with branches has several ways round."""
+"""Python states remembered per instruction, one of which may recur but for counters: a loop has a path per branch."""
 
 
 class Building:
-    """The splitter of one trace of a call. `position` is where the tree ends, and moves on with it."""
+    """The breaker of one trace. `position` is the end of the tree, and advances with it."""
 
     def __init__(self, tree: TraceTree, walk: Walk, position: TreePosition, training: bool, breaks: Breaks) -> None:
         self.position = position
@@ -64,37 +64,37 @@ class Building:
         self._checked: dict[int, Any] = {}
         self._stopped: BaseException | None = None
         self._pythons: dict[Hashable, deque[PythonState]] = {}
-        """The last states of Python at each instruction that has looked at data."""
+        """The last Python states at each instruction that has read a traced value."""
         self._often: dict[str, int] = {}
         self._added: dict[str, int] = {}
-        """Looks that the run has made, and those that it has added to the tree, by place."""
+        """By source line: reads that the run made, and graph breaks that it added to the tree."""
         self._decided: set[str] = set()
-        """Places that have been looked at often whose branches go one way nevertheless."""
+        """Source lines with frequent reads whose branches could not be if-converted."""
 
     @property
     def signal(self) -> BreakSignal | OverlapError | None:
-        """What has ended the run that plain Python would not have seen; user code may have caught it."""
+        """What ended the run although plain Python would have continued; user code may have caught it."""
         return self._stopped if isinstance(self._stopped, BreakSignal | OverlapError) else None
 
     @property
     def recorded(self) -> int:
-        """How many operators the run has recorded, as far as it has been looked at."""
+        """How many operators the run had recorded at its last read."""
         return self._ops
 
     @property
     def effort(self) -> tuple[int, int, int]:
-        """How many operators the run has recorded, looks it has added, and steps between these."""
+        """How many operators the run has recorded, graph breaks it has added, and steps of the new subgraphs."""
         return self._recorded, max(0, self._count - len(self._known)), self._steps
 
     def close(self) -> None:
-        """Let go of what has ended the run, whose traceback holds the call: the run is over."""
+        """Drop the exception that ended the run, whose traceback keeps the call alive: the run is over."""
         self._stopped = None
 
-    # ------------------------------------------------------------------ looks
+    # ------------------------------------------------------------------ reads of values
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
-        """Answer one look: from what is known, or by running what has been traced since the last."""
+        """Answer one read: from the tree, or by running what was traced since the last one."""
         if self._stopped is not None:
-            raise self._stopped  # user code has caught it and went on
+            raise self._stopped  # user code caught it and continued
         try:
             self._move_mark(run.session)
             self._recorded = run.recorded
@@ -120,8 +120,8 @@ class Building:
             raise
 
     def _convert_branches(self, question: Question) -> bool:
-        """If-convert the branches that read data, or have loops over data be the program's; False where they
-        do already, or cannot."""
+        """If-convert the branches that read data, or capture their loops; False if that is done already, or cannot be
+        done."""
         self._decided.add(question.place)
         of_int = question.what == "int()"
         if not (of_int or question.number is bool) or not self._limits.may_branch:
@@ -132,31 +132,31 @@ class Building:
         return True
 
     def _capture_loop(self) -> bool:
-        """Have the loop that ends by what is looked at be the program's; False as for `_convert_branches`."""
+        """Capture the loop that ends by this read; False as for `_convert_branches`."""
         if not self._limits.may_branch or not _wanted_here(branches.want_end):
             return False
         self._limits.note_branching()
         return True
 
     def _note_answer(self, question: Question, answer: Answer) -> None:
-        """Count an answer; where the bound of a range has shown too many, its loop is the program's from now on."""
+        """Count an answer; capture the loop of a range whose bound has taken too many values."""
         is_new = question.what == "int()" and question.place not in self._decided
         if is_new and self._limits.is_one_too_many(question, answer) and self._convert_branches(question):
             raise RestartSignal
         self._limits.note_answer(question, answer)
 
     def _note_state(self, run: Recorder, question: Question, python: PythonState | None) -> None:
-        """Tell the run whether it may be in a loop that comes back to where it was but for its counters."""
+        """Set `run.repeats`: whether the run may be in a loop that returns to the same state but for its counters."""
         if python is None:
             run.repeats = False
             return
-        place = python[0]  # the instruction, of which a line may have several
+        place = python[0]  # the instruction: a line may have several
         before = self._pythons.setdefault(place, deque(maxlen=_PATHS))
         run.repeats = any(repeats(state, python, run.counted) for state in before)
         before.append(python)
 
     def _move_mark(self, session: Session) -> None:
-        """Bring the mark of what has been recorded up to date."""
+        """Add newly recorded operators and feeds to the mark."""
         ops = session.graph.ops
         new = tuple((op.op_name, op.input_ids, repr(op.attrs), op.result_ids) for op in ops[self._ops :])
         self._ops = len(ops)
@@ -172,17 +172,17 @@ class Building:
         self._conditions(run.session, run.view.guard_log.guards, _written(run))
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
-            self._note_answer(question, answer)  # a walk has come upon it
+            self._note_answer(question, answer)  # a walk has met it
         self._adopt(run, state)
         return answer.value
 
     def _adopt(self, run: Recorder, state: TreeState) -> None:
-        """Have what a state keeps at hand."""
+        """Make the values that are live at a state available to the run."""
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
-            storage.cache = {}  # views are read anew: what they held before is not kept
+            storage.cache = {}  # views are read again: their earlier values are not carried across the break
         session.live = {tensor: place for place, tensor in enumerate(state.live)}
-        if state.python is not None:  # a loop may come back here: what is kept is data, and what is computed of it
+        if state.python is not None:  # a back edge may lead here: live values and all computed of them are data
             session.known.clear()
             session.known_bytes = 0
             session.varying.update(session.live)
@@ -190,7 +190,7 @@ class Building:
     def _run_to(
         self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
     ) -> Any:
-        refuse_overlap(run.session, written)  # a look at what shares memory with what is written would see the old
+        refuse_overlap(run.session, written)  # else a read of memory that overlaps a written feed would see old values
         frames = reading_frames()
         live = _live(run)
         python = python_state(run, frames, live)
@@ -220,7 +220,7 @@ class Building:
         return self.position.answer or Answer(self.position.key, None)
 
     def _ancestor(self, question: Question, python: PythonState | None) -> TreeState | None:
-        """Return the state on the way here from which the function goes on just as it does from here."""
+        """Return the earlier state of this path from which the function continues exactly as from here."""
         state: TreeState | None = self.position.state if python is not None else None
         while state is not None:
             if state.python == python and state.question is not None and state.question.what == question.what:
@@ -229,7 +229,7 @@ class Building:
         return None
 
     def _kept(self, run: Recorder, live: Sequence[Storage]) -> tuple[int, ...]:
-        """Return the tensors that Python may go on with: those of live arrays, and what written feeds hold."""
+        """Return the tensors live across the break: those of live arrays, and the values of written feeds."""
         session = run.session
         values = [s.value for s in live] + [s.value for s in run.storages.values()]
         values += [run.mixed[t].truth for t in values if t in run.mixed]
@@ -238,7 +238,7 @@ class Building:
 
     # ------------------------------------------------------------------ the end
     def end(self, end: TraceEnd) -> Delivery:
-        """Add the last edge of the path, run it, and return what the call has to deliver."""
+        """Add the last edge of the path, run it, and return the delivery of the call's results."""
         if self._stopped is not None:
             raise self._stopped
         if self._count < len(self._known):
@@ -263,7 +263,7 @@ class Building:
 
     # ------------------------------------------------------------------ edges
     def _cut(self, session: Session, tensors: Sequence[int]) -> tuple[TracedSubgraph, tuple[ValueSlot, ...]]:
-        """Return the part that computes tensors, and where each is then."""
+        """Return the subgraph that computes these tensors, and the slot of each."""
         places: list[ValueSlot] = []
         made: dict[int, int] = {}
         for tensor in tensors:
@@ -282,14 +282,14 @@ class Building:
         conditions, feeds = self._conditions(session, guards, writes)
         empty = not part.boundary.outputs and not part.boundary.writes
         for feed in feeds:
-            self._walk.bound[feed] = session.feeds[feed].value  # not read again: the function may have written there
+            self._walk.bound[feed] = session.feeds[feed].value  # not read again: the function may have written to it
         self._walk.eager = self._walk.eager or session.eager
         draws = session.random_feed is not None
         subgraph = None if empty else self._subgraph(part)
         return Edge(conditions, feeds, draws, subgraph, () if empty else part.places, **rest)
 
     def _subgraph(self, part: TracedSubgraph) -> CompiledSubgraph:
-        """Return the subgraph of a part, unless the call comes to more than is worth compiling."""
+        """Return the compiled subgraph of a part, and add its steps to the call's cost; raises GiveUpSignal."""
         subgraph = self._breaks.subgraph_of(part, self._training)
         self._steps += subgraph.steps
         self._limits.note_writes(subgraph.spec.trace.program)
@@ -302,7 +302,7 @@ class Building:
     def _conditions(
         self, session: Session, found: Sequence[Guard], writes: Mapping[int, int]
     ) -> tuple[Conditions | None, dict[int, FeedSource]]:
-        """Return what the function has come to depend on since the last look, and the feeds that are new."""
+        """Return what the function has come to depend on since the last graph break, and the feeds that are new."""
         guards, aliases = guards_of(session, found[self._guards :])
         self._guards = len(found)
         checks = {
@@ -320,12 +320,12 @@ class Building:
 
     @staticmethod
     def _check_of(session: Session, feed: int, written: bool) -> Any:
-        """Return what of a feed is checked."""
+        """Return what is checked of a feed."""
         return repr(session.guarded_values.get(feed)), session.int_ranges.get(feed), written
 
 
 def _wanted_here(want: Callable[[types.CodeType, int], bool]) -> bool:
-    """Ask for other code where the user's function looks at data; False where there is none."""
+    """Request a rewrite of the user's code at the current read; False if there is none."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
@@ -333,12 +333,12 @@ def _wanted_here(want: Callable[[types.CodeType, int], bool]) -> bool:
 
 
 def _written(run: Recorder) -> dict[int, int]:
-    """Return what the feeds hold that have been written so far."""
+    """Return the current values of the feeds that were written."""
     return {feed: storage.value for feed, storage in run.storages.items() if storage.value != feed}
 
 
 def _live(run: Recorder) -> list[Storage]:
-    """Return the storages that Python still holds, in the order in which they were made."""
+    """Return the storages that Python still holds, in creation order."""
     found = [(ref, storage) for ref in run.born if (storage := ref()) is not None]
     run.born[:] = [ref for ref, _ in found]
     return [storage for _, storage in found]

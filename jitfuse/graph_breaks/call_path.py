@@ -1,7 +1,7 @@
-"""One call's path through the tree of its graph breaks, and on from where the tree ends.
+"""One call's path through the trace tree, and the tracing that continues where the tree ends.
 
-Owns how far a call has come, and when the function runs once more for it. Does not own the tree and the walk along it
-(`jitfuse.graph_breaks.tree`), or what is built where the tree ends (`jitfuse.graph_breaks.building`).
+Owns the position of a call and the decision to run the function again. Does not own the tree or the walk along it
+(`jitfuse.graph_breaks.tree`), or the edges added at its end (`jitfuse.graph_breaks.building`).
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
 
 
 class Path:
-    """A call's path through the tree; as a breaker, it answers looks at data where the tree ends."""
+    """A call's path through the trace tree. As a `GraphBreaker` it answers reads where the tree ends."""
 
     def __init__(self, call: Call) -> None:
         self.call, self.training = call, call.training
@@ -40,12 +40,12 @@ class Path:
         self._position: TreePosition | None = None
         self._building: Building | None = None
         self._ended_by: BaseException | None = None
-        """What has ended the run of the function from here; user code may have caught it."""
+        """The exception with which this path ended the run of the function; user code may have caught it."""
         self._states = self._breaks.limits.states
         self._returns: bool | None = None
-        """Whether the call had gone a known path when the function first ran for it."""
+        """Whether the call had followed a known path before the function first ran for it."""
         self._rerun = 0
-        """Operators that have been recorded for such a call."""
+        """Operators recorded for a call that first followed a known path."""
 
     @classmethod
     def from_tree(cls, call: Call, tree: TraceTree, walk: Walk, arrive: Callable[[], TreePosition]) -> Path:
@@ -56,9 +56,9 @@ class Path:
 
     # ------------------------------------------------------------------ to the answer
     def follow(self) -> Returned | Specialisation:
-        """Go along the tree and add what is missing until the call is answered, or is that of a whole signature.
+        """Follow the tree, and extend it where needed, until the call is answered or a whole signature answers it.
 
-        Raises VolatileError where it has to run as plain Python, and whatever the function raises.
+        Raises VolatileError if the call has to run as plain Python, and whatever the function raises.
         """
         limits = self._breaks.limits
         while True:
@@ -77,12 +77,12 @@ class Path:
                     return done
 
     def is_known(self, tree: TraceTree) -> bool:
-        """Return whether such a call begins in the tree."""
+        """Return whether the tree has an edge by which such a call can begin."""
         walk, position = self._start(tree)
         return walk.edge_from(position) is not None
 
     def _go_along(self) -> Returned | None:
-        """Go on as far as the path is known; return what the call returns where it is known to the end."""
+        """Follow known edges; return the call's result if they reach the end of a path, else None."""
         tree = self.tree or self._breaks.tree
         if tree is None:
             return None
@@ -97,9 +97,9 @@ class Path:
         return self._returned(walk, walk.finish(last))
 
     def _extend(self) -> Returned | Specialisation | None:
-        """Run the function once more, from where nothing is known of how it goes on; None: go along the tree again.
+        """Run the function once more, from the end of the known path; None: follow the tree again.
 
-        Returns a signature where the function does not look at data, and what the call returned where it does.
+        Returns a signature if the function reads no traced value, and the result of the call if it does.
         """
         table, limits = self._table, self._breaks.limits
         if not self._began:
@@ -138,21 +138,21 @@ class Path:
     # ------------------------------------------------------------------ how far the call has come
     @property
     def _added(self) -> int:
-        """How many looks have been added to the tree since the call began."""
+        """How many graph breaks have been added to the tree since the call began."""
         return max(0, self._breaks.limits.states - self._states)
 
     @property
     def _began(self) -> bool:
-        """Whether data has been looked at in the call."""
+        """Whether the call has read a traced value."""
         return self._position is not None and self._position.answer is not None
 
     def _can_go_on(self) -> bool:
-        """Return whether an edge is known from where the call is."""
+        """Return whether an edge leads on from the call's position."""
         return self.walk is not None and self._position is not None and (
             self.walk.edge_from(self._position) is not None)
 
     def _begin_again(self) -> None:
-        """Forget how far the call has come."""
+        """Reset the call's position to the start of the tree."""
         if self.walk is not None:
             self.walk.restore_rng_state()
         self.tree = self.walk = self._position = self._building = self._ended_by = None
@@ -164,7 +164,7 @@ class Path:
 
         if self.walk is None or self._position is None:
             call = self.call
-            self.tree = tree  # held: a tree that nobody holds takes its states apart
+            self.tree = tree  # a reference: without one the tree would be deleted
             self.walk = Walk(call.args, call.kwargs, state_feeds()[RANDOM_STATE])
             self._position = TreePosition(tree.start, None, start_key(call.args, call.kwargs, call.training))
         return self.walk, self._position
@@ -174,9 +174,9 @@ class Path:
 
     # ------------------------------------------------------------------ one run of the function
     def _run_function(self) -> Returned | Trace:
-        """Run the function; return its trace where it does not look at data, else what the call returned.
+        """Run the function; return its trace if it reads no traced value, else the result of the call.
 
-        Raises a BreakSignal where the function did not run to its end.
+        Raises a BreakSignal if the function did not run to its end.
         """
         table, limits = self._table, self._breaks.limits
         self._building = self._ended_by = None
@@ -186,7 +186,7 @@ class Path:
             if any(effect.moves for effect in made.result.effects):
                 limits.note_moving_state()
             if self._ended_by is not None:
-                raise self._ended_by  # user code has caught it and went on
+                raise self._ended_by  # user code caught it and continued
             if isinstance(made, TraceEnd):
                 assert self._building is not None and self.walk is not None
                 self.call.hold_generators(looked=True)
@@ -209,22 +209,21 @@ class Path:
         return made
 
     def _cause(self, error: BaseException) -> BaseException:
-        """Return what has ended the run; user code may have made another error of it.
+        """Return what ended the run; user code may have raised another error from it.
 
-        No frame that an error passes keeps it in a variable: the call would live until the garbage is collected.
+        No frame that an error passes keeps it in a variable: that would keep the call alive until a garbage collection.
         """
         signal = self._ended_by or (self._building.signal if self._building is not None else None)
         return error if signal is None else signal
 
-    # ------------------------------------------------------------------ as
-    # `jitfuse.tracing.record.value_reads.Splitter`
+    # ------------------------------------------------------------------ as a `GraphBreaker`
     @property
     def asked(self) -> bool:
-        """Whether the run of the function that is going on has looked at data."""
+        """Whether the current run of the function has read a traced value."""
         return self._building is not None
 
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
-        """Answer a look at data."""
+        """Answer a read of a traced value."""
         if self._building is None:
             from jitfuse.graph_breaks.building import Building
             from jitfuse.graph_breaks.tree import TraceTree
@@ -237,17 +236,17 @@ class Path:
         return self._building.answer(run, question, tensors)
 
     def decides(self, place: Site) -> bool:
-        """Return whether Python decides in a branch which way to go."""
+        """Return whether Python takes this branch itself, so that it is not if-converted."""
         return self._breaks.limits.decides(place)
 
     def decide(self, places: Iterable[Site]) -> NoReturn:
-        """Have Python decide in branches from now on, and end this run of the function."""
+        """Have Python take these branches itself from now on, and end this run of the function."""
         self._breaks.limits.note_branching(places)
         self._ended_by = signals.RestartSignal()
         raise self._ended_by
 
     def give_up(self, why: str) -> NoReturn:
-        """Have the function be plain Python from now on, and end this run of it."""
+        """Have the function run as plain Python from now on, and end this run of it."""
         try:
             self._breaks.limits.give_up(why)
         except signals.GiveUpSignal as signal:
@@ -255,9 +254,9 @@ class Path:
             raise
 
     def note_operators(self, count: int, line: str) -> None:
-        """Count the operators of a run; ends it where the call looks at data and is worth no more."""
+        """Count the operators of a run; end it if the call has graph breaks and exceeds its budget."""
         if self._building is None:
-            return  # it has not looked at any
+            return  # no graph break so far
         _, reads, steps = self._building.effort
         if self._breaks.limits.is_too_much(count, reads, steps):
             self.give_up(f"a call that looks at data comes to more than {count:,} operators, last at {line}, not "
@@ -266,14 +265,14 @@ class Path:
 
 
 def _differ_in_values(a: Trace, b: Trace) -> bool:
-    """Return whether two traces are of arguments that are alike but for texts, floats and lengths of lists.
+    """Return whether the arguments of two traces differ only in strings, floats and lengths of lists.
 
-    Sizes and numbers of iterations are mostly few, and worth a trace each.
+    Sizes and iteration counts take few values as a rule, so each is worth a trace.
     """
     return (a.positional, a.keywords, _read(a)) == (b.positional, b.keywords, _read(b))
 
 
 def _read(trace: Trace) -> set[tuple[str, Hashable, Hashable]]:
-    """Return the arrays and numbers that a trace reads, with what it takes for granted of each."""
+    """Return the arrays and numbers that a trace reads, with the shape and the guarded value of each."""
     values = {f: v for f, v in trace.guarded_values.items() if not isinstance(v, float | complex)}
     return {(str(s.source), s.meta.shape, values.get(f)) for f, s in trace.feeds.items()}

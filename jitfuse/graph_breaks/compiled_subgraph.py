@@ -1,7 +1,7 @@
-"""A subgraph: one part of a split program, compiled, called with arrays and numbers.
+"""A compiled subgraph, called with arrays and numbers.
 
-Owns the way from a part to native code, by the same pipeline as a whole program, and its fallbacks. Does not own where
-a subgraph's arguments come from (`jitfuse.graph_breaks.tree`).
+Owns the compilation of a subgraph, by the same pipeline as a whole program, and its fallbacks. Does not own the source
+of its arguments (`jitfuse.graph_breaks.tree`).
 """
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ NoteFallback = Callable[[str, JitfuseError], None]
 
 
 class CompiledSubgraph(NativeCallable):
-    """Called with the part's inputs in order; returns a tuple of new arrays, one for each output, of any rank."""
+    """Called with the subgraph's inputs in order; returns a tuple of new arrays of any rank, one per output."""
 
     def __init__(
         self, part: TracedSubgraph, training: bool, origin: compiler.Origin, options: Options,
         note_fallback: NoteFallback, *,
         many: bool = False, chosen: dict[int, Any] | None = None,
     ) -> None:
-        """`many`: it is one of many, so that fewer equal iterations become a loop. `chosen`: how others are lowered."""
+        """`many`: fewer equal iterations are re-rolled, as there are many subgraphs. `chosen`: lowerings of others."""
         program = part.program(options.schedule, many=many)
         leaves = tuple(OutputLeaf(path, "array", program.meta[i].dtype) for path, i in program.outputs.items())
         spec: Any = optree.tree_structure((0,) * len(leaves), none_is_leaf=True)  # type: ignore[arg-type]
@@ -61,12 +61,12 @@ class CompiledSubgraph(NativeCallable):
 
     @property
     def launches(self) -> int:
-        """Kernels that were launched so far."""
+        """Kernels launched so far."""
         return self._direct_launches + self._entries.launches
 
     @property
     def steps(self) -> int:
-        """Steps that are still to be compiled."""
+        """Steps still to be compiled."""
         return 0 if self._training in self.spec.plans else len(self.spec.trace.program.steps)
 
     def prepare(self) -> None:
@@ -79,7 +79,7 @@ class CompiledSubgraph(NativeCallable):
                 )
 
     def __call__(self, *values: Any) -> Any:
-        """Run the subgraph where native code does not take the call: before there is any, and where it refuses."""
+        """Run the subgraph if native code does not take the call: before it exists, or if it rejects the arguments."""
         try:
             self.prepare()
         except CompileError as error:
@@ -101,7 +101,7 @@ class CompiledSubgraph(NativeCallable):
                 compiler.build_runtime()
 
     def _starts_native(self) -> bool:
-        """Hand calls to native code from now on; False where there is none, or where it has just refused one."""
+        """Serve calls natively from now on; return False if there is no native code, or it has just rejected a call."""
         with self.lock:
             if not is_supported or not compiler.runtime_is_ready(self.spec.plans[self._training].call):
                 return False

@@ -1,4 +1,4 @@
-"""The native side of a split function: which entries stand for its tree, and how Python goes on where they end.
+"""The native side of a function with graph breaks: the entries that replace its tree, and the return to Python.
 
 Owns when a tree becomes a table, and `NativeTree`, what a function keeps of it. Does not own tables
 (`jitfuse.graph_breaks.table`) or calls (`jitfuse.function.pipeline`).
@@ -20,10 +20,10 @@ from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.random import state_feeds
 
 MAX_ENTRIES: Final = 16
-"""Entries of a function: they differ in what they expect of arguments and state."""
+"""Entries of a function; they differ in what they expect of arguments and state."""
 
 GoOn = Callable[[TraceTree, Walk, Callable[[], TreePosition], bool], Any]
-"""What answers a call in a mode from the position in a tree that a function arrives at; holds the function weakly."""
+"""Answers a call in a mode from the position that a function returns; holds the fused function weakly."""
 
 
 class _Made(Record, eq=False):
@@ -33,11 +33,11 @@ class _Made(Record, eq=False):
 
 
 class NativeTree:
-    """The entries that stand for a function's tree.
+    """The entries that replace a function's tree.
 
-    A table is made anew when calls have come to Python by ways that it does not have; as many calls as an eighth of
-    the tree has edges must have come since the last, so that making tables never takes longer than the calls. The first
-    table comes after a quarter of these. `torch` as in `jitfuse.graph_breaks.paths.part_for`.
+    A table is rebuilt after calls took paths that it lacks. It waits for one call per eight edges of the tree since the
+    last table, so that building never takes longer than the calls. The first table comes after a quarter of these.
+    `torch` as in `jitfuse.graph_breaks.paths.part_for`.
     """
 
     def __init__(self, name: str, handler: Handler, go_on: GoOn, *, torch: bool) -> None:
@@ -47,7 +47,7 @@ class NativeTree:
         self._wait = 1
 
     def is_due(self, tree: TraceTree) -> bool:
-        """Note a call that was answered from Python; return whether it is time for a table."""
+        """Count a call that Python answered; return whether it is time for a table."""
         self._walks += 1
         if tree.size != self._size:
             self._size, self._wait = tree.size, max(1, tree.size // (8 if self._made else 32))
@@ -57,7 +57,7 @@ class NativeTree:
         return True
 
     def make(self, tree: TraceTree, walk: Walk, key: Hashable, training: bool) -> NativeEntry | None:
-        """Return an entry for calls like this one, where there is one; its table is new where the tree has grown."""
+        """Return an entry for calls like this one, if there is one; its table is rebuilt if the tree has grown."""
         part = part_for(tree, walk, key, training, torch=self._torch)
         known = None if part is None else self._made.get(part.identity)
         if part is None or (known is None and len(self._made) >= MAX_ENTRIES):
@@ -74,7 +74,7 @@ class NativeTree:
         return bound.entry
 
     def drop(self) -> None:
-        """Have no call enter the tables again."""
+        """Stop calls from entering the tables."""
         for made in self._made.values():
             made.bound.entry.drop_plan(training=made.training)
         self._made, self._size = {}, 0
@@ -85,7 +85,7 @@ def _leaving(part: NativePaths, go_on: GoOn, left: Left) -> Callable[[list[Any]]
 
 
 def _leave(part: NativePaths, go_on: GoOn, left: Left, items: list[Any]) -> Any:
-    """Go on from Python with a call whose answer no way belongs to; return its result."""
+    """Continue in Python a call whose answer has no edge in the table; return its result."""
     given = iter(items)
     args = tuple(next(given) for _ in range(part.entrance.positional))
     kwargs = {name: next(given) for name in part.entrance.keywords}

@@ -1,9 +1,8 @@
-"""The part of a tree that a call can go along without Python: its edges, its loops, and what must hold for all of it.
+"""The part of a trace tree that native code can follow: its edges, its loops, and the conditions of all of them.
 
-A *native edge* is an edge whose subgraph is native, for calls like one that has just been answered: of the edges that
-differ in their conditions, those that this call meets. All conditions are checked at the entrance, before anything
-runs. Owns this choice. Does not own the tree (`jitfuse.graph_breaks.tree`) or how edges become ops
-(`jitfuse.graph_breaks.table`).
+A *native edge* has a subgraph that is native. Of edges that differ in their conditions, it is the one whose conditions
+the call just answered meets. All conditions are checked at the entrance, before anything runs. Owns this choice. Does
+not own the tree (`jitfuse.graph_breaks.tree`) or the ops of edges (`jitfuse.graph_breaks.table`).
 """
 from __future__ import annotations
 
@@ -23,16 +22,15 @@ from jitfuse.tracing.trace import FeedSource
 MAX_EDGES: Final = 4096
 """Edges of one table."""
 RANDOM_FEED: Final = -1
-"""The number of the random state at the entrance."""
+"""The number of the RNG state at the entrance."""
 
 
 class NativeEdge(Record, eq=False):
     """An edge that is known to be native.
 
-    key    the answer at its source that it belongs to
-    feeds  the number at the entrance of each feed that is bound there
-    back   whether it leads back to a state on the way to its source: a loop
-    home   the outermost state to which loops lead back that it is part of; None for what runs at most once
+    key    the answer at `source` that leads to it
+    feeds  for each feed bound there, its number at the entrance
+    home   the head of the outermost loop that contains it; None if it runs at most once
     """
 
     tree_edge: Edge
@@ -43,13 +41,12 @@ class NativeEdge(Record, eq=False):
 
     @property
     def back(self) -> bool:
-        """Whether it closes a loop."""
+        """Whether it is a back edge."""
         return self.tree_edge.target is not None and self.tree_edge.target.parent is not self.source
 
 
 class NativePaths(Record, eq=False):
-    """The edges from the start of a tree, an edge before those that follow it, and by the state that they start
-    from."""
+    """The edges from the start of a tree, each before those that follow it, and grouped by source state."""
 
     tree: TraceTree
     training: bool
@@ -57,22 +54,22 @@ class NativePaths(Record, eq=False):
     edges: Sequence[NativeEdge]
     following: Mapping[TreeState, Mapping[Hashable, NativeEdge]]
     heads: frozenset[TreeState]
-    """States that loops lead back to."""
+    """The targets of back edges."""
     identity: Hashable
-    """What tells entrances apart."""
+    """What distinguishes entrances."""
 
     @property
     def size(self) -> int:
-        """How many edges there are, and contents of arrays that lead to them."""
+        """How many edges there are, plus the known array contents that select them."""
         return len(self.edges) + sum(len(state.seen) for state in self.following)
 
     def inside(self, head: TreeState) -> list[NativeEdge]:
-        """Return the edges that run again and again between returns to an outermost head."""
+        """Return the edges that may run repeatedly between returns to an outermost loop head."""
         return [edge for edge in self.edges if edge.home is head]
 
 
 class _Meeting(Record):
-    """What must hold of a call, over all edges that were found."""
+    """The conditions of all edges found."""
 
     numbers: dict[Any, int] = fresh(default_factory=dict)
     feeds: dict[int, FeedSource] = fresh(default_factory=dict)
@@ -83,7 +80,7 @@ class _Meeting(Record):
     writes: set[int] = fresh(default_factory=set)
 
     def add(self, conditions: Conditions, known: Mapping[int, int]) -> dict[int, int]:
-        """Add what one edge asks for; return the numbers of its feeds, with those known before."""
+        """Add the conditions of one edge; return the numbers of its feeds, with those known before."""
         own = dict(known)
         for feed, source in conditions.feeds.items():
             number = own[feed] = self.numbers.setdefault(source.source, len(self.numbers))
@@ -100,10 +97,10 @@ class _Meeting(Record):
 
 
 def part_for(tree: TraceTree, call: Walk, key: Hashable, training: bool, *, torch: bool) -> NativePaths | None:
-    """Return the part of a tree for calls like this one, which begin with a key; None where there is none.
+    """Return the part of a tree for calls like this one, which begin with `key`.
 
-    There is none either where no edge leads to a result, or where there are too many. `torch` says whether the caller
-    makes tensors of results; otherwise paths whose results are torch's are no edges.
+    None if no edge leads to a result, or if there are too many edges. `torch`: the caller turns results into tensors;
+    otherwise paths with torch results are left out.
     """
     meeting, edges, conditioned, ends = _Meeting(), [], [], False
     following: dict[TreeState, dict[Hashable, NativeEdge]] = {}
@@ -142,7 +139,7 @@ def part_for(tree: TraceTree, call: Walk, key: Hashable, training: bool, *, torc
 
 
 def _is_native(tree_edge: Edge, call: Walk, training: bool) -> bool:
-    """Return whether native code can read what an edge reads, neither eager arrays nor tensors, and run it."""
+    """Return whether native code can run an edge: every array that it reads is exactly an `np.ndarray`."""
     sources = [s.source for s in tree_edge.feeds.values() if s.kind == "array"]
     read = [s.resolve(call.args, call.kwargs) for s in sources if isinstance(s, Chain)]
     return all(type(r) is np.ndarray for r in read) and (
@@ -151,25 +148,25 @@ def _is_native(tree_edge: Edge, call: Walk, training: bool) -> bool:
 
 
 def _delivers_natively(tree_edge: Edge, torch: bool) -> bool:
-    """Return whether an edge does not end a path with tensors of torch's that nobody makes; other paths may, by what
-    they have read. Results are made tensors by a caller that says so, what is kept in Python's state is not."""
+    """Return whether native code can deliver an edge's results. A caller with `torch` turns results into tensors, but
+    not the arrays stored in Python state."""
     if tree_edge.result is None:
         return True
     return not tree_edge.result.tree.effects if torch else not tree_edge.result.torch
 
 
 def _is_read(state: TreeState) -> bool:
-    """Return whether native code can read the answer to a state's question: from a number, or an array's bytes."""
+    """Return whether native code can read the answer to a state's question: a number, or an array's bytes."""
     return state.question is not None and state.question.reads_data
 
 
 def _find_homes(edges: Sequence[NativeEdge], heads: frozenset[TreeState]) -> None:
-    """Find which edges are part of loops."""
+    """Set `home` of the edges that are part of loops."""
     depth: dict[TreeState, int] = {}
     for edge in edges:
         if edge.tree_edge.target is not None and not edge.back:
             depth[edge.tree_edge.target] = depth.get(edge.source, 0) + 1
-    reached: dict[TreeState, int] = {}  # the least depth that loops lead back to from a state or what follows it
+    reached: dict[TreeState, int] = {}  # the least depth that back edges reach from a state or its successors
     for edge in reversed(edges):
         target = edge.tree_edge.target
         if target is not None:

@@ -1,4 +1,4 @@
-"""The tree of a split function as text: a part of `FusedFunction.explain`. Decides nothing."""
+"""The tree of a function with graph breaks as text, for `FusedFunction.explain`. Decides nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from jitfuse.ir.formats.text import step_text
 
 
 def tree_report(tree: TraceTree, number: Mapping[CompiledSubgraph, int]) -> str:
-    """Return the states with their answers, indented by depth, then the subgraphs; `number` numbers these."""
+    """Return the states with their answers, indented by depth, then the subgraphs, named by their `number`."""
     lines = ["segments by what Python saw", *("  " + line for line in _state(tree.start, number, {}))]
     for subgraph, k in number.items():
         program = subgraph.spec.trace.program

@@ -1,4 +1,4 @@
-"""What ends a run of the user's function early, or the making of native tables, and how much is traced at most.
+"""Signals that end a run of the user's function, or the making of native tables, and limits on tracing.
 
 The signals are no Exceptions, lest user code catches them by accident.
 """
@@ -7,38 +7,37 @@ from __future__ import annotations
 from typing import Final
 
 REPLAYED: Final = 32
-"""Looks at one place in one run of the function that are worth a note: a loop that is run through iteration by
-iteration."""
+"""Reads at one source line in one run after which it is recorded as a loop traced iteration by iteration."""
 TRACED: Final = 128
-"""Looks that one call may add to the tree: each takes milliseconds, twenty where its segment has a new kernel."""
+"""Graph breaks that one call may add to the tree: each takes milliseconds, 20 if its subgraph has a new kernel."""
 TRACED_AT_PLACE: Final = 64
-"""The same at one place. Of 184 programs seven came to more; one of them stayed compiled, no faster than NumPy."""
+"""The same per source line. Of 184 programs seven had more; one of them stayed compiled, no faster than NumPy."""
 
 
 BRANCHED: Final = 6
-"""Looks at one place in one run of the function after which its branches are if-converted, where they can be."""
+"""Reads at one source line in one run after which its branches are if-converted, if they can be."""
 BRANCHED_IF_REPEATED: Final = 24
-"""The same in a loop that comes back to where it was but for counters: it may well be closed, and one branch is run."""
+"""The same in a loop that recurs but for counters: it may well end in a back edge, which runs one branch only."""
 LOOPED: Final = 24
-"""The same after which the loop that ends by it is the program's: one that is closed comes to that rarely, or late."""
+"""The same after which the loop that ends by the read is captured: a loop with a back edge seldom comes to that."""
 
 
 class BreakSignal(BaseException):
-    """Base of what follows."""
+    """Base of the signals that end a run of the user's function."""
 
 
 class BackEdgeSignal(BreakSignal):
-    """The function has come to a state that is known: the call goes on from there, along the tree."""
+    """The function has come to a known state: the call continues from there, along the tree."""
 
 
 class RestartSignal(BreakSignal):
-    """The tree is wrong, for branches are to go another way, or both, or the function asks what it did not ask before
-    in the same situation: it is traced from the beginning."""
+    """The tree is wrong: branches are to be traced differently, or the function reads something else at the same point
+    of a path. It is traced from the beginning."""
 
 
 class GiveUpSignal(BreakSignal):
-    """The function has looked at too many different values."""
+    """The function has exceeded its budget."""
 
 
 class UnfitSignal(BaseException):
-    """The values of a tree cannot be placed in native tables: Python goes along it."""
+    """The values of a tree cannot be placed in native tables: Python follows the tree."""

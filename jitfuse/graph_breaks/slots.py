@@ -1,10 +1,9 @@
-"""Where the values of a native tree lie in a call, from one look to the next.
+"""The slots of values in the native table of a trace tree.
 
-What runs at most once has places of its own, which what comes later on the same path may use again. What runs again and
-again reads one place and writes another, as in the loops of `jitfuse.compile.bind.control_step`: a value that a loop
-goes on with lies in a value of the driver's that moves, and where it comes to a state again, what was made and what was
-kept change places. Each of these owns a buffer of its size at any time. Does not own ops
-(`jitfuse.graph_breaks.table`).
+A value made at most once per call has a slot of its own, which later values of the same path may reuse. A loop reads
+one slot and writes another, as in `jitfuse.compile.bind.control_step`. A value that a loop carries lies in a driver
+value whose address changes. On a back edge the values just made and the values carried so far swap buffers, so each
+owns one buffer of its size at any time. Does not own ops (`jitfuse.graph_breaks.table`).
 """
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from jitfuse.ir.program import Meta
 
 
 class Held(NamedTuple):
-    """A value in C order at a place of a call."""
+    """A value in C order, and its slot: a value of the driver and an offset."""
 
     value: int
     offset: int
@@ -32,21 +31,21 @@ class Held(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it lies."""
+        """The slot: value and offset."""
         return self.value, self.offset
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """Its size in bytes."""
         return itemsize(self.meta.dtype) * math.prod(self.meta.shape)
 
 
 Free = Mapping[int, tuple[int, ...]]
-"""By size: offsets in the arena at which nothing lies any more."""
+"""By size: arena offsets that are free again."""
 
 
 def made_by(plan: CallPlan) -> list[tuple[int, Window, bool]]:
-    """Return for each result, in order, the value whose buffer it lies in, how, and whether it is all of it."""
+    """Return for each result, in order: the value with its buffer, the window, whether it covers the buffer."""
     found = []
     for k in range(len(plan.results)):
         value, dtype = plan.results[str(k)]
@@ -60,7 +59,7 @@ def made_by(plan: CallPlan) -> list[tuple[int, Window, bool]]:
 
 
 class ArenaSlots:
-    """The places of a part's values, in the arena of the binder."""
+    """The slots of a part's values, in the arena of the binder."""
 
     def __init__(self, part: NativePaths, binder: StepBinder) -> None:
         self._part, self._binder = part, binder
@@ -72,7 +71,7 @@ class ArenaSlots:
                 self._note(edge, edge.tree_edge.target)
 
     def _note(self, edge: NativeEdge, target: TreeState) -> None:
-        """Note what a state keeps; raises UnfitSignal where an edge back to it has something else."""
+        """Record the values live at a state; raises UnfitSignal if a back edge arrives with others."""
         before, made = self._kept.get(edge.source, []), self._metas(edge.tree_edge.subgraph)
         kept = [before[p.number] if p.kind == "kept" else made[p.number] for p in edge.tree_edge.keep]
         if self._kept.setdefault(target, kept) != kept:
@@ -86,7 +85,7 @@ class ArenaSlots:
 
     # ------------------------------------------------------------------ what runs once
     def made(self, edge: NativeEdge, free: Free) -> tuple[list[Held], Free]:
-        """Return where the results of an edge's subgraph lie, and what is free then."""
+        """Return the slots of the results of an edge's subgraph, and the slots that are free then."""
         known = self._made.get(edge)
         if known is not None:
             return known, free
@@ -101,8 +100,8 @@ class ArenaSlots:
         return found, left
 
     def freed(self, free: Free, had: Sequence[Held], kept: Sequence[Held]) -> Free:
-        """Return what is free where of all that was there only this is kept."""
-        if any(held.value != ARENA for held in kept):  # loops have taken the places
+        """Return the free slots, including those of `had` that are not in `kept`."""
+        if any(held.value != ARENA for held in kept):  # loops have taken the slots
             return free
         left = dict(free)
         for held in had:
@@ -112,9 +111,9 @@ class ArenaSlots:
 
     # ------------------------------------------------------------------ loops
     def turn(self, edge: NativeEdge, kept: Sequence[Held]) -> tuple[Sequence[Held], Mapping[int, Held]]:
-        """Put what is kept where the state expects it that an edge leads to.
+        """Move live values to the slots that the target state of an edge expects.
 
-        Returns these places, and where values of the driver's are now whose memory has changed places.
+        Returns these slots, and the new slots of driver values whose buffers were swapped.
         """
         target = edge.tree_edge.target
         assert target is not None
@@ -126,7 +125,7 @@ class ArenaSlots:
         return self._heads[target], self._swap(self._heads[target], kept)
 
     def _enter(self, head: TreeState, kept: Sequence[Held]) -> None:
-        """Begin the loops around a state, once in a call: they take over what is kept, and get memory of their own."""
+        """Enter the loops around a state, once in a call: they take over the live values, and get own buffers."""
         binder, builder = self._binder, self._binder.builder
         if len({held.place for held in kept}) < len(kept):
             raise UnfitSignal
@@ -147,7 +146,7 @@ class ArenaSlots:
         builder.move(moves)
 
     def _swap(self, places: Sequence[Held], sources: Sequence[Held]) -> dict[int, Held]:
-        """Have sources change places with what lies where they belong; return where each value's memory is now."""
+        """Swap the buffers of `sources` with those of `places`; return where the buffer of each value is now."""
         where: dict[int, int] = {}
         holds: dict[int, int] = {}
         pairs = []

@@ -1,8 +1,8 @@
-"""A part of a tree as one table of the native driver: subgraphs, looks at their answers, jumps, ends.
+"""A part of a trace tree as one table of the native driver: subgraphs, reads of their answers, jumps, ends.
 
-A call runs from the entrance to a result without Python. At an answer that no edge belongs to it ends in a function of
-Python's, which gets what the call has so far and goes on (`Resume`). Owns the ops. Does not own where values lie
-(`jitfuse.graph_breaks.slots`), which edges there are (`jitfuse.graph_breaks.paths`), or the ops of a subgraph
+A call runs from the entrance to a result without Python. If an answer has no edge, the table ends in a Python function
+that receives the state of the call and continues it (`resume`). Owns the ops. Does not own the slots of values
+(`jitfuse.graph_breaks.slots`), the choice of edges (`jitfuse.graph_breaks.paths`), or the ops of a subgraph
 (`jitfuse.compile.bind.steps`).
 """
 from __future__ import annotations
@@ -26,17 +26,17 @@ from jitfuse.tracing.results.returned import OutputLeaf, ResultLeaf, SameLeaf, V
 from jitfuse.tracing.subgraph import ValueSlot
 
 GUESSED: Final = 32
-"""How many iterations a loop is taken to have, in estimates."""
+"""Assumed number of iterations of a loop, for cost estimates."""
 _STATE: Final = Meta((2,), "int64")
 
 
 class Left(NamedTuple):
-    """Where a call leaves the table: the state whose question has an answer that is not known, and what it has.
+    """A point at which a call leaves the table: a state whose question has an unknown answer, and the call's values.
 
-    feeds  the feeds that are bound, in the order in which their objects come
-    kept   how many arrays are kept; then come those asked about, where they are no feeds, and the random state
-    asked  the feed of an array asked about, None for one of those
-    drawn  whether the random state comes at the end
+    feeds      the bound feeds, in the order in which their objects are passed
+    live       how many live arrays are passed next; then the arrays asked about that are no feeds, and the RNG state
+    asked      for each array asked about its feed, or None if it is passed as an array
+    moves_rng  whether the RNG state is passed last
     """
 
     state: TreeState
@@ -55,7 +55,7 @@ class _Todo(NamedTuple):
 
 
 class PathTable:
-    """Writes the table of a part; `resume` makes the function that a call goes on with where it leaves."""
+    """Writes the table of a part; `resume` makes the function that continues a call where it leaves the table."""
 
     def __init__(
         self, part: NativePaths, bound: BoundEntry, name: str, resume: Callable[[Left], Callable[[list[Any]], Any]]
@@ -71,13 +71,13 @@ class PathTable:
         self._labels: dict[tuple[TreeState, Hashable], Label] = {}
         self._late: dict[Any, list[Output]] = {}
         self._taken: dict[Any, int] = {}
-        """How many of the late outputs of a kind the end that is being written has."""
+        """By kind: how many late outputs the current end has used."""
 
     def _arena(self, subgraph: CompiledSubgraph | None) -> int:
         return 0 if subgraph is None else subgraph.spec.plans[self._part.training].call.arena_bytes
 
     def build(self) -> Any:
-        """Return the plan; raises UnfitSignal where values cannot be placed."""
+        """Return the plan; raises UnfitSignal if values cannot be placed."""
         todo = [_Todo(self._part.edges[0], (), self._binder.reserved, {}, False)]
         while todo:
             item = todo.pop()
@@ -120,14 +120,14 @@ class PathTable:
         return [_Todo(w, kept, self._binder.reserved, free, drawn) for w in reversed(list(following))]
 
     def _take_rng_state(self) -> None:
-        """Copy the random state, and move it on: once in a call."""
+        """Copy the RNG state and advance the original: once in a call."""
         assert self._rng_state is not None
         state = self._bound.feed_values[RANDOM_FEED]
         self._builder.copy(self._rng_state.place, (state, 0), self._rng_state.nbytes)
         self._builder.count(state, 1, offset=8)
 
     def _held(self, edge: NativeEdge, place: ValueSlot, kept: Sequence[Held], made: Sequence[Held]) -> Held:
-        """Return where a value is when an edge's subgraph has run."""
+        """Return where a value lies after an edge's subgraph has run."""
         if place.kind == "kept":
             return kept[place.number]
         if place.kind == "made":
@@ -142,7 +142,7 @@ class PathTable:
         return {k: self._held(edge, place, kept, ()).place for k, place in enumerate(edge.tree_edge.inputs)}
 
     def _run(self, edge: NativeEdge, subgraph: CompiledSubgraph, kept: Sequence[Held], made: Sequence[Held]) -> None:
-        """Write the steps of a subgraph, whose outputs lie in these places."""
+        """Write the steps of a subgraph whose outputs lie in the slots `made`."""
         binder, reserved = self._binder, self._binder.reserved
         compiled = subgraph.spec.plans[self._part.training]
         plan = compiled.call
@@ -171,15 +171,15 @@ class PathTable:
         self._binder.kernels = compiled.kernels
         return PlanMemory(compiled.call, feeds, outputs, self._binder.constants(compiled.constants), self._scratch)
 
-    # ------------------------------------------------------------------ looks
+    # ------------------------------------------------------------------ reads of values
     def _look(
         self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
     ) -> None:
-        """Write the jumps to what follows each answer that is known, and what is done with any other."""
+        """Write a jump for each known answer, and the exit to Python for any other."""
         known = self._part.following.get(state, {})
         assert state.question is not None
         number, other = state.question.number, self._builder.label()
-        at, offset = asked[0].place if asked else (0, 0)  # what is printed may be texts alone
+        at, offset = asked[0].place if asked else (0, 0)  # a print may have strings alone
         if number is None:
             for content, key in list(state.seen.items()):
                 if key in known:
@@ -198,7 +198,7 @@ class PathTable:
     def _leave(
         self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
     ) -> None:
-        """Write an end in Python."""
+        """Write an exit to Python."""
         self._taken = {}
         feeds = tuple(edge.feeds)
         places = [p.number if p.kind == "feed" and p.number in edge.feeds else None for p in edge.tree_edge.asked]
@@ -215,7 +215,7 @@ class PathTable:
 
     # ------------------------------------------------------------------ ends
     def _end(self, edge: NativeEdge, kept: Sequence[Held]) -> None:
-        """Write the last subgraph of a path, the result, and what is written into arguments."""
+        """Write the last subgraph of a path, the result, and the writes into arguments."""
         result, subgraph = edge.tree_edge.result, edge.tree_edge.subgraph
         assert result is not None
         self._taken = {}
@@ -248,7 +248,7 @@ class PathTable:
         return known_result(self._bound, renamed)
 
     def _output(self, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Output:
-        """Return an output that only the ends of other paths have, allocated here."""
+        """Return an output that is allocated here, because only the ends of other paths have it."""
         kind = dtype, shape, strides
         pool, nth = self._late.setdefault(kind, []), self._taken.get(kind, 0)
         if nth == len(pool):
@@ -258,14 +258,14 @@ class PathTable:
         return pool[nth]
 
     def _copied(self, held: Held) -> ResultTree:
-        """Return a new array with what is held."""
+        """Return a new array with a copy of a value."""
         output = self._output(numpy_dtype(held.meta.dtype), held.meta.shape)
         self._builder.copy((output.value, 0), held.place, held.nbytes)
         return ArrayResult(output)
 
 
 def _answer(key: Hashable, number: type) -> Any:
-    """Return the value that a key of `jitfuse.tracing.record.value_reads.exact` stands for: 0.0 and -0.0 are two."""
+    """Return the value of a key of `jitfuse.tracing.record.value_reads.exact`: 0.0 and -0.0 differ."""
     assert isinstance(key, tuple)
     kind, text = key[1]
     assert kind == number.__name__

@@ -1,8 +1,8 @@
-"""The tree of a split function: states in which Python has looked at data, and edges that lead from one to the next.
+"""The trace tree of a function with graph breaks: a state per graph break, and edges that lead from one to the next.
 
-A state is a point of the user's function at which it asks about data. From there an edge goes on for each answer: it
+A state is a point of the user's function that reads traced values: its question. For each answer an edge leads on: it
 runs a subgraph and asks the next question, or returns the call's result. Loops are edges back to an earlier state. Owns
-states, edges and the walk along edges that are known, for which no user code runs. Does not own how edges are made
+states, edges and the walk along known edges, for which no user code runs. Does not own how edges are made
 (`jitfuse.graph_breaks.building`).
 """
 from __future__ import annotations
@@ -25,15 +25,15 @@ from jitfuse.tracing.subgraph import ValueSlot
 from jitfuse.tracing.trace import FeedSource
 
 MAX_SEEN: Final = 64
-"""Contents of arrays that native code tells answers by, at one look."""
+"""Array contents by which native code selects an answer, per graph break."""
 
 
 class TreeState(Record, eq=False):
-    """A question that the function asks, and what is known of how it goes on.
+    """A question that the function asks, and the known ways to continue.
 
-    kept      the tensors that are at hand, by place, as the first run that came here numbers them
-    mark      what that run had recorded so far
-    python    the fingerprint of what Python's variables held, where there is one; states with equal ones go on equally
+    live      the live tensors in order, as the first run that came here numbers them
+    mark      a hash of what that run had recorded so far
+    python    the fingerprint of Python's variables, if there is one; equal ones continue equally
     """
 
     question: Question | None = None
@@ -44,12 +44,12 @@ class TreeState(Record, eq=False):
     mark: Hashable = None
     python: PythonState | None = None
     edges: dict[Hashable, list[Edge]] = fresh(default_factory=dict)
-    """By the answer's key; those of one key differ in their conditions."""
+    """By the answer's key; edges of one key differ in their conditions."""
     seen: dict[bytes, Hashable] = fresh(default_factory=dict)
-    """The answers' keys by the bytes of the array that Python has looked at, where the answer is no number."""
+    """The answers' keys by the bytes of the array read, if the answer is no number."""
 
     def path(self) -> list[tuple[TreeState, Answer]]:
-        """Return the states before this one with the answers that led on, from the first."""
+        """Return the earlier states of this path, each with the answer that led on, from the first."""
         found: list[tuple[TreeState, Answer]] = []
         state = self
         while state.parent is not None:
@@ -61,7 +61,7 @@ class TreeState(Record, eq=False):
 
 
 class TreeResult(Record, frozen=True):
-    """What a call returns at the end of a path: the tree, where its outputs are, whether they are torch's."""
+    """The result at the end of a path: its tree, the slots of its outputs, and whether they are torch's."""
 
     tree: ResultTree
     outputs: Mapping[str, ValueSlot]
@@ -69,14 +69,15 @@ class TreeResult(Record, frozen=True):
 
 
 class Edge(Record, eq=False):
-    """What happens between one look at data and the next, or the end.
+    """What happens between one graph break and the next, or the end.
 
-    conditions  what must hold of the call for it to go on here; None: nothing more than for the edges before
+    conditions  what must hold of the call to take this edge; None: no more than for the edges before
     feeds       feeds that are read for the first time
-    draws       whether random numbers have been drawn
-    subgraph     what runs, with its inputs; None where nothing is left to compute
-    asked       where the question's arrays are
-    keep        what is kept for later, in order
+    moves_rng   whether there were RNG calls
+    subgraph    what runs; None if nothing is left to compute
+    inputs      the slots of the subgraph's inputs
+    asked       the slots of the question's arrays
+    keep        the slots of the values that are live at the target, in order
     target      the next state; None at the end of a path, where there is a `result`
     """
 
@@ -92,27 +93,27 @@ class Edge(Record, eq=False):
 
 
 class Walk:
-    """One call along the tree: its arguments, what is bound to feeds, what is kept between subgraphs."""
+    """One call along the tree: its arguments, bound feeds, and the values live between subgraphs."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], random: np.ndarray[Any, Any]) -> None:
         self.args, self.kwargs = args, kwargs
         self._random = random
         self.rng_state: np.ndarray[Any, Any] | None = None
-        """The state of the random numbers that the call draws, once it draws any."""
+        """The RNG state of the call, from its first RNG call on."""
         self.bound: dict[int, Any] = {}
         self.live: tuple[Any, ...] = ()
         self.eager = False
-        """Whether an eager array has been read, so that results are eager arrays too."""
+        """Whether an eager array was read, so that results are eager arrays too."""
         self.torch = False
-        """Whether results are tensors of torch's."""
+        """Whether results are torch tensors."""
         self._met: set[int] = set()
 
     def met(self, edges: Iterable[Edge]) -> None:
-        """Note that the call meets the conditions of edges."""
+        """Record that the call meets the conditions of edges."""
         self._met.update(map(id, edges))
 
     def meets(self, edge: Edge) -> bool:
-        """Return whether the call meets an edge's conditions; those of a loop are looked at once."""
+        """Return whether the call meets an edge's conditions; each edge is checked once, also in a loop."""
         if edge.conditions is None or id(edge) in self._met:
             return True
         if not edge.conditions.hold(self.args, self.kwargs):
@@ -121,11 +122,11 @@ class Walk:
         return True
 
     def edge_from(self, position: TreePosition) -> Edge | None:
-        """Return the edge by which a call goes on, where one is known."""
+        """Return the known edge by which a call continues; None if there is none."""
         return next((e for e in position.state.edges.get(position.key, ()) if self.meets(e)), None)
 
     def bind(self, edge: Edge) -> None:
-        """Read the feeds that an edge needs first."""
+        """Read the feeds that an edge is the first to need."""
         for feed, source in edge.feeds.items():
             if feed not in self.bound and isinstance(source.source, Chain):
                 found = source.source.resolve(self.args, self.kwargs)
@@ -146,7 +147,7 @@ class Walk:
         return self.goes_on(edge.target, kept, [self._value(place, made) for place in edge.asked])
 
     def goes_on(self, state: TreeState, kept: Sequence[Any], asked: Sequence[Any]) -> Answer:
-        """Come to a state with these values; return the answer to its question."""
+        """Arrive at a state with these values; return the answer to its question."""
         assert state.question is not None
         self.live = tuple(kept)
         answer = state.question.ask(*map(np.asarray, asked))
@@ -155,7 +156,7 @@ class Walk:
         return answer
 
     def finish(self, edge: Edge) -> Delivery:
-        """Run the last edge and return what the call has to deliver."""
+        """Run the last edge and return the delivery of the call's results."""
         assert edge.result is not None
         before = self.live
         self.torch = edge.result.torch
@@ -177,20 +178,20 @@ class Walk:
         return found
 
     def _take_rng_state(self) -> None:
-        """Take the call's random numbers: a copy of the state, and the state moved on; once."""
+        """Copy the RNG state for the call and advance the original; once."""
         if self.rng_state is None:
             self.rng_state = self._random.copy()
             self._random[1] += 1
 
     def restore_rng_state(self) -> None:
-        """Put the call's random numbers back: it begins anew. Where somebody has drawn since, they are lost."""
+        """Undo `_take_rng_state` for a call that begins anew, unless other code has used the RNG since."""
         if self.rng_state is not None and self._random.tolist() == [self.rng_state[0], self.rng_state[1] + 1]:
             self._random[1] -= 1
         self.rng_state = None
 
 
 class TreePosition(NamedTuple):
-    """Where a call is: a state, the answer to its question, and the key of the edges that it may go on by."""
+    """Where a call is: a state, the answer to its question, and the key of the edges that lead on."""
 
     state: TreeState
     answer: Answer | None
@@ -206,7 +207,7 @@ class TraceTree:
         """How many edges there are."""
 
     def __del__(self) -> None:
-        """Take states apart, which hold one another: the last call that walks along them has ended."""
+        """Break the reference cycles between states: the last call that walks along them has ended."""
         todo = [self.start]
         while todo:
             state = todo.pop()
@@ -219,14 +220,14 @@ class TraceTree:
 
 
 def start_key(args: Sequence[Any], kwargs: Mapping[str, Any], training: bool) -> Hashable:
-    """Return the key of the edges that a call can begin with."""
+    """Return the key of the edges with which a call can begin."""
     return len(args), tuple(kwargs), training
 
 
 def go_along(walk: Walk, position: TreePosition) -> tuple[TreePosition, Edge | None]:
-    """Go on along edges that are known; return where the call is then, and the last edge, which has not run yet.
+    """Follow known edges; return the position reached, and the last edge of the path, which has not run yet.
 
-    None stands for an edge that is not known.
+    The edge is None if the path is not known to its end.
     """
     while True:
         edge = walk.edge_from(position)

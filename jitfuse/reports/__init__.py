@@ -1,1 +1,1 @@
-"""What a fused function tells of itself: explanations, reasons for new signatures, exported source."""
+"""Reports of a fused function: explanations, reasons for new signatures, exported source."""

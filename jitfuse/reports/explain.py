@@ -22,7 +22,7 @@ from jitfuse.plans import HostCall, Launch, RuntimePlan
 
 @dataclass(frozen=True)
 class Kernel(Described):
-    """One compiled kernel: `source` is LLVM IR, `asm` its assembly; `Described` has what the cache says of it."""
+    """One compiled kernel: `source` is LLVM IR, `asm` its assembly; `Described` has its cache metadata."""
 
     key: str
     backend: str
@@ -33,7 +33,7 @@ class Kernel(Described):
 
     @property
     def entry(self) -> Entry:
-        """The object that holds the kernel, as the cache has it."""
+        """The cache entry of the object that holds the kernel."""
         entry: Entry = self._object.entry
         return entry
 
@@ -49,7 +49,7 @@ class Kernel(Described):
 
 
 def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:
-    """Return each kernel of some specialisations once, in the order in which they were made."""
+    """Return each kernel of some signatures once, in the order in which they were made."""
     found: dict[tuple[str, int], Any] = {}
     for spec in reversed(list(specs)):
         for mode in spec.plans.values():
@@ -76,7 +76,7 @@ def heading(function: Any, spec: Any, training: bool) -> str:
 
 
 def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
-    """Return the report of one mode of one signature, whose plan on its device is given."""
+    """Return the report of one mode of one signature with its plan."""
     trace = spec.trace
     sections = [
         ReportSection("program (as written)", _steps(trace.program)),

@@ -1,7 +1,7 @@
-"""The report of `FusedFunction.explain` as one self-contained page: no script, no font, no file from elsewhere.
+"""The report of `FusedFunction.explain` as one self-contained page: no scripts, no fonts, no external files.
 
-Owns the page and the picture of the arena. What the report says comes from `jitfuse.reports.explain`, the picture of a
-program from `jitfuse.ir.formats.picture`.
+Owns the page and the picture of the arena. The text comes from `jitfuse.reports.explain`, the picture of a program
+from `jitfuse.ir.formats.picture`.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ section,details{background:#1a2128;border-color:#2c3741}.picture{background:#fff
 def write_page(
     path: str | os.PathLike[str], function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: Sequence[Any]
 ) -> None:
-    """Write the page to a file; it is replaced as a whole, or not at all."""
+    """Write the page to a file, which is replaced as a whole or not at all."""
     write_whole(path, page(function, spec, training, plan, kernels))
 
 
@@ -78,7 +78,7 @@ def _kernel(number: int, kernel: Any) -> str:
 
 
 def arena_svg(plan: RuntimePlan) -> str:
-    """Return a picture of the arena: a bar for each temporary, over runtime steps and bytes."""
+    """Return a picture of the arena: a bar per temporary, over runtime steps and bytes."""
     touched: dict[Any, list[int]] = {}
     sizes = plan.sizes
     for k, step in enumerate((*plan.steps, *plan.commits)):

@@ -18,7 +18,7 @@ from jitfuse.tracing.trace import Trace
 
 
 def export_call(function: Any, trace: Trace, training: bool) -> str:
-    """Return the source for a trace of a function."""
+    """Return a call as source, from its trace."""
 
     kept = trace.result.chains
     if kept:
@@ -46,7 +46,7 @@ def export_call(function: Any, trace: Trace, training: bool) -> str:
 
 
 def with_feeds_of_the_result(trace: Trace) -> FusedProgram:
-    """Return the trace's program with feeds also for arguments that are only returned, or looked at by Python."""
+    """Return the trace's program with feeds also for arguments that are only returned, or read by Python."""
     program = trace.program
     returned = {leaf.feed for leaf in trace.result.leaves if isinstance(leaf, SameLeaf | ViewLeaf)}
     more = (returned | set(trace.guarded_values)) - program.feeds
@@ -56,7 +56,7 @@ def with_feeds_of_the_result(trace: Trace) -> FusedProgram:
 
 
 def _parameters(function: Any, program: FusedProgram) -> dict[int, str]:
-    """Return the feeds' names with the function's own parameters in place of ``args[k]``."""
+    """Return the feeds' names: the function's own parameter names in place of ``args[k]``."""
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

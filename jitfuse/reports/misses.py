@@ -1,7 +1,7 @@
 """Why the last new call of a function was new: the text of `FusedFunction.explain_miss`.
 
-Owns the comparison of a kernel that was compiled with what the cache holds, made when somebody asks. What kept the
-call from known signatures comes from `jitfuse.compile.guards.mismatch`. Decides nothing.
+Owns the comparison of compiled kernels with the cache's entries, made when the report is. Which conditions failed comes
+from `jitfuse.compile.guards.mismatch`. Decides nothing.
 """
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from jitfuse.cache.parts import differences, forms_text
 from jitfuse.cache.render import form_changes, format_age_since, short_path
 
 _LINES: Final = 30
-"""Lines of a difference of kernel forms that are shown."""
+"""Most lines shown of a difference between kernel forms."""
 
 
 def explain_miss(
     name: str, known: int, why: Sequence[str] | None, missed: Sequence[tuple[str, Entry | None]], use_cache: bool
 ) -> str:
-    """Return the report: what was new in the last call that was traced, and what in the kernels it compiled.
+    """Return the report: what was new in the last traced call, and in the kernels compiled for it.
 
-    `known` counts signatures, `why` is None where no call was traced yet, `missed` has the keys that were not in the
+    `known` counts signatures; `why` is None if no call was traced yet; `missed` has the keys missing from the
     cache, with their entries.
     """
     if why is None:
@@ -64,9 +64,9 @@ def _kernel_lines(key: str, entry: Entry | None, store: Store) -> list[str]:
 
 
 def nearest(entry: Entry, store: Store) -> tuple[EntryInfo, Entry] | None:
-    """Return the entry that has most in common with `entry`: of its function, or of the same kernel forms.
+    """Return the entry most similar to `entry`, of its function or of the same kernel forms.
 
-    Fewest parts of the key that differ, then the kernel forms most alike, then the newest. Reads the whole cache.
+    The order: fewest differing parts of the key, most similar kernel forms, newest. Reads the whole cache.
     """
     function, backend = entry.metadata.get("function"), entry.metadata.get("backend")
     found = [

@@ -1,7 +1,6 @@
-"""What a fused function tells about itself, and how it is made ready without a call.
+"""The public methods of `FusedFunction` beside the call: reports, exports, and compiling without a call.
 
-Owns what the public methods of `FusedFunction` beside the call do. Does not own the reports' texts
-(`jitfuse.reports.explain`, `jitfuse.reports.misses`) or signatures.
+Does not own the reports' texts (`jitfuse.reports.explain`, `jitfuse.reports.misses`) or signatures.
 """
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ T = TypeVar("T")
 
 
 def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-    """Return what is told of a call, under the key that brings the state of the global RNG where it draws from it."""
+    """Return a report of a call, whose key includes the state of the global RNG if the call uses it."""
     with working():
         given = parts.definition.pop_mode(args, kwargs)
         call = normalise(parts, *given)
@@ -41,7 +40,7 @@ def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs:
 
 
 def traced(call: Call) -> Trace:
-    """Return the trace of a call, which is made where it is new; nothing is compiled."""
+    """Return the trace of a call, traced now if it is new; nothing is compiled."""
     with call.table.lock:
         spec = call.table.find(call, any_mode=True)
         return spec.trace if spec is not None else call.table.trace_whole(call)
@@ -55,7 +54,7 @@ def program(call: Call) -> FusedProgram:
 
 
 def export(call: Call, function: Any, path: str | os.PathLike[str] | None) -> str:
-    """Return a call as Python source, and write it to a file where one is named."""
+    """Return a call as Python source, and write it to a file if one is named."""
     from jitfuse.reports.export import export_call
 
     text = export_call(function, traced(call), call.training)
@@ -67,7 +66,7 @@ def export(call: Call, function: Any, path: str | os.PathLike[str] | None) -> st
 
 
 def explain(call: Call, function: Any, html: str | os.PathLike[str] | None) -> str:
-    """Return the report of how a call runs; compile it where it is new."""
+    """Return the report of how a call runs; compile it if it is new."""
     from jitfuse.reports.explain import explain, kernels_of
 
     table, training = call.table, call.training
@@ -92,9 +91,9 @@ def explain(call: Call, function: Any, html: str | os.PathLike[str] | None) -> s
 
 
 def _explain_breaks(call: Call) -> str | None:
-    """Return the report of a function whose calls with such arguments have been split, or run as plain Python.
+    """Return the report of calls with graph breaks, or that run as plain Python.
 
-    None of any other.
+    None for all other calls.
     """
     table, breaks, plain = call.table, call.table.breaks, ""
     name = table.definition.name
@@ -147,7 +146,7 @@ def kernels(parts: Parts) -> tuple[Any, ...]:
 
 
 def explain_miss(parts: Parts) -> str:
-    """Return why the last call that was new was new."""
+    """Return why the last new call was new."""
     from jitfuse.reports.misses import explain_miss
 
     counters, options = parts.counters, parts.definition.options

@@ -1,7 +1,7 @@
 """Bind loops and branches as ops of the native driver: a whole loop runs without Python.
 
-Parts of scanned arrays, and places of stacked results, are values that move on by a stride. Owns these ops. Does not
-own where a body's memory lies (`jitfuse.compile.bind.control_step`), or what loops and branches mean
+Rows of scanned arrays and of stacked results are values whose address advances by a stride. Owns these ops. Does not
+own a body's memory (`jitfuse.compile.bind.control_step`), or the meaning of loops and branches
 (`jitfuse.ir.semantics.control`), which the Python path runs (`jitfuse.compile.run.bodies`).
 """
 from __future__ import annotations
@@ -17,11 +17,11 @@ from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import LibraryCall
 
 GUESSED: Final = 32
-"""How many iterations a loop of unknown length is taken to have, in estimates."""
+"""Assumed iterations of a loop of unknown length, for cost estimates."""
 
 
 def bind_control(binder: StepBinder, step: LibraryCall, memory: PlanMemory, repeated: int) -> None:
-    """Write the ops of a loop or branch that runs so many times, as far as is known."""
+    """Write the ops of a loop or branch; `repeated` estimates how often it runs."""
     reserved = binder.reserved
     _BINDERS[step.name](ControlStep(binder, step, memory, repeated))
     binder.release(reserved)
@@ -123,7 +123,7 @@ def _scan(step: ControlStep) -> None:
 
 
 def _parts_of(step: ControlStep, k: int) -> tuple[Place, int]:
-    """Return where the first part of a scanned array lies, and the bytes from one part to the next."""
+    """Return the location of the first row of a scanned array, and the bytes from one row to the next."""
     window = step.call.inputs[k]
     if not window.contiguous and in_parts(window):
         return step.memory.place(window.buffer, window.offset), part_bytes(window)

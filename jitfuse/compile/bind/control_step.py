@@ -1,8 +1,8 @@
-"""A loop or branch that is written into a plan's table: where its operands, its results and its bodies' memory lie.
+"""A loop or branch in a plan's table: the memory of its operands, its results and its bodies.
 
-The ops of a body stand once in the table. What it carries lies in values that move: a body reads one place and writes
-another, and both change places after each iteration, so that nothing is copied. Does not own which ops each kind of
-loop or branch has (`jitfuse.compile.bind.control_ops`).
+The ops of a body are written once. Carried values are driver values whose address changes: a body reads one buffer and
+writes another, and both are swapped after each iteration, so nothing is copied. Does not own the ops of each kind of
+loop or branch (`jitfuse.compile.bind.control_ops`).
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jitfuse.dtypes import itemsize
 
 
 class HeldBody:
-    """A program that a step holds, its memory reserved but for what the step says of feeds and outputs."""
+    """A program that a step holds; its memory is reserved, except for feeds and outputs that the step places."""
 
     def __init__(self, step: ControlStep, name: str) -> None:
         self.step, self.binder = step, step.binder
@@ -35,7 +35,7 @@ class HeldBody:
         self.results = results_of(self.body)
 
     def claim(self, k: int) -> int | None:
-        """Return the value whose buffer is result k and that has no place yet, None where there is none."""
+        """Return the value whose buffer is result k, if that buffer is not placed yet; else None."""
         value, _, whole = self.results[k]
         return value if whole and value not in self.outputs else None
 
@@ -54,7 +54,7 @@ class HeldBody:
         self.binder.steps(self.body.plan.steps, self._memory(feeds), repeated)
 
     def sweep(self, feeds: Sequence[Place], course: Course, bounds: tuple[Place, Place], repeated: int) -> None:
-        """Write the iterations of the body, whose launches count them, as `StepBinder.sweep`."""
+        """Write the iterations of the body, whose launches loop over them, as `StepBinder.sweep`."""
         self.binder.sweep(self.body.plan.steps, self._memory(feeds), course, bounds, repeated)
 
     def _memory(self, feeds: Sequence[Place]) -> PlanMemory:
@@ -64,12 +64,12 @@ class HeldBody:
         return PlanMemory(plan, places, self.outputs, self._constants, self._arena)
 
     def deliver(self, k: int, place: Place) -> None:
-        """Copy result k to a place."""
+        """Copy result k to a location."""
         window = self.results[k].window
         self.step.copy(place, window, self.place(k))
 
     def place(self, k: int) -> Place:
-        """Return where result k lies."""
+        """Return the location of result k."""
         value, window, _ = self.results[k]
         assert value is not None, "it lies where it was carried"
         at, offset = self.outputs[value]
@@ -83,8 +83,8 @@ class CarriedBuffers:
         self, step: ControlStep, body: HeldBody, count: int, first: int, rows: Collection[int] = (),
         kept: Collection[int] = (),
     ) -> None:
-        """`first` is the operand with the first carried value; `rows` are outputs that have places already, which the
-        next iteration does not write; `kept` are the numbers of values that only the first iteration reads."""
+        """`first` is the operand with the first carried value. `rows` are outputs already placed, which the next
+        iteration does not write. `kept` are the numbers of values that only the first iteration reads."""
         builder = step.binder.builder
         self.step, self.body, self.count, self.kept = step, body, count, kept
         self.places: list[Place] = []
@@ -128,7 +128,7 @@ class CarriedBuffers:
         self.step.binder.builder.move(self.starts)
 
     def turn(self) -> None:
-        """End an iteration: what it has written is what the next one reads."""
+        """End an iteration: the next one reads what it has written."""
         builder = self.step.binder.builder
         for k, out in self.pairs:
             self.body.deliver(k, (out, 0))
@@ -136,7 +136,7 @@ class CarriedBuffers:
         builder.swap(self.later)
 
     def end(self, last: Callable[[Place], Place] = lambda place: place) -> None:
-        """Put the last values where the step's results belong; `last` is where a place is after the loop."""
+        """Copy the last values to the step's results; `last` maps a location to the one after the loop."""
         for k, place in enumerate(self.places):
             if not self.body.in_place(k):
                 nbytes = window_bytes(self.step.call.outputs[k])
@@ -145,7 +145,7 @@ class CarriedBuffers:
 
 
 class ControlStep:
-    """A loop or branch that is written."""
+    """A loop or branch being written to a table."""
 
     def __init__(self, binder: StepBinder, call: LibraryCall, memory: PlanMemory, repeated: int) -> None:
         self.binder, self.call, self.memory, self.repeated = binder, call, memory, repeated
@@ -155,7 +155,7 @@ class ControlStep:
         self._operands: dict[int, Place] = {}
 
     def operand(self, k: int) -> Place:
-        """Return where an operand lies in C order: it is copied where it does not."""
+        """Return the location of an operand in C order, which is copied if it is not."""
         found = self._operands.get(k)
         if found is None:
             window = self.call.inputs[k]
@@ -168,7 +168,7 @@ class ControlStep:
         return found
 
     def start(self, k: int, result: int) -> Place:
-        """Return where an operand lies that is carried, outside of the memory of its result."""
+        """Return the location of a carried operand, which is copied if it lies in the memory of its result."""
         place, window = self.operand(k), self.call.inputs[k]
         if place != self.results[result]:
             return place
@@ -177,11 +177,11 @@ class ControlStep:
         return found
 
     def operands(self, first: int) -> list[Place]:
-        """Return where the operands from `first` on lie."""
+        """Return the locations of the operands from `first` on."""
         return [self.operand(k) for k in range(first, len(self.call.inputs))]
 
     def copy(self, place: Place, window: Window, source: Place) -> None:
-        """Copy a window into C order at a place."""
+        """Copy a window into C order at a location."""
         copy_window(self.binder, place, window, source, self.call.step)
 
     def transfer(self, target: Window, place: Place, window: Window, source: Place) -> None:
@@ -189,18 +189,18 @@ class ControlStep:
         transfer_window(self.binder, target, place, window, source, self.call.step)
 
     def times(self, length: int, body: Callable[[Place], None]) -> None:
-        """Write a loop of so many iterations."""
+        """Write a loop with `length` iterations."""
         self.counted(*self.bounds(length), body)
 
     def bounds(self, length: int) -> tuple[Place, Place]:
-        """Return where the numbers 0 and `length` lie."""
+        """Return the locations of the numbers 0 and `length`."""
         bounds = {0: np.array([0, length], np.int64)}
         self.binder.builder.hold(bounds)
         value, offset = self.binder.constants(bounds)(0)
         return (value, offset), (value, offset + 8)
 
     def counted(self, low: Place, high: Place, body: Callable[[Place], None]) -> None:
-        """Write a loop over the integers between two."""
+        """Write a loop over the integers from `low` to below `high`."""
         builder, counter = self.binder.builder, self.binder.room(8)
         again, test = builder.label(), builder.label()
         builder.copy(counter, low, 8)

@@ -1,6 +1,6 @@
-"""Bind copies of windows: memory that lies in some way into memory that lies in another.
+"""Bind copies between windows of different layouts.
 
-Does not own which windows are copied (`jitfuse.compile.bind.control_ops`, `jitfuse.compile.tree_binding`).
+Does not own which windows are copied (`jitfuse.compile.bind.control_ops`, `jitfuse.graph_breaks.table`).
 """
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from jitfuse.dtypes import itemsize
 
 
 def window_bytes(window: Window) -> int:
-    """Return how many bytes the elements of a window have."""
+    """Return the size of a window's elements in bytes."""
     return itemsize(window.dtype) * math.prod(window.shape)
 
 
 def copy_window(binder: StepBinder, place: Place, window: Window, source: Place, site: int) -> None:
-    """Copy a window that begins at `source` into C order at a place; `site` is the step that errors name."""
+    """Copy a window that begins at `source` into C order at a location; `site` is the step that errors name."""
     if window.contiguous:
         binder.builder.copy(place, source, window_bytes(window))
         return

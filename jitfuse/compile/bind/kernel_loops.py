@@ -1,7 +1,7 @@
-"""Kernels that run a whole loop: launches of a loop's body become launches of forms that count its iterations too.
+"""Kernels that run a whole loop: launches of a loop's body become launches of forms with a loop over its iterations.
 
-A call plan whose loops have bodies of launches alone is rewritten before its kernels are compiled, so that each is
-compiled once; how long loops and launches are makes no other forms. Owns those forms, and what an iteration keeps in
+A call plan whose loop bodies are launches alone is rewritten before its kernels are compiled, so that each is compiled
+once. The lengths of loops and launches do not change the forms. Owns these forms, and what an iteration keeps in
 registers for the next one. Does not own how buffers move (`jitfuse.compile.bind.loop_memory`), how the launches are
 bound (`jitfuse.compile.bind.control_ops`), or the code (`jitfuse.backends.llvm.codegen.sweeps`).
 """
@@ -24,7 +24,7 @@ _WRITTEN: Final = Motion()
 
 
 def with_sweeps(plan: CallPlan, forms: Sequence[KernelForm]) -> tuple[CallPlan, tuple[KernelForm, ...]]:
-    """Return a plan whose loops run in kernels where they can, and the forms of its kernels, in their order."""
+    """Return a plan whose loops run in kernels where possible, and the forms of its kernels, in their order."""
     sweeping = _Sweeping(forms)
     swept = sweeping.plan(plan)
     if len(sweeping.forms) == len(forms):
@@ -34,14 +34,14 @@ def with_sweeps(plan: CallPlan, forms: Sequence[KernelForm]) -> tuple[CallPlan, 
 
 
 class _Sweeping:
-    """The rewriting of one plan: forms that count iterations are added to `forms`."""
+    """The rewriting of one plan; forms with a loop over iterations are added to `forms`."""
 
     def __init__(self, forms: Sequence[KernelForm]) -> None:
         self.forms = list(forms)
         self._numbers: dict[Any, int] = {}
 
     def plan(self, plan: CallPlan) -> CallPlan:
-        """Return a plan with the loops in it rewritten."""
+        """Return a plan with its loops rewritten."""
         steps = [self._step(s) if isinstance(s, LibraryCall) and s.bodies else s for s in plan.steps]
         return plan.replace(steps=tuple(steps))
 
@@ -67,7 +67,7 @@ class _Sweeping:
         return step.replace(bodies=(("body", body),))
 
     def _counted(self, launch: KernelCall, counter: int | None) -> tuple[int, ...] | None:
-        """Return the operands of a launch that are the number of the iteration; None where they are read otherwise."""
+        """Return the operands of a launch that are the iteration number; None if they are not read as plain numbers."""
         form = self.forms[launch.kernel]
         found = tuple([o for o, (buffer, _) in enumerate(launch.buffers) if buffer == ("feed", counter)])
         loads = [access(i) for i in form.instructions if isinstance(i, Instr) and i.op == "load"]
@@ -75,13 +75,13 @@ class _Sweeping:
         return found if plain and not any(a.operand in found and (a.offset or a.mask) for a in loads) else None
 
     def _launch(self, launch: KernelCall, motions: Mapping[Any, Motion], sweep: Sweep, length: int) -> KernelCall:
-        """Return a launch of the form that counts iterations; the steps of `sweep` are still to be found."""
+        """Return a launch of the form with a loop over iterations; fills in the steps of `sweep`."""
         form, read = self.forms[launch.kernel], {a for a, _ in sweep.carried}
         moved = [
             motions.get(buffer, _CONSTANT if buffer[0] == "const" else _WRITTEN) for buffer, _ in launch.buffers
         ]
         moved = [_CONSTANT if o in read else m for o, m in enumerate(moved)]
-        # steps that are equal by chance, of arrays of the same extents, would make another form
+        # arrays of equal extents have equal steps by chance: the form must not depend on that
         steps = list(dict.fromkeys((m.operand, m.step) for m in moved if m.step))
         places = [steps.index((m.operand, m.step)) if m.step else None for m in moved]
         sweep = sweep._replace(steps=tuple(places))
@@ -100,7 +100,7 @@ class _Sweeping:
 
     # ------------------------------------------------------------------ what stays in registers
     def _pairs(self, layout: LoopLayout, launches: Sequence[KernelCall]) -> list[Pairs]:
-        """Return for each launch the operands that it need not load, for it has stored them one iteration before."""
+        """Return for each launch the operands that it need not load, because it stored them one iteration before."""
         found: list[list[tuple[int, int]]] = [[] for _ in launches]
         for feed, value in layout.handed_on():
             touching = [
@@ -121,7 +121,7 @@ class _Sweeping:
         return self.forms[launch.kernel].operands[o]
 
     def _kept(self, launch: KernelCall, feed: Any, value: Any) -> Pairs:
-        """Return the pairs of a launch that reads a number, and writes the next one; none where it is no number."""
+        """Return the pairs of a launch that reads a number and writes the next one; none if it is no single number."""
         form = self.forms[launch.kernel]
         reads = [o for o, (buffer, _) in enumerate(launch.buffers) if buffer == feed]
         writes = [o for o, (buffer, _) in enumerate(launch.buffers) if buffer == value]
@@ -144,9 +144,9 @@ class _Sweeping:
 
 
 def swept_form(form: KernelForm, stays: Sequence[bool], sweep: Sweep) -> KernelForm:
-    """Return a form with an axis more, before all others, that counts iterations.
+    """Return a form with one more axis, before all others, that counts iterations.
 
-    `stays` says of each operand whether it stays in one place; where it is read there, nothing is written meanwhile.
+    `stays` says of each operand whether its address is fixed. A fixed operand that is read is not written in the loop.
     """
     operands = [o._replace(strides=("0" if s else "n", *o.strides)) for o, s in zip(form.operands, stays, strict=True)]
     stages = [
@@ -160,7 +160,7 @@ def swept_form(form: KernelForm, stays: Sequence[bool], sweep: Sweep) -> KernelF
 
 
 def _is_launches(body: BodyPlan) -> bool:
-    """Return whether an iteration is launches without scratch, and nothing else."""
+    """Return whether a body consists of launches without scratch."""
     return all(isinstance(s, KernelCall) and not s.scratch for s in body.plan.steps)
 
 
@@ -175,7 +175,7 @@ def _kernels(plan: CallPlan) -> Iterator[int]:
 
 
 def _renumbered(plan: CallPlan, numbers: Mapping[int, int]) -> CallPlan:
-    """Return the plan with other numbers of its kernels."""
+    """Return the plan with its kernels renumbered."""
 
     def changed(step: Any) -> Any:
         if isinstance(step, KernelCall):

@@ -1,7 +1,7 @@
-"""Loops whose iterations are launches alone, as one op: where their operands are, iteration by iteration.
+"""The addresses of operands, iteration by iteration, in loops whose bodies are launches alone.
 
-Values that a loop moves come back to the same course after one iteration: they move on by a fixed distance, or between
-two places. Owns these courses. Does not own which loops have them (`jitfuse.compile.bind.kernel_loops`), or the op
+From the second iteration on, each address advances by a fixed distance or alternates between two buffers. Owns these
+courses. Does not own which loops have them (`jitfuse.compile.bind.kernel_loops`), or the op
 (`jitfuse.backends.llvm.runtime.op_sweeps`).
 """
 from __future__ import annotations
@@ -13,15 +13,14 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.compile.bind.steps import Place
 
 Moves = Sequence[tuple[int, int, int]]
-"""(value, where another value is, bytes past it), one after the other."""
+"""(value, the value whose address it takes, bytes added to that), in order."""
 
 _KNOWN: Final = 4
-"""Iterations that show a course: the first is its own."""
+"""Iterations that determine a course: the first one differs from the others."""
 
 
 class Moving(NamedTuple):
-    """Where something is in the second iteration: it moves on by `step` bytes, or, where `turn` is another place,
-    between the two."""
+    """A location in the second iteration: it advances by `step` bytes, or alternates with `turn` if there is one."""
 
     place: Place
     step: int
@@ -29,7 +28,7 @@ class Moving(NamedTuple):
 
 
 class Course:
-    """Where the values of a loop are: `starts` before it, then `moves`, `swaps` and `steps` after each iteration."""
+    """The locations of a loop's values: `starts` before it, then `moves`, `swaps` and `steps` after each iteration."""
 
     def __init__(self, starts: Moves, moves: Moves, swaps: Sequence[tuple[int, int]], steps: Moves) -> None:
         self._states: list[dict[int, Place]] = [_moved({}, starts)]
@@ -40,11 +39,11 @@ class Course:
             self._states.append(_moved(state, steps))
 
     def first(self, place: Place) -> Place:
-        """Return where a place is in the first iteration."""
+        """Return a location in the first iteration."""
         return self._at(0, place)
 
     def after(self, place: Place) -> Moving:
-        """Return where a place is in the second iteration, and how it goes on."""
+        """Return a location in the second iteration, and how it changes after that."""
         a, b, c = (self._at(k, place) for k in range(1, _KNOWN))
         if a[0] == b[0] == c[0] and b[1] - a[1] == c[1] - b[1]:
             return Moving(a, b[1] - a[1], None)
@@ -52,7 +51,7 @@ class Course:
         return Moving(a, 0, b)
 
     def last(self, place: Place, count: int) -> Place:
-        """Return where a place is after so many iterations, which are at least one."""
+        """Return a location after `count` iterations, at least one."""
         at, step, turn = self.after(place)
         if turn is not None:
             return at if count % 2 else turn

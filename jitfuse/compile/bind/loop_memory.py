@@ -1,10 +1,10 @@
-"""What a loop may do with the memory of its body: which windows are read and written where they are.
+"""The memory of a loop's body: which windows are read and written in place, and how buffers move.
 
-A window that lies in one piece is read where it is. The body writes a window directly where nothing else of the
-iteration touches it, or one kernel reads each element before it writes it, or all of them before it writes any; else it
-is copied there in the end, for all windows are read before any is written. Read from call plans alone, before there are
-kernels, and again when they are bound (`jitfuse.compile.bind.rerolled_loops`). Owns how each buffer of the body moves
-from one iteration to the next.
+A contiguous window is read in place. All windows of an iteration are read before any is written, so the body may write
+a window in place only if nothing else in the iteration touches it, or if one kernel reads each element before it writes
+it, or reads all before it writes any. Other windows are copied at the end of the iteration. Decided from call plans
+alone, before there are kernels, and again when they are bound (`jitfuse.compile.bind.rerolled_loops`). Owns how each
+buffer of the body moves from one iteration to the next.
 """
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NEVER: Final = 1 << 60
 
 
 class BodyResult(NamedTuple):
-    """A result of a body: the value whose buffer it lies in, how, and whether it is all of it, in C order.
+    """A result of a body: the value whose buffer holds it, its window, and whether it fills the buffer in C order.
 
-    The value is None where the body has written it over the carried value in whose place it comes.
+    The value is None if the body has written it over the carried value that it replaces.
     """
 
     value: int | None
@@ -34,8 +34,8 @@ class BodyResult(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """How a buffer moves: by `step` bytes of an operand in each iteration, or back and forth; nothing writes `fixed`
-    memory."""
+    """How a buffer moves: by `step` bytes of an operand in each iteration, or back and forth (`turns`). Memory that is
+    `fixed` is never written."""
 
     step: int = 0
     turns: bool = False
@@ -57,17 +57,17 @@ def results_of(body: BodyPlan) -> list[BodyResult]:
 
 
 class LoopLayout:
-    """The windows of a loop, and what its body writes where.
+    """The windows of a loop, and where its body writes.
 
-    reads    windows of operands, those that the loop writes into (`arrays` of them) before all others
-    writes   windows of what it writes into
+    reads    windows of operands; operands below `arrays` are those that the loop writes into
+    writes   windows that it writes
     sizes    bytes of an element of each operand
-    feeds    the body's, in this order: what is carried, the windows that are read, operands from number `sources` on
-    counter  the feed that is the number of the iteration, None where there is none
-    length   how many iterations there are, None where only a call knows
+    feeds    the body's: carried values, then read windows, then operands from number `sources` on
+    counter  the feed that is the iteration number, or None
+    length   the number of iterations; None if only a call knows it
     direct   the values that the body writes to a window, each with the window's number
     copied   the windows that are copied to when an iteration ends
-    own      the values that are carried in places of their own, each with its number among what is carried
+    own      the carried values with buffers of their own, each with its number among the carried values
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class LoopLayout:
 
     @property
     def stays(self) -> bool:
-        """Whether nothing is copied in an iteration, besides what the body does."""
+        """Whether an iteration copies nothing besides what the body does."""
         carried = all(
             value is None or self.own.get(value) == k or (whole and value in self.direct)
             for k, (value, _, whole) in enumerate(self.results[: self.carries])
@@ -103,9 +103,9 @@ class LoopLayout:
         return carried and not self.copied and all(read.contiguous for read in self.reads)
 
     def motions(self, kept: Collection[Any]) -> dict[Any, Motion]:
-        """Return how the buffers of the body move that are not in one place, or fixed; of a loop that `stays`.
+        """Return how each buffer of the body moves; only for a loop that `stays`.
 
-        `kept` are the feeds that no iteration but the first reads from memory.
+        `kept` are the feeds that only the first iteration reads from memory.
         """
         found: dict[Any, Motion] = {}
         for value, number in self.direct.items():
@@ -128,8 +128,8 @@ class LoopLayout:
         return Motion(access.step * self.sizes[access.operand], fixed=fixed, operand=access.operand)
 
     def kept(self) -> set[int] | None:
-        """Return what of the carried values no iteration but the first reads from memory; None where the driver runs
-        the loop, because its launches count no iterations, or are long enough for several threads."""
+        """Return the carried values that only the first iteration reads from memory; None if the driver runs the loop,
+        because its launches have no loop over iterations, or are long enough for several threads."""
         limit = min(PARALLEL_NS, RELEASE_GIL_NS)
         launches = [s for s in self.body.plan.steps if isinstance(s, KernelCall) and s.sweep is not None]
         if not launches or len(launches) < len(self.body.plan.steps) or any(s.cost_ns >= limit for s in launches):
@@ -142,9 +142,9 @@ class LoopLayout:
         return {("feed", feed) for feed in self.feeds[: self.carries]} - set(_touched(self.body.plan))
 
     def handed_on(self) -> Iterator[tuple[Any, Any]]:
-        """Yield (feed, value) of numbers that an iteration makes and the next one reads; of a loop that `stays`.
+        """Yield (feed, value) of numbers that an iteration makes and the next one reads; only for a loop that `stays`.
 
-        They are carried, or written to a window that is the other one's in the next iteration.
+        They are carried, or written to a window that the next iteration reads.
         """
         for (value, window, _), feed in zip(self.results[: self.carries], self.feeds):
             if value is not None and math.prod(window.shape) == 1 and kind(window.dtype) != "complex":
@@ -160,12 +160,12 @@ class LoopLayout:
 
     # ------------------------------------------------------------------ what may be written directly
     def _alone(self, number: int) -> bool:
-        """Return whether a window is touched by nothing else that an iteration reads or writes."""
+        """Return whether the body may write a window in place: see the module."""
         access = self.writes[number]
         if not access.contiguous or self._reads_whole(access.operand):
             return False
         beside = [w for k, w in enumerate(self.writes) if k != number and w.operand == access.operand]
-        if self._is_carried(number):  # the next iteration reads it where it was written
+        if self._is_carried(number):  # the next iteration reads it in place
             low, high = access.reach
             if beside or abs(access.step) < high - low:
                 return False
@@ -177,7 +177,7 @@ class LoopLayout:
         ))
 
     def _read_before(self, k: int, number: int) -> bool:
-        """Return whether each element of a window is read before it is written, in one kernel for all."""
+        """Return whether one kernel reads each element of a window before it writes it."""
         steps, value = self.body.plan.steps, self.results[self.carries + number].value
         if len(steps) != 1 or not isinstance(steps[0], KernelCall) or not steps[0].turns:
             return False
@@ -191,7 +191,7 @@ class LoopLayout:
         return max(loads) < min(stores)
 
     def _is_carried(self, number: int) -> bool:
-        """Return whether what is written is carried too."""
+        """Return whether a written value is also carried."""
         written = self.results[self.carries + number].value
         return any(result.value == written for result in self.results[: self.carries])
 
@@ -204,7 +204,7 @@ class LoopLayout:
 
 
 def layout_of(call: LibraryCall) -> LoopLayout | None:
-    """Return the layout of a loop whose iterations are known to follow each other; None for all other steps."""
+    """Return the layout of a loop whose iterations run in a known order; None for all other steps."""
     attrs, bodies = dict(call.attrs), dict(call.bodies)
     if call.name == "rolled_loop":
         return rerolled_layout(call)
@@ -225,7 +225,7 @@ def rerolled_layout(call: LibraryCall) -> LoopLayout:
 
 
 def scan_layout(call: LibraryCall) -> LoopLayout:
-    """Return the layout of a scan: it writes into its results, row by row."""
+    """Return the layout of a scan: it writes its results row by row."""
     attrs = dict(call.attrs)
     carries, scanned, length = attrs["carries"], attrs["scanned"], attrs["length"]
     stacks, parts = call.outputs[carries:], call.inputs[carries : carries + scanned]
@@ -243,14 +243,14 @@ def scan_layout(call: LibraryCall) -> LoopLayout:
 
 
 def part_bytes(window: Window) -> int:
-    """Return the bytes from one part of a scanned array to the next: where each lies in C order those of the array,
-    else those of a copy in C order."""
+    """Return the bytes from one row of a scanned array to the next: the array's own if its rows are in C order, else
+    those of a copy."""
     inner = itemsize(window.dtype) * math.prod(window.shape[1:])
     return window.strides[0] if not window.contiguous and in_parts(window) else inner
 
 
 def in_parts(window: Window) -> bool:
-    """Return whether each part of an array lies in C order, whole elements from the next one."""
+    """Return whether each row of an array is in C order, and rows are whole elements apart."""
     if window.strides[0] % itemsize(window.dtype):
         return False
     strides = in_order(window.shape[1:], itemsize(window.dtype))
@@ -258,7 +258,7 @@ def in_parts(window: Window) -> bool:
 
 
 def _apart(a: IterationWindow, b: IterationWindow, length: int | None) -> bool:
-    """Return whether two windows never overlap within one iteration of so many."""
+    """Return whether two windows overlap in no iteration."""
     if a.step != b.step and not length:
         return False
     (low_a, high_a), (low_b, high_b) = a.reach, b.reach

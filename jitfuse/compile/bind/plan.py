@@ -51,7 +51,7 @@ from jitfuse.tracing.results.returned import ResultTree as Tree
 
 
 class Outputs:
-    """The buffers of a plan's outputs, and the results that are made of them. `make`: of dtype, shape and strides."""
+    """The output buffers of a plan, and the results made of them; `make` takes dtype, shape and strides."""
 
     def __init__(self, plan: CallPlan, make: Callable[..., Output]) -> None:
         self.plan = plan
@@ -68,7 +68,7 @@ class Outputs:
         return {v: (output.value, 0) for v, output in self.made.items()}
 
     def _shape(self, value: int) -> tuple[int, ...]:
-        """Return the shape of an output's buffer: of a result that is the whole of it, at best without another view."""
+        """Return the shape of an output's buffer: that of a result that fills it, so that it needs no other view."""
         shapes = [v.shape for v in self.plan.views.values() if v.buffer == ("value", value) and v.contiguous]
         itself = any(value == result for result, _ in self.plan.results.values())
         return self.plan.outputs[value][1] if itself or not shapes else shapes[0]
@@ -96,7 +96,7 @@ class Outputs:
 
 
 def _strided_results(plan: CallPlan) -> dict[int, Any]:
-    """Return, by their buffer, results that are all of it with the axes in another order, and all that is delivered."""
+    """Return, by buffer, the results that fill it with permuted axes and are all that is delivered of it."""
     read = [(v, plan.views.get(v)) for v in {value for value, _ in plan.results.values()}]
     users = Counter(v if view is None else view.buffer[1] for v, view in read)
     return {
@@ -110,7 +110,7 @@ def _strided_results(plan: CallPlan) -> dict[int, Any]:
 class PlanBinder:
     """Writes the plan of one mode of the function `name` under a bound entry; `tree` is what calls return.
 
-    The tables hold addresses in `kernels` and `constants`: the caller keeps both for as long as the plan is used.
+    The tables hold addresses in `kernels` and `constants`: the caller keeps both as long as the plan is used.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class PlanBinder:
 
 
 def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
-    """Return the result of a leaf that nothing is computed for."""
+    """Return the result of a leaf that needs no computation."""
     if isinstance(leaf, ConstantLeaf):
         return ObjectResult(leaf.value)
     if isinstance(leaf, PlaceLeaf):
@@ -159,14 +159,14 @@ def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
 
 
 def scalar_result(place: Place, dtype: str, kind: str) -> ResultTree:
-    """Return the number at a place, as NumPy's ("scalar") or as Python's."""
+    """Return the number at a location, as NumPy's ("scalar") or as Python's."""
     scalar = ScalarResult(place[0], numpy_dtype(dtype), place[1])
     return scalar if kind == "scalar" else AppliedResult(NUMBERS[dtype], scalar)
 
 
 # ---------------------------------------------------------------- torch tensors
 def _as_tensor(leaf: ResultLeaf, made: ResultTree) -> ResultTree:
-    """Return a leaf as a tensor of torch's, where it is an array or a NumPy scalar."""
+    """Return a leaf as a torch tensor, if it is an array or a NumPy scalar."""
     if isinstance(leaf, ConstantLeaf):
         return AppliedResult(array_as_tensor, made) if isinstance(leaf.value, np.ndarray | np.generic) else made
     if isinstance(leaf, OutputLeaf) and leaf.kind == "python":
@@ -194,8 +194,8 @@ def _tensor_view(slot: int, leaf: ViewLeaf, dtype: str) -> ResultTree:
 
 
 def delivered(bound: BoundEntry, tree: Tree, leaves: list[Any]) -> Any:
-    """Return the result table's tree for what a call delivers: plain containers natively, others, and what is put in
-    places of Python's state, through the tree."""
+    """Return the tree of a result table for a delivery: plain containers natively; others, and effects on Python
+    state, through the tree."""
     if tree.effects:
         from jitfuse.tracing.results.effects import delivery  # few functions write state
 

@@ -1,8 +1,8 @@
-"""Bind re-rolled loops as ops of the native driver: windows of arrays are values that move on with each iteration.
+"""Bind re-rolled loops as ops of the native driver: windows are values whose address advances with each iteration.
 
-A window that lies in one piece is read where it is; another is copied to the arena. A loop whose iterations are
-launches alone is one op. Does not own what the body writes directly (`jitfuse.compile.bind.loop_memory`), which loops
-are one op (`jitfuse.compile.bind.kernel_loops`), or loops in general (`jitfuse.compile.bind.control_ops`).
+A contiguous window is read in place; another is copied to the arena. A loop whose body is launches alone is one op.
+Does not own what the body writes in place (`jitfuse.compile.bind.loop_memory`), which loops are one op
+(`jitfuse.compile.bind.kernel_loops`), or loops in general (`jitfuse.compile.bind.control_ops`).
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bind_rerolled(step: ControlStep) -> None:
 
 
 class _RerolledWriter:
-    """A re-rolled loop that is written."""
+    """A re-rolled loop being written."""
 
     def __init__(self, step: ControlStep) -> None:
         self.layout = layout = rerolled_layout(step.call)
@@ -82,7 +82,7 @@ class _RerolledWriter:
         carried.end(lambda place: course.last(place, self.length))
 
     def moving(self, access: IterationWindow) -> Place:
-        """Return where a window begins in each iteration."""
+        """Return the start of a window in each iteration."""
         size, source = self.layout.sizes[access.operand], self.sources[access.operand]
         if not access.step:
             return source[0], source[1] + access.offset * size
@@ -95,7 +95,7 @@ class _RerolledWriter:
         return moved, access.offset * size
 
     def window(self, access: IterationWindow) -> Window:
-        """Return how a window's elements lie."""
+        """Return the layout of a window's elements."""
         size = self.layout.sizes[access.operand]
         dtype = self.step.call.inputs[self.carries + access.operand].dtype
         strides = tuple(s * size for s in access.strides)

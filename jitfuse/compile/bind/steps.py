@@ -1,6 +1,6 @@
 """Bind the steps of a plan, and of the programs that its steps hold, as ops of the native driver.
 
-Owns where the buffers of a plan lie (`PlanMemory`), the choice of threads, and the host steps. Does not own results
+Owns the buffers' locations (`PlanMemory`), the choice of threads, and the host steps. Does not own results
 (`jitfuse.compile.bind.plan`), loops and branches (`jitfuse.compile.bind.control_ops`), nor the ops' format
 (`jitfuse.backends.llvm.runtime.tables`).
 """
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 PARALLEL_NS: Final = 3_000
 """Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""
 RELEASE_GIL_NS: Final = 50_000
-"""Launches estimated above this let other Python threads run meanwhile."""
+"""Launches estimated above this release the GIL."""
 PIECE_NS: Final = 10_000
-"""What a loop in a kernel is estimated to take at most before signals and other threads are seen to."""
+"""Estimated time that a loop in a kernel runs between checks for signals and other threads."""
 HOST_NS: Final = 2_000
-"""What a step of the host's is taken to cost."""
+"""Assumed cost of a host step."""
 ALIGN: Final = 64
 
 Place = tuple[int, int]
-"""(value, byte offset): where memory lies in a call."""
+"""(value, byte offset): a location of memory in a call."""
 
 
 class PlanMemory:
@@ -49,7 +49,7 @@ class PlanMemory:
         self._arena = arena
 
     def place(self, buffer: Any, offset: int = 0) -> Place:
-        """Return where a place in a buffer lies."""
+        """Return the location of an offset in a buffer."""
         kind, number = buffer
         if kind == "feed":
             value, at = self.feeds[number]
@@ -78,32 +78,32 @@ class StepBinder:
 
     # ------------------------------------------------------------------ memory
     def reserve(self, nbytes: int) -> int:
-        """Return the byte offset of so much of the arena, taken until `release`."""
+        """Reserve bytes of the arena until `release`; return their offset."""
         at, self._arena = self._arena, self._arena + -(-nbytes // ALIGN) * ALIGN
         if nbytes:
             self.builder.arena(self._arena)
         return at
 
     def room(self, nbytes: int) -> Place:
-        """Return a place in the arena with room for so many bytes."""
+        """Return a location in the arena with room for this many bytes."""
         return ARENA, self.reserve(max(nbytes, 1))
 
     @property
     def reserved(self) -> int:
-        """How much of the arena is taken."""
+        """How much of the arena is reserved."""
         return self._arena
 
     def release(self, reserved: int) -> None:
-        """Give back all that was taken since so much was."""
+        """Release all that was reserved since this much was."""
         self._arena = reserved
 
     def constants(self, arrays: Mapping[int, np.ndarray[Any, Any]]) -> Callable[[int], Place]:
-        """Return what places literal arrays, which the caller keeps."""
+        """Return the function that locates literal arrays, which the caller keeps alive."""
         return lambda number: (self.bound.anchor_value, arrays[number].ctypes.data - self.bound.anchor)
 
     # ------------------------------------------------------------------ steps
     def steps(self, steps: Sequence[KernelCall | LibraryCall], memory: PlanMemory, repeated: int = 1) -> None:
-        """Write steps that run so many times, as far as is known."""
+        """Write steps; `repeated` estimates how often they run."""
         for step in steps:
             if isinstance(step, KernelCall):
                 self._launch(step, memory)
@@ -137,11 +137,11 @@ class StepBinder:
         bounds: tuple[Place, Place],
         repeated: int,
     ) -> None:
-        """Write launches that count iterations, one after the other, over operands that are on a course.
+        """Write launches that loop over iterations, one after the other, over operands that move on a course.
 
-        `bounds` are numbers in memory, that of the first iteration and one past that of the last. The first one stands
-        alone where it begins elsewhere than the others go on from: there is one then. They are repeated so often, as
-        far as is known.
+        `bounds` locate the number of the first iteration and one past that of the last. The first iteration gets
+        launches of its own if its operands are not on the course of the others; there must be one then. `repeated`
+        estimates how often the launches run.
         """
         calls = [launch for launch in launches if isinstance(launch, KernelCall)]
         places = [[memory.place(b, o) for b, o in launch.buffers] for launch in calls]
@@ -165,7 +165,7 @@ class StepBinder:
             self.builder.sweep(int(alone), *bounds, piece, swept)
 
     def host(self, function: Callable[..., None], step: LibraryCall, memory: PlanMemory) -> None:
-        """Write a step of the host's."""
+        """Write a host step."""
         reads, writes = ([(w, memory.place(w.buffer, w.offset)) for w in side] for side in (step.inputs, step.outputs))
         self.builder.host(
             function, [*(self.array(w, at) for w, at in reads), *(self.array(w, at, True) for w, at in writes)],

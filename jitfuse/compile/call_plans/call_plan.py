@@ -1,10 +1,9 @@
 """Call plans: what one mode of one signature does in every call, as plain numbers, and the same as bytes.
 
-A call plan is what is left of a runtime plan (`jitfuse.plans`) when all choices are made: which kernel
-over how many units, which words, which places in which buffers. Binding it needs neither program passes, nor plans,
-nor kernel forms, so a process that finds one on the disk imports none of them. Owns its bytes: plain values by
-`marshal`, under the cache's checksum. Does not own how it is made (`jitfuse.compile.planning`) or where it is kept
-(`jitfuse.compile.objects.stored_plans`).
+A call plan is a runtime plan (`jitfuse.plans`) after all choices: which kernel over how many units, with which kernel
+arguments and buffer offsets. Binding it needs no passes, no planning and no kernel forms, so a process that finds one
+on disk imports none of them. Owns its bytes: plain values by `marshal`, under the cache's checksum. Does not own how it
+is made (`jitfuse.compile.planning`) or stored (`jitfuse.compile.objects.stored_plans`).
 """
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ Buffer = tuple[str, int]
 """("feed", id), ("const", id), ("value", id), ("partial", id), ("positions", id) or ("reserved", id)."""
 
 _MARSHAL: Final = 2
-"""Its version of marshal's format: the newest in which equal values have equal bytes."""
+"""Version of marshal's format: the newest in which equal values have equal bytes."""
 
 
 class IndexCheck(Record, frozen=True):
-    """An index that a kernel checks: the axis that it indexes, its extent, the user's line."""
+    """An index that a kernel checks: its axis, the extent, the user's line."""
 
     axis: int
     extent: int
@@ -32,12 +31,12 @@ class IndexCheck(Record, frozen=True):
 
 
 class KernelCall(Record, frozen=True):
-    """A launch: the kernel's number among the plan's, how it is divided, its buffers with byte offsets, its words.
+    """A launch: the kernel's number in the plan, its division, its buffers with byte offsets, its arguments (`words`).
 
-    `turns`, for kernels that go through all their buffers in step: when each is loaded last or stored first, element by
-    element, or -1 for one that is read in another order. A buffer may then be written over what is loaded before.
-    `loads_first`: whether the kernel stores nothing before it has loaded all that it reads, wherever that lies.
-    `sweep` as of kernel forms: units and buffers are those of the first iteration, the words those of all.
+    `turns`, for kernels that access all buffers in the same order: for each buffer, when it is loaded last or stored
+    first, per element; -1 if it is read in another order. A buffer may then be written over one that is loaded earlier.
+    `loads_first`: whether the kernel stores nothing before it has loaded everything, at whatever location. `sweep` as
+    of kernel forms: units and buffers are those of the first iteration, the arguments those of all.
     """
 
     kernel: int
@@ -53,7 +52,7 @@ class KernelCall(Record, frozen=True):
 
 
 class Window(Record, frozen=True):
-    """Memory as an array: a place in a buffer, and how the elements lie there."""
+    """Memory as an array: an offset in a buffer, and the layout of the elements there."""
 
     buffer: Buffer
     offset: int
@@ -64,14 +63,14 @@ class Window(Record, frozen=True):
 
 
 class BodyPlan(Record, frozen=True):
-    """A program that a loop or branch holds: its feeds (id, dtype) in the order of operands, what a run of it does."""
+    """A program that a loop or branch holds: its feeds (id, dtype) in the order of operands, and its plan."""
 
     feeds: tuple[tuple[int, str], ...]
     plan: CallPlan
 
 
 class LibraryCall(Record, frozen=True):
-    """A library call, a loop or a branch: the operator, its attributes, what it reads, what it writes, the user's line.
+    """A library call, a loop or a branch: the operator, its attributes, inputs, outputs, and the user's line.
 
     `bodies` are the attributes that are programs, by name; `attrs` all others.
     """
@@ -91,9 +90,9 @@ class CallPlan(Record, frozen=True):
     steps     launches and library calls; `commits` are the launches that write arguments and state, at the end
     results   path in the returned tree -> (value, dtype)
     outputs   value -> (dtype, shape): the buffers that become results
-    views     value -> the window that it is into the buffer of another value; for values that are returned
-    offsets   buffer -> where it lies in the arena
-    literals  value -> (dtype, bytes in little-endian order) of the arrays that are part of the program
+    views     returned value -> its window into the buffer of another value
+    offsets   buffer -> its offset in the arena
+    literals  value -> (dtype, little-endian bytes) of the program's literal arrays
     """
 
     steps: tuple[KernelCall | LibraryCall, ...]
@@ -112,22 +111,22 @@ class CallPlan(Record, frozen=True):
 
 
 class NotPlainError(Exception):
-    """A value that plain bytes cannot stand for; never leaves this package."""
+    """A value that cannot be written as plain bytes; never leaves this package."""
 
 
 _PLAIN: Final = frozenset({int, str, bytes, bool, float, complex, type(None)})
 
 
 def exact_bytes(value: Any) -> bytes:
-    """Return plain values (numbers, texts, bytes, tuples, dicts) as bytes: equal ones for equal values, bit by bit.
+    """Return plain values (numbers, strings, bytes, tuples, dicts) as bytes: equal ones for bitwise equal values.
 
-    Raises NotPlainError for any other type, subclasses of these but named tuples included.
+    Raises NotPlainError for any other type, also for subclasses of these except named tuples.
     """
     return marshal.dumps(value if _is_plain(value) else _plain(value), _MARSHAL)
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value consists of plain values and tuples alone: found level by level, not one by one."""
+    """Return whether a value consists of plain values and tuples alone; searches level by level, for speed."""
     values = [value]
     while others := set(map(type, values)) - _PLAIN:
         if others != {tuple}:
@@ -154,9 +153,9 @@ def _plain(value: Any) -> Any:
 
 
 def encode(plan: CallPlan, lines: Sequence[str]) -> bytes:
-    """Return the bytes of a plan, in which the user's lines are numbers: a program may stand elsewhere tomorrow.
+    """Return the bytes of a plan, with the user's lines as numbers: they may move between processes.
 
-    Raises NotPlainError where an attribute cannot be written, or a line is not among `lines`.
+    Raises NotPlainError if an attribute cannot be written, or a line is not among `lines`.
     """
     number = {line: k for k, line in enumerate(lines)}
 
@@ -169,7 +168,7 @@ def encode(plan: CallPlan, lines: Sequence[str]) -> bytes:
 
 
 def decode(data: bytes, lines: Sequence[str]) -> CallPlan:
-    """Return the plan that `encode` wrote, of a program whose lines are these."""
+    """Return the plan that `encode` wrote, with the lines of its program."""
     plan = _call_plan(marshal.loads(data))
     return _with_sources(plan, lambda source: None if source is None else lines[source])
 

@@ -10,7 +10,7 @@ from jitfuse.dtypes import numpy_dtype
 
 
 def literal_arrays(literals: Mapping[int, tuple[str, bytes]]) -> dict[int, np.ndarray[Any, Any]]:
-    """Return the arrays that are part of a program, by value."""
+    """Return the literal arrays of a program, by value."""
     arrays = {}
     for value, (name, data) in literals.items():
         dtype = numpy_dtype(name)

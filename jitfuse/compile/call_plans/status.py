@@ -1,4 +1,4 @@
-"""The exception that a kernel's status stands for: NumPy's kind and words, with the function and the user's line."""
+"""The exception for a kernel's status: NumPy's type and message, with the function and the user's line."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""WGSL kernels: a form and a variant of it as a pipeline, from this process, else its text from the disk, else made.
+"""WGSL kernels: pipelines of a form's variants, from this process, else from text on disk, else generated.
 
-Owns: keys, the wiring of cache and code generator. Does not own what a form means or how pipelines are launched.
+Owns keys, and the wiring of cache and code generator. Does not own what a form means or how pipelines are launched.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _kernels: weakref.WeakValueDictionary[tuple[int, str], GpuKernel] = weakref.Weak
 
 
 class GpuKernel(Described):
-    """A launchable kernel, with what `FusedFunction.kernels` shows of it."""
+    """A launchable kernel, with the details that `FusedFunction.kernels` shows."""
 
     backend = "wgsl"
 
@@ -43,12 +43,12 @@ class GpuKernel(Described):
 
     @property
     def asm(self) -> str:
-        """Empty: drivers do not show what they make of WGSL."""
+        """Empty: drivers do not show their code for WGSL."""
         return ""
 
 
 def gpu_kernel(form: KernelForm, variant: Variant, device: Device, origin: Origin, *, use_cache: bool) -> GpuKernel:
-    """Return the kernel of a form's variant; raises CompileError where the adapter cannot have it."""
+    """Return the kernel of a form's variant; raises CompileError if the adapter does not support it."""
     key, canonical = _name(form, variant, device)
     with _lock:
         found = _kernels.get((id(device), key))
@@ -65,7 +65,7 @@ def _name(form: KernelForm, variant: Variant, device: Device) -> tuple[str, byte
 
 
 def device_parts(device: Device) -> dict[str, Any]:
-    """Return the parts of the keys of a device's kernels, all but their forms."""
+    """Return the parts of the keys of a device's kernels, except their forms."""
     return dict(environment_parts("wgsl", touches_python=False, extra={"adapter": device.identity()}))
 
 
@@ -92,7 +92,7 @@ def _made(
 
 
 def _loaded(key: str, canonical: bytes, form: KernelForm, variant: Variant, device: Device) -> GpuKernel | None:
-    """Return the kernel from the cache; None where it is not there or, whole as it is, is no shader."""
+    """Return the kernel from the cache; None if it is missing or, though intact, is no shader."""
     store = default_store()
     entry = store.load(key, canonical)
     if entry is None:
@@ -121,7 +121,7 @@ def _entry(
 
 
 def shader_entry(form: KernelForm, variant: Variant, device: Device, origin: Origin) -> Entry:
-    """Return the entry of a form's variant, whose text is written anew."""
+    """Return the entry of a form's variant, with its text generated anew."""
     begin = time.perf_counter()
     shader = emit_shader(form, variant, device.facts)
     elapsed = (time.perf_counter() - begin) * 1e3
@@ -129,7 +129,7 @@ def shader_entry(form: KernelForm, variant: Variant, device: Device, origin: Ori
 
 
 def _encoded(shader: Shader) -> bytes:
-    """Return a shader as bytes: a line that says which bindings it writes, then its text."""
+    """Return a shader as bytes: a line with the bindings that it writes, then its text."""
     return "".join("w" if w else "r" for w in shader.writes).encode() + b"\n" + shader.text.encode()
 
 

@@ -1,8 +1,8 @@
 """A runtime plan on the GPU: the same plan as the CPU's, its launches as dispatches of one compute pass.
 
-Owns the placing of buffers: every value has a buffer of its own (one buffer cannot be read and written in one
-dispatch, so there is no arena), scalars of the call stand in the words, arguments that are written get new buffers,
-which take the place of the old ones at the end. Random states are moved on by the host. Does not own tensors.
+Owns the placing of buffers. Every value has a buffer of its own: one buffer cannot be read and written in one dispatch,
+so there is no arena. Scalars of the call are kernel arguments. Written arguments get new buffers, which replace the old
+ones at the end. RNG states are advanced by the host. Does not own tensors.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from jitfuse.plans.kernels import partial_bytes
 
 
 class GpuResults(NamedTuple):
-    """What a run made: the buffers of the plan's outputs by value, and the new ones of written feeds."""
+    """The results of a run: the buffers of the plan's outputs by value, and the new ones of written feeds."""
 
     outputs: dict[int, Block]
     written: dict[int, Block]
@@ -58,7 +58,7 @@ class GpuPlan:
         self._bound: tuple[Any, list[BufferRange]] | None = None
 
     def _reserves(self, launch: Launch) -> bool:
-        """Return whether a launch takes the call's random numbers: the host does that."""
+        """Return whether a launch advances the RNG state: the host does that."""
         outs = [b for (b, _), o in zip(launch.buffers, launch.form.operands, strict=True) if o.out]
         return any(b[0] == "reserved" or (b[0] == "feed" and b[1] in self.random) for b in outs)
 
@@ -78,7 +78,7 @@ class GpuPlan:
         return sizes
 
     def _last_uses(self) -> list[list[Buffer]]:
-        """Return for each step the temporaries that nobody touches after it."""
+        """Return for each step the temporaries that no later step touches."""
         kept = {("value", v) for v in self.plan.outputs}
         last: dict[Buffer, int] = {}
         for k, step in enumerate(self.steps):
@@ -92,11 +92,11 @@ class GpuPlan:
 
     @property
     def kernels(self) -> list[GpuKernel]:
-        """Every kernel that the plan has had so far."""
+        """Every kernel that the plan has used so far."""
         return [k for step in self.launches for k in step.kernels.values()]
 
     def prepare(self, scalars: Mapping[int, int]) -> None:
-        """Have the kernels for these scalars; raises CompileError where one cannot be had."""
+        """Make the kernels for these scalars; raises CompileError if one is unsupported."""
         for step in self.launches:
             self.kernel(step, scalars)
 
@@ -115,9 +115,9 @@ class GpuPlan:
     def run(
         self, arrays: Mapping[int, Resident], scalars: Mapping[int, int], states: Mapping[int, bytes]
     ) -> GpuResults:
-        """Run the plan on resident arrays, the words of scalars, and the random states that the call has taken.
+        """Run the plan on resident arrays, with scalars as kernel arguments, and the RNG states of the call.
 
-        Nothing is waited for. Raises CompileError and DeviceError before anything is written.
+        Waits for nothing. Raises CompileError and DeviceError before anything is written.
         """
         self.prepare(scalars)
         with self.device.lock:
@@ -137,7 +137,7 @@ class GpuPlan:
         return self._constants
 
     def bind_arguments(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[BufferRange]:
-        """Put the words of all launches into the uniform buffer, where they are new; return each launch's window."""
+        """Write changed kernel arguments to the uniform buffer; return each launch's window."""
         key = (tuple(scalars.items()), tuple(offsets.items()))
         if self._bound is not None and self._bound[0] == key:
             return self._bound[1]

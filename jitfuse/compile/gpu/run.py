@@ -1,4 +1,4 @@
-"""One run of a plan on the GPU: the blocks of a call, the commands under way, library calls between them.
+"""One run of a plan on the GPU: the blocks of a call, the commands being recorded, library calls between them.
 
 Does not own what is the same for all calls (`jitfuse.compile.gpu.plan`).
 """
@@ -23,7 +23,7 @@ Buffer = tuple[str, int]
 
 
 class Resident(NamedTuple):
-    """An array on the GPU: where its first element is."""
+    """An array on the GPU: the location of its first element."""
 
     block: Block
     offset: int
@@ -41,14 +41,14 @@ class Running(Protocol):
         """Return the literal arrays of the program."""
 
     def bind_arguments(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[BufferRange]:
-        """Return where each launch's words lie."""
+        """Return the location of each launch's kernel arguments."""
 
     def kernel(self, step: GpuStep, scalars: Mapping[int, int]) -> GpuKernel:
         """Return the kernel of a launch."""
 
 
 class GpuRun:
-    """One run: the blocks of this call, and the commands under way."""
+    """One run: the blocks of this call, and the commands being recorded."""
 
     def __init__(
         self, plan: Running, arrays: Mapping[int, Resident], scalars: Mapping[int, int], states: Mapping[int, bytes]
@@ -69,12 +69,12 @@ class GpuRun:
             block = arrays[feed].block
             if id(block) not in copies:
                 copies[id(block)] = self._copied(block)
-            self.written[feed] = copies[id(block)]  # one for all views of a buffer, which are all to see all writes
+            self.written[feed] = copies[id(block)]  # one copy for all views of a buffer, so that all see all writes
         for value in plan.plan.outputs:
             self.block(("value", value), out=True)
 
     def block(self, buffer: Buffer, *, out: bool) -> Block:
-        """Return the block of a buffer; a temporary gets one when it is first met."""
+        """Return the block of a buffer; a temporary gets one at its first use."""
         kind, number = buffer
         if kind == "feed":
             return self.written[number] if out else self.arrays[number].block
@@ -89,7 +89,7 @@ class GpuRun:
         return new
 
     def step(self, step: GpuStep | HostCall) -> None:
-        """Encode a launch, or carry out a library call on the host."""
+        """Encode a launch, or run a library call on the host."""
         if isinstance(step, HostCall):
             self._host(step)
         else:
@@ -118,7 +118,7 @@ class GpuRun:
         return self._encoder
 
     def _inside(self) -> Any:
-        """Return the compute pass under way."""
+        """Return the current compute pass."""
         if self._pass is None:
             self._pass = self._outside().begin_compute_pass()
         return self._pass
@@ -132,7 +132,7 @@ class GpuRun:
 
     # ------------------------------------------------------------------ library calls
     def _host(self, call: HostCall) -> None:
-        """Carry out a library call in NumPy, a loop or a branch by the interpreter: gather operands, upload results."""
+        """Run a library call in NumPy, a loop or branch in the interpreter: gather operands, upload results."""
         self.submit()
         operands = [self._gathered(o) for o in call.inputs]
         results: list[Any] = [np.empty(o.layout.shape, numpy_dtype(o.dtype)) for o in call.outputs]

@@ -1,4 +1,4 @@
-"""One launch of a plan on the GPU: its variants for what the call's scalars are, and its words.
+"""One launch of a plan on the GPU: its variants by the call's scalars, and its kernel arguments.
 
 Does not own when it runs (`jitfuse.compile.gpu.run`).
 """
@@ -17,7 +17,7 @@ _MANY_SCALARS: Final = 256
 
 
 class GpuStep:
-    """One launch: its kernels by variant, and where its words lie in the plan's uniform buffer."""
+    """One launch: its kernels by variant, and where its arguments lie in the plan's uniform buffer."""
 
     def __init__(self, launch: Launch, scalars: frozenset[int]) -> None:
         self.launch = launch
@@ -34,7 +34,7 @@ class GpuStep:
         self._host: HostValues | None = None
 
     def variant(self, scalars: Mapping[int, int]) -> Variant:
-        """Return the variant for the scalars of a call, of which only the sizes of integers count."""
+        """Return the variant for the scalars of a call; only the sizes of integers matter."""
         key = tuple(scalars[self.scalar_of[o]] for o in self._wide)
         found = self._variants.get(key)
         if found is None:
@@ -54,7 +54,7 @@ class GpuStep:
         return self._host.evaluate(self.params, self._known(scalars))
 
     def packed(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> bytes:
-        """Return the launch's words: offsets into buffers, or the values of scalars, first."""
+        """Return the launch's kernel arguments: offsets into buffers, or the values of scalars, first."""
         first = [
             scalars[self.scalar_of[o]] if o in self.scalar_of
             else offset + (offsets.get(buffer[1], 0) if buffer[0] == "feed" else 0)

@@ -1,1 +1,1 @@
-"""Which calls an entry takes: its guards as native tables, as checks in Python, and as reasons in words."""
+"""Which calls an entry takes: its guards as native tables, as checks in Python, and as texts for users."""

@@ -35,7 +35,7 @@ class Entrance(Record, frozen=True):
     int_ranges: Mapping[int, tuple[int, int]]
     writes: Collection[int]
     delivered: Collection[Chain] = ()
-    """What results and effects need of the caller's beside feeds."""
+    """Objects of the caller that results and effects need beside feeds."""
 
     @staticmethod
     def of(trace: Trace) -> Entrance:
@@ -47,9 +47,9 @@ class Entrance(Record, frozen=True):
 
 
 class BoundEntry:
-    """The entry of one trace under construction, and where each feed's data is found in it.
+    """The entry of one trace under construction, and the slots of its feeds.
 
-    `tensors` are the feeds that are torch tensors in calls; what calls return are tensors where `torch`.
+    `tensors` are the feeds that are torch tensors in calls; calls return tensors if `torch`.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class BoundEntry:
 
     @property
     def anchor(self) -> int:
-        """An address that the anchor value stands for: constants are found at an offset from it."""
+        """The address that the anchor value has: constants are located by their offset from it."""
         return int(self._anchor.ctypes.data)
 
     # ------------------------------------------------------------------ guards
     def _bind_arguments_first(self) -> None:
-        """Guard the feeds, plain arguments before others: shapes tell entries apart fastest."""
+        """Guard the feeds, plain arguments first: shapes distinguish entries fastest."""
         def depth(item: tuple[int, Any]) -> tuple[bool, int]:
             source = item[1].source
             return (not isinstance(source, Chain) or source.parent is not None, item[0])
@@ -126,7 +126,7 @@ class BoundEntry:
             b.guard_apart(slot, self.slot(guard.expected))
         elif guard.kind == "EQ":
             b.guard_equal(slot, guard.expected)
-            if type(guard.expected) in (set, frozenset, slice, range):  # all else is taken apart
+            if type(guard.expected) in (set, frozenset, slice, range):  # all other containers are unpacked
                 b.guard_equal(b.call(slot, exact_form), exact_form(guard.expected))
         elif guard.kind == "LEN":
             if guard.chain in self._exact:
@@ -198,7 +198,7 @@ class BoundEntry:
             self.feed_values[feed] = b.guard_int(slot, *self.entrance.int_ranges.get(feed, ()))
 
     def _guard_overlaps(self) -> None:
-        """Have written arguments lie apart from every other array, as they did in the trace."""
+        """Guard that written arguments overlap no other array, as in the trace."""
         arrays = {f: s for f, s in self.entrance.feeds.items() if s.kind == "array"}
         written = [f for f in self.entrance.writes if f in arrays]
         for a in written:
@@ -212,7 +212,7 @@ class BoundEntry:
 
 
 def _with_checks(handler: Handler, checks: Sequence[Any]) -> Handler:
-    """Return a handler that is given a launch's checks in place of its site."""
+    """Return a handler that receives a launch's checks in place of its site."""
     return lambda site, status: handler(checks[site], status)
 
 

@@ -1,4 +1,4 @@
-"""Whether a call is one that a trace, or a part of one, stands for: the native guards again, in Python.
+"""Whether a call matches a trace, or a part of one: the native guards again, in Python.
 
 Owns `Conditions` and the checks. Does not own the native guards (`jitfuse.compile.guards.guard_tables`) or why a call
 differs (`jitfuse.compile.guards.mismatch`).
@@ -19,11 +19,11 @@ from jitfuse.tracing.trace import FeedSource, Trace
 
 
 class Conditions(Record, frozen=True):
-    """What must hold of a call.
+    """The conditions of a call.
 
     feeds    the feeds that are checked
-    known    those and the others that aliases and written arrays are compared with
-    writes   feeds that are written: they are writeable and lie apart from every other array
+    known    these, and the feeds that aliases and written arrays are compared with
+    writes   feeds that are written: they must be writeable and overlap no other array
     the rest as in `jitfuse.tracing.trace.Trace`
     """
 
@@ -59,7 +59,7 @@ class Conditions(Record, frozen=True):
         )
 
     def apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether written arrays share memory with no other, as they did in the trace."""
+        """Return whether written arrays share memory with no other, as in the trace."""
         feeds = self.known
         found = [f for f in feeds if feeds[f].kind == "array"] if self.writes else []
         arrays = {f: seen(feeds[f].source.resolve(args, kwargs)) for f in found}

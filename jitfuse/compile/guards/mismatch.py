@@ -1,7 +1,7 @@
-"""Why a call belongs to no signature that a function knows: which of its conditions do not hold.
+"""Why a call matches no known signature: which conditions fail.
 
-Owns the comparison and its words; it is made when the call comes, for arguments are not kept. The matching itself is
-`jitfuse.compile.pipeline`'s.
+Owns the comparison and its words. It is made when the call comes, because arguments are not kept. The matching itself
+is in `jitfuse.compile.pipeline`.
 """
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from jitfuse.tracing.record.device_array import seen
 
 _PYTHON_NAMES: Final = {"float64": "float", "int64": "int", "complex128": "complex", "bool": "bool"}
 _COMPARED: Final = 16
-"""Signatures that a call is compared with, the latest: a trace takes far longer than that."""
+"""The latest signatures, with which a call is compared: a trace takes far longer than that."""
 
 
 def mismatches(specs: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what keeps a call from the signature that it is nearest to: one line for each condition."""
+    """Return why a call does not match its nearest signature: one line per condition."""
     found = [tuple(_failed(spec, args, kwargs)) for spec in specs[:_COMPARED]]
     return min(found, key=len, default=())
 

@@ -1,1 +1,1 @@
-"""Native code as objects: made once, kept on disk under keys, described to people, rebuilt to be checked."""
+"""Objects of native code: made once, stored on disk under keys, described to users, rebuilt to be checked."""

@@ -1,6 +1,6 @@
-"""What a kernel's entry in the cache says of it, for people: the same that ``jitfuse cache show`` prints.
+"""The metadata of a kernel's cache entry, for users: the same that ``jitfuse cache show`` prints.
 
-Owns the reading of it for kernels in memory. Does not own entries (`jitfuse.cache`) or kernels.
+Owns their reading for kernels in memory. Does not own entries (`jitfuse.cache`) or kernels.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Described:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """All that the entry says of itself, listings packed."""
+        """All metadata of the entry, with its listings compressed."""
         entry: Entry | None = getattr(self, "entry", None)
         return dict(entry.metadata) if entry is not None else {}
 
@@ -38,12 +38,12 @@ class Described:
 
     @property
     def program(self) -> str:
-        """The program that the object was first made for, as text."""
+        """The text of the program that the object was first made for."""
         return expand_text(self.metadata.get("program"))
 
     @property
     def cached(self) -> EntryInfo | None:
-        """The entry as ``jitfuse cache list`` shows it (size, age, hits, ...); None where it is not on the disk."""
+        """The entry as ``jitfuse cache list`` shows it (size, age, hits, ...); None if it is not on disk."""
         from jitfuse.cache.inspect import find
         from jitfuse.errors import JitfuseError
 

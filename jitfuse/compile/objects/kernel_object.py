@@ -1,4 +1,4 @@
-"""What a plan's kernels are at run time: loaded objects, and what their entries in the cache say.
+"""The kernels of a plan at run time: loaded objects and their cache entries.
 
 Does not own where objects come from (`jitfuse.compile.objects.objects`), keys, or the cache's files.
 """
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from jitfuse.ir.kernels.form import KernelForm
 
 REFERENCE: Final = b"kernel in "
-"""How an entry begins that says in which object a kernel lies; native code begins otherwise on every system."""
+"""The beginning of an entry that names the object of a kernel; no system's native code begins so."""
 MARSHAL: Final = 2
 KERNEL: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-"""A kernel that Python calls; holds the GIL, so that nothing comes between launches that reserve random numbers."""
+"""A kernel called from Python; holds the GIL, so that launches that reserve random numbers are not interrupted."""
 
 
 class KernelObject:
     """Loaded native code of an ordered tuple of kernel forms; freed with its last user.
 
-    Raises CompileError where the code cannot be loaded or lacks one of the kernels.
+    Raises CompileError if the code cannot be loaded or lacks one of the kernels.
     """
 
     def __init__(self, canonical: bytes, code: bytes, entry: Entry | Making) -> None:
@@ -46,7 +46,7 @@ class KernelObject:
 
     @property
     def entry(self) -> Entry:
-        """The object as the cache has it."""
+        """The object's cache entry."""
         if not isinstance(self._entry, Entry):
             self._entry = self._entry.entry()
         return self._entry
@@ -57,7 +57,7 @@ class KernelObject:
         return self.entry.key
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the object's entry, then those by which its kernels are found one by one."""
+        """Yield the object's entry, then the references to its kernels."""
         yield self.entry
         yield from references(self.entry, object_key)
 
@@ -67,7 +67,7 @@ class KernelObject:
 
     @property
     def compile_ms(self) -> float:
-        """Milliseconds that generating and compiling the code took, whichever process did it."""
+        """Milliseconds that generating and compiling the code took, in whichever process."""
         return recorded_milliseconds(self.entry)
 
     @property
@@ -77,14 +77,14 @@ class KernelObject:
 
     @property
     def assembly(self) -> str:
-        """The object's assembly: its kernel forms through the same code generator, never a text from its entry."""
+        """The object's assembly: its kernel forms compiled again, never a text from its entry."""
         from jitfuse.compile.objects.rebuild import assembly
 
         return assembly(self.canonical)
 
 
 class Kernels:
-    """The kernels of a plan, by number: each is one of an object's. `compiled` is the object that was made for them."""
+    """The kernels of a plan, by number, each part of an object. `compiled` is the object that was made for them."""
 
     def __init__(self, places: Sequence[tuple[KernelObject, int]], compiled: KernelObject | None = None) -> None:
         self.places = tuple(places)
@@ -102,11 +102,11 @@ class Kernels:
 
 
 class Making:
-    """What the entry of an object says that LLVM makes now, and once it is made, the entry.
+    """Metadata of an object that LLVM is compiling, and its entry once it is compiled.
 
-    Most of a first entry is reading sources for its key: it is made beside the compilation where they are known
-    already, else when somebody asks. Where nobody is likely to, as without a cache, it keeps neither forms nor text
-    until then: both can be made again.
+    Most of the time of a first entry is reading sources for its key. It is made during the compilation if they have
+    been read, else when it is needed. If that is unlikely, as without a cache, neither forms nor text are kept until
+    then: both can be made again.
     """
 
     def __init__(self, canonical: bytes, origin: Origin, made_of: tuple[Sequence[KernelForm], str] | None) -> None:
@@ -148,7 +148,7 @@ class Making:
 def kernel_text(forms: Sequence[KernelForm], most_lines: int | None = None) -> str:
     """Return the LLVM IR of kernel forms; the same in every process on this kind of machine.
 
-    Raises KernelTooLargeError where a function would have more than `most_lines` lines.
+    Raises KernelTooLargeError if a function would have more than `most_lines` lines.
     """
     from jitfuse.backends.llvm.codegen.kernel import emit_kernel
     from jitfuse.backends.llvm.jit import host_target
@@ -161,9 +161,9 @@ def kernel_text(forms: Sequence[KernelForm], most_lines: int | None = None) -> s
 
 
 def references(entry: Entry, key_of: Callable[[bytes], str]) -> Iterator[Entry]:
-    """Yield the entries by which the kernels of an object of several are found one by one.
+    """Yield references to the kernels of an object that has several.
 
-    `key_of` returns the key that an object of a form alone would have where the object was made.
+    `key_of` returns the key that an object of one form would have where the object was made.
     """
     told = {name: entry.metadata.get(name) for name in ("function", "source", "created")}
     forms = entry.canonical.split(b"\0")

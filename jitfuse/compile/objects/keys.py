@@ -1,6 +1,6 @@
-"""Keys of kernels and of the runtime: the parts that this process, this machine and this code generator give them.
+"""Keys of kernels and of the runtime: the parts that depend on this process, machine and code generator.
 
-Does not own how parts become a key (`jitfuse.cache.keys`), nor what lies under one.
+Does not own how parts become a key (`jitfuse.cache.keys`), or the entries of keys.
 """
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jitfuse.backends.llvm.load.target import machine_identity
 from jitfuse.cache import cache_key, environment_parts
 
 LEVEL: Final = 1
-"""LLVM code generation level of kernels: explicit vectors leave nothing for the higher ones to do."""
+"""LLVM code generation level of kernels: with explicit vectors, higher levels gain nothing."""
 
 
 @cache
 def environment(*, touches_python: bool) -> dict[str, Any]:
-    """Return the key parts that every object of this process has in common."""
+    """Return the key parts shared by all objects of this process."""
     return dict(environment_parts("llvm", touches_python=touches_python, extra={"machine": machine_identity()}))
 
 
@@ -27,7 +27,7 @@ def object_key(canonical: bytes) -> str:
 
 
 def kernel_parts() -> dict[str, Any]:
-    """Return the parts of the keys of this process's kernels, all but their forms."""
+    """Return the parts of the keys of this process's kernels, except their forms."""
     return {**environment(touches_python=False), "level": LEVEL}
 
 

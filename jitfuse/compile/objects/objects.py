@@ -1,7 +1,7 @@
-"""Kernels: native code of kernel forms, from this process, the cache or LLVM, each made once.
+"""Native code of kernel forms, from this process, the cache or LLVM, each made once.
 
-Owns the wiring of cache and code generator. Does not own keys (`jitfuse.compile.objects.keys`), what a kernel form
-means, the code generator, or the cache's files.
+Owns the wiring of cache and code generator. Does not own keys (`jitfuse.compile.objects.keys`), the meaning of kernel
+forms, the code generator, or the cache's files.
 """
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _started = False
 
 
 def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tuple[KernelObject, int] | None:
-    """Return the object of a key from this process or the disk, and the number of the first of its kernels there.
+    """Return the object of a key from this process or the disk, and the number of its first kernel there.
 
-    None where it is not there or cannot be loaded. One kernel may lie in an object with others.
+    None if it is in neither or cannot be loaded. One kernel may lie in an object with others.
     """
     with _lock:
         found = _objects.get(canonical)
@@ -58,9 +58,9 @@ def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tup
 
 
 def first_of(find: Callable[[Callable[[Entry], bool]], object], make: Callable[[Entry], _Made | None]) -> _Made | None:
-    """Return what `make` returns for the first of the entries that `find` offers to what it is given; None if nothing.
+    """Return the first result of `make` that is not None, over the entries that `find` offers; None if there is none.
 
-    An entry in a folder that is only read may name what has been removed there: it hides no entry of a later folder.
+    An entry in a read-only folder may name an object that was removed there: it must not hide entries of later folders.
     """
     made: list[_Made] = []
 
@@ -77,8 +77,8 @@ def first_of(find: Callable[[Callable[[Entry], bool]], object], make: Callable[[
 def kernels_for(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> Kernels:
     """Return the kernels of these forms, each from this process, else from the disk, else compiled.
 
-    Whatever program a kernel was first made for, it is found by its form; those that nobody has made are compiled
-    together. Two threads that ask at once compile once. Raises CompileError where LLVM refuses the code.
+    A kernel is found by its form, whichever program it was first made for. Missing kernels are compiled together. Two
+    threads that need the same kernel compile it once. Raises CompileError if LLVM rejects the code.
     """
     names = [form.canonical_bytes for form in forms]
     with _lock:
@@ -100,7 +100,7 @@ def kernels_for(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool 
 
 
 def _find_on_disk(names: Sequence[bytes], found: dict[bytes, tuple[KernelObject, int]], origin: Origin) -> None:
-    """Add the kernels that the disk has: all of them in one object, as a program like this one made them, or each."""
+    """Add the kernels found on disk: all in one object, as made for the same program before, or one by one."""
     if not names:
         return
     whole = b"\0".join(names)
@@ -116,10 +116,10 @@ def _find_on_disk(names: Sequence[bytes], found: dict[bytes, tuple[KernelObject,
 
 
 def start_compiler(*, use_cache: bool) -> None:
-    """Import LLVM and let it compile a small loop beside what follows, where it will surely be asked for something.
+    """Import LLVM and compile a small loop in the background, if kernels will surely be compiled.
 
-    Its code generator takes 3 to 4 ms to start, holds no lock of the interpreter meanwhile, and is a tenth quicker with
-    the first kernel for having seen vectors, masks and a branch before.
+    LLVM's code generator takes 3 to 4 ms to start, without the interpreter's lock. It is a tenth faster with the first
+    kernel if it has compiled vectors, masks and a branch before.
     """
     global _started
     if _started or (use_cache and not nothing_stored(default_store())):
@@ -132,7 +132,7 @@ def start_compiler(*, use_cache: bool) -> None:
 
 
 def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
-    """Return the object of an entry from the cache; None where, whole as it is, it cannot be loaded."""
+    """Return the object of an intact cache entry; None if it cannot be loaded."""
     begin = time.perf_counter()
     try:
         made = KernelObject(entry.canonical, entry.code, entry)
@@ -147,7 +147,7 @@ def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
 
 
 def _place(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
-    """Return the object that an entry is, or says its kernel is in, and the kernel's number; None if it is gone."""
+    """Return the object that an entry holds or refers to, and the kernel's number; None if it is gone."""
     if not entry.code.startswith(REFERENCE):
         made = _loaded(entry, origin)
         return None if made is None else (made, 0)
@@ -156,13 +156,13 @@ def _place(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
         key, number = marshal.loads(entry.code[len(REFERENCE) :])
         return first_of(lambda accept: store.load(key, None, accept=accept),
                         lambda whole: _member(whole, entry.canonical, number, origin))
-    except (EOFError, MemoryError, TypeError, ValueError) as error:  # not what we write
+    except (EOFError, MemoryError, TypeError, ValueError) as error:  # not written by jitfuse
         store.refuse(entry.key, f"it names no object: {error}", count=False)
         return None
 
 
 def _member(whole: Entry, form: bytes, number: object, origin: Origin) -> tuple[KernelObject, int] | None:
-    """Return the object of an entry, and the kernel's number where it is the one that is named; None if it is not."""
+    """Return the object of an entry, and the kernel's number if that kernel has this form; else None."""
     if whole.code.startswith(REFERENCE):
         return None
     made = _objects.get(whole.canonical) or _loaded(whole, origin)
@@ -170,14 +170,14 @@ def _member(whole: Entry, form: bytes, number: object, origin: Origin) -> tuple[
 
 
 def _keep(made: KernelObject) -> None:
-    """Have an object found, and each of its kernels, as long as somebody uses it."""
+    """Make an object and each of its kernels findable as long as it is used."""
     _objects[made.canonical] = made
     for form in made.members:
         _homes[form] = made
 
 
 def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use_cache: bool) -> Making:
-    """Have the forms compiled, and beside it what their entry says, if it is wanted and takes no reading of sources."""
+    """Compile the forms; meanwhile make their metadata, if those are wanted and the sources have been read."""
     from jitfuse.backends.llvm.jit import emitter
     from jitfuse.base.future import Future
 
@@ -189,7 +189,7 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use
     if use_cache and sources_known():
         made = Future(lambda: (emit(), time.perf_counter()))
         making.say()
-        sources_now()  # last: what is imported after it has it done again
+        sources_now()  # last: later imports would make it read again
         code, end = made.result()
     else:
         code, end = emit(), time.perf_counter()
@@ -198,7 +198,7 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use
 
 
 def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
-    """Write one log line for each kernel where JITFUSE_LOG asks for it."""
+    """Write one log line per kernel if JITFUSE_LOG asks for it."""
     if not os.environ.get("JITFUSE_LOG"):
         return
     import logging
@@ -218,6 +218,6 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
 
 @forks.renew
 def _renew_lock() -> None:
-    """In a forked child: a fresh lock; a thread that is not there may have held the old one."""
+    """Replace the lock in a forked child: a thread that does not exist there may have held the old one."""
     global _lock
     _lock = threading.RLock()

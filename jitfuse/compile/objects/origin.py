@@ -1,4 +1,4 @@
-"""What entries of native code say of themselves to people: whose code it is, for which machine, from what text.
+"""User-facing metadata of native code's entries: its function, its machine and its text.
 
 Decides nothing: no key and no code depends on it.
 """
@@ -12,12 +12,12 @@ from jitfuse.cache import Entry, compress_text
 from jitfuse.ir.program import FusedProgram
 
 LINES: Final = 1000
-"""The lines that an entry shows of a program: people read no more, and each takes some microseconds to write."""
+"""Lines of a program that an entry shows: people read no more, and each takes some microseconds to write."""
 
 
 class Origin(Record, frozen=True):
-    """Whose kernels these are, for people: the function's name, its file and line, and the program they were first
-    made for."""
+    """The origin of kernels, for users: the function's name, its file and line, and the program they were first made
+    for."""
 
     function: str
     source: str
@@ -25,9 +25,8 @@ class Origin(Record, frozen=True):
 
     @property
     def program_text(self) -> dict[str, str]:
-        """The program as metadata of an entry; what is long in it, such as literal arrays, is cut short, and so is the
-        program itself."""
-        from jitfuse.ir.formats.text import first_lines  # not where kernels are found in the cache
+        """The program as metadata of an entry; long parts, such as literal arrays, are cut short, as is the program."""
+        from jitfuse.ir.formats.text import first_lines  # not needed for kernels found in the cache
 
         lines = first_lines(self.program, LINES + 1) if self.program is not None else []
         shown = [line if len(line) <= 500 else f"{line[:500]} ..." for line in lines[:LINES]]
@@ -35,13 +34,13 @@ class Origin(Record, frozen=True):
 
 
 def recorded_milliseconds(entry: Entry) -> float:
-    """Return how long an entry's code took to make, as its metadata say; they are text that anything may be in."""
+    """Return how long an entry's code took to make; its metadata may hold any text there."""
     value = entry.metadata.get("compile_ms")
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 def entry_metadata(origin: Origin) -> dict[str, Any]:
-    """Return what an entry says of itself to people, whatever it holds."""
+    """Return the user-facing metadata common to all entries."""
     from llvmlite import __version__ as llvmlite_version  # type: ignore[import-untyped]
 
     from jitfuse.backends.llvm.jit import host_target

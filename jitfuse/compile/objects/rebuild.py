@@ -1,12 +1,11 @@
-"""Cached code made again from what it says it was made of, to check an entry that somebody else wrote.
+"""Rebuilds cached code from the kernel forms in its entry, to check an entry written elsewhere.
 
 The code generator is deterministic: on one kind of machine, with one jitfuse and one LLVM, a kernel form gives the
-same bytes in every process. So an entry need not be trusted: where making it again gives its very code, what was made
-here takes its place, listings and all. Owns that comparison, and what an entry may claim that cannot be made again.
-Does not own files.
+same bytes in every process. So an entry need not be trusted: if rebuilding gives the same code, the rebuilt entry
+replaces it, listings and all. Owns that comparison, and which metadata of an entry remain its claims. Does not own
+files.
 
-Nothing of an entry reaches LLVM but kernel forms, and these only after `jitfuse.ir.kernels.verify_form` has found them
-valid.
+Nothing of an entry reaches LLVM but kernel forms, and only those that `jitfuse.ir.kernels.verify_form` accepts.
 """
 from __future__ import annotations
 
@@ -31,13 +30,13 @@ from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.kernels.verify_form import MAX_FORM_BYTES, verify_form
 
 MOST_FORMS: Final = 1 << 10
-"""Kernels of one object that are made again."""
+"""Kernels of one object that are rebuilt."""
 MOST_LINES: Final = 1 << 15
-"""Lines of LLVM IR that a function may have: the largest of the tests has 23,000. LLVM takes 0.1 to 1 ms for each."""
+"""Lines of LLVM IR per function: the largest of the tests has 23,000. LLVM takes 0.1 to 1 ms for each."""
 
 
 class Verdict(Enum):
-    """What came of checking an entry; the value says it in words."""
+    """The result of checking an entry; the value says it in words."""
 
     SAME = "made again here, it is the same to the byte"
     FOREIGN = "made for another machine or by another version, so it cannot be made again here"
@@ -49,7 +48,7 @@ class Verdict(Enum):
 
 
 class Remade(NamedTuple):
-    """A verdict, why (where there is more to say), and the entry as this process makes it, where it is the same."""
+    """A verdict, its reason if it has one, and the entry as this process makes it if it is the same."""
 
     verdict: Verdict
     why: str = ""
@@ -62,14 +61,14 @@ class Remade(NamedTuple):
 
 
 def check(entry: Entry) -> Verdict:
-    """Make an entry's code again and compare; takes as long as compiling it. Never raises for what the entry holds."""
+    """Rebuild an entry's code and compare; takes as long as compiling. Never raises because of the entry's content."""
     return remade(entry).verdict
 
 
 def remade(entry: Entry) -> Remade:
-    """Make an entry again and compare, as `check` does; what is the same comes back as it was made here.
+    """Rebuild an entry and compare, as `check` does; an equal one is returned as rebuilt here.
 
-    The function, its file:line and the program cannot be made again: they are kept as the entry's own claims.
+    The function, its file:line and the program cannot be rebuilt: they are kept as the entry's own claims.
     """
     key = key_from_parts(entry)
     if key is None:
@@ -82,7 +81,7 @@ def remade(entry: Entry) -> Remade:
         return Remade(Verdict.TOO_LARGE, str(error))
     except JitfuseError as error:
         return Remade(Verdict.BROKEN, str(error).partition("\n    v")[0].replace("\n", " ")[:200])
-    except Exception as error:  # no way is known to come here; whatever it is, nothing of the entry is taken
+    except Exception as error:  # unexpected: whatever it is, nothing of the entry is taken
         return Remade(Verdict.BROKEN, type(error).__name__)
     if made is None:
         return Remade(Verdict.FOREIGN)
@@ -94,7 +93,7 @@ def remade(entry: Entry) -> Remade:
 
 
 def assembly(canonical: bytes) -> str:
-    """Return the assembly of kernel forms, which are verified before; raises JitfuseError for others."""
+    """Return the assembly of kernel forms after verifying them; raises JitfuseError for invalid ones."""
     from jitfuse.backends.llvm import jit
 
     return jit.assembly(kernel_text(_forms(canonical), MOST_LINES), level=LEVEL)
@@ -112,7 +111,7 @@ def _compiled(text: str) -> bytes:
 
 
 def _made_again(entry: Entry) -> Entry | None:
-    """Return an entry of the same form, made here; None where that cannot be done here."""
+    """Return an entry of the same form, made here; None if it cannot be made here."""
     parts = recorded_parts(entry.metadata)
     if parts == kernel_parts():
         forms, begin = _forms(entry.canonical), time.perf_counter()
@@ -134,7 +133,7 @@ _NO_ORIGIN: Final = Origin("", "")
 
 
 def _forms(canonical: bytes) -> list[KernelForm]:
-    """Return the valid forms that stand in an entry; raises JitfuseError for others."""
+    """Return the verified forms of an entry; raises JitfuseError for invalid ones."""
     if canonical.count(b"\0") >= MOST_FORMS:
         raise KernelTooLargeError(f"an object of more than {MOST_FORMS} kernels")
     return [_form(data) for data in canonical.split(b"\0")]
@@ -149,7 +148,7 @@ def _form(data: bytes) -> KernelForm:
 
 
 def _shader(entry: Entry, parts: Any) -> Entry | None:
-    """Write a kernel's WGSL again, where this process has the adapter that it was written for."""
+    """Rebuild a kernel's WGSL, if this process has the adapter that it was written for."""
     from jitfuse.backends.wgsl.runtime.device import default_device
     from jitfuse.compile.gpu import kernels
 
@@ -165,7 +164,7 @@ def _shader(entry: Entry, parts: Any) -> Entry | None:
 
 
 def _variant(form: KernelForm, text: bytes) -> Any:
-    """Return the variant that is written in an entry; raises CompileError where the form has no such one."""
+    """Return the variant named in an entry; raises CompileError if the form has none such."""
     from jitfuse.backends.wgsl.codegen.variant import POINTS, ROWS, Variant
 
     plain = text[: MAX_FORM_BYTES].decode("ascii", "replace").replace("'", '"').replace(",)", ")")
@@ -184,9 +183,9 @@ def _variant(form: KernelForm, text: bytes) -> Any:
 
 
 def _with_claims(made: Entry, claims: Mapping[str, Any]) -> Entry:
-    """Return an entry with what another one says and nobody can make again, marked as its claim."""
+    """Return an entry with those metadata of another one that cannot be rebuilt, marked as its claims."""
     if not made.metadata.get("kernels"):
-        return made  # the runtime: nobody's function
+        return made  # the runtime has no function
     said: dict[str, Any] = dict(told.claims(claims))
     said["program"] = compress_text(said["program"])
     return made._replace(metadata={**made.metadata, **said, "claimed": sorted(said)})

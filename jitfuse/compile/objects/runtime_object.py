@@ -1,7 +1,6 @@
-"""The native runtime's object: from the cache, or compiled in a thread beside the first calls.
+"""The native runtime's object: from the cache, or compiled in a thread during the first calls.
 
-Owns when it is built and what is done where it cannot be. Does not own its code
-(`jitfuse.backends.llvm.runtime.native`).
+Owns when it is built and what happens if it cannot be. Does not own its code (`jitfuse.backends.llvm.runtime.native`).
 """
 from __future__ import annotations
 
@@ -24,38 +23,38 @@ from jitfuse.compile.objects.totals import count
 from jitfuse.errors import CompileError, FallbackWarning
 
 _MOST_DIRECT: Final = 0.03
-"""Seconds of kernels launched from Python, about what the runtime takes, after which a call waits for it."""
+"""Seconds of launches from Python, about what compiling the runtime takes, after which a call waits for it."""
 _LONGEST_WAIT: Final = 1.0
-"""Seconds of such a wait at most."""
+"""Most seconds of such a wait."""
 _LAUNCH: Final = 5e-6
-"""Seconds of a launch from Python."""
+"""Seconds per launch from Python."""
 _ITERATIONS: Final = 10_000
-"""The iterations that a loop is taken to have where data says how many."""
+"""Assumed iterations of a loop with a data-dependent length."""
 
 _lock = threading.RLock()
 _asked = _building = False
-"""Whether it is to be compiled behind the answer of a call, and whether that is still to be done."""
+"""Whether a background build was requested, and whether it is still to be done."""
 _built = threading.Event()
-"""Set when it has been compiled behind the answer, or could not be."""
+"""Set when the background build has succeeded or failed."""
 _direct = 0.0
-"""Seconds that kernels launched from Python have taken since a call last waited for it."""
+"""Seconds of launches from Python since a call last waited for the runtime."""
 _failure: CompileError | None = None
 _seen: Entry | None = None
-"""The runtime's entry as `runtime_is_ready` has just found it: the next who asks need not read it again."""
+"""The runtime's entry as `runtime_is_ready` has just found it, so that the loader need not read it again."""
 
 
 def native_runtime() -> Any:
-    """Return the process's native runtime, whose object comes through the cache; compile it where it must be."""
+    """Return the process's native runtime, loaded from the cache or compiled if necessary."""
     native.set_loader(load_runtime_object)
     return native.runtime()
 
 
 def runtime_is_ready(call: CallPlan | None = None) -> bool:
-    """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there.
+    """Return whether `native_runtime` would compile nothing: it is loaded, or its object is stored.
 
     Compiles it at once for a plan whose loops would take longer if Python launched their kernels. Waits for its
-    compilation where kernels launched from Python have taken about as long already: programs of loops take a hundred
-    times as long that way, and a thread that compiles beside them comes to its turn late.
+    compilation once launches from Python have taken about as long: loops take a hundred times as long that way, and
+    hold up the compiling thread.
     """
     global _direct
     if native.loaded():
@@ -76,7 +75,7 @@ def runtime_is_ready(call: CallPlan | None = None) -> bool:
 def _is_stored() -> bool:
     """Return whether the cache has the runtime's object."""
     global _seen
-    if nothing_stored(default_store()):  # asking the processor for the key is a hundredth of a cold first call
+    if nothing_stored(default_store()):  # the key reads the processor's features: 1 % of a cold first call
         return False
     _seen = _stored("runtime", native.key_parts())
     return _seen is not None
@@ -94,22 +93,22 @@ def _launches(call: CallPlan) -> int:
 
 
 def note_direct(seconds: float) -> None:
-    """Hear how long kernels launched from Python have taken."""
+    """Record how long kernels launched from Python have taken."""
     global _direct
     _direct += seconds
 
 
 def build_runtime() -> None:
-    """Have the native runtime compiled behind the answer; the process does not end before it is stored.
+    """Compile the native runtime in the background; the process does not end before it is stored.
 
-    Raises ArgumentError where ``JITFUSE_NUM_THREADS`` is no number of threads: nobody would see it there.
+    Raises ArgumentError here if ``JITFUSE_NUM_THREADS`` is no number of threads: a background job could not report it.
     """
     if _ask():
         background.do(_build_quietly)
 
 
 def _ask() -> bool:
-    """Return whether the caller is the one who is to build it."""
+    """Return whether the caller is the one that has to build the runtime."""
     global _asked, _building
     with _lock:
         if _asked or native.loaded():
@@ -151,14 +150,14 @@ def runtime_entry(name: str, make_text: Callable[[], str], key_parts: Mapping[st
     begin = time.perf_counter()
     code = link_object(compile_text(make_text(), level=int(key_parts["level"])), allowed=native.IMPORTS)
     elapsed = (time.perf_counter() - begin) * 1e3
-    # without its text, which whoever asks for it makes anew: every process reads and checks all of the entry
+    # without its text, which is made anew on demand: every process reads and checks the whole entry
     metadata = entry_metadata(Origin(f"jitfuse {name}", ""))
     metadata |= {"compile_ms": round(elapsed, 3), "kernels": [], **describe(runtime_parts(name, key_parts), None)}
     return Entry(runtime_key(name, key_parts), metadata, _canonical(key_parts), code)
 
 
 def _stored(name: str, key_parts: Mapping[str, str | int]) -> Entry | None:
-    """Return what the cache has of the runtime."""
+    """Return the runtime's entry from the cache."""
     return find_entry(lambda: runtime_key(name, key_parts), _canonical(key_parts))
 
 
@@ -181,6 +180,6 @@ def _build_quietly() -> None:
 
 @forks.renew
 def _renew_lock() -> None:
-    """In a forked child: a fresh lock, and no thread that builds the runtime; the parent's do not exist here."""
+    """Reset lock and build state in a forked child, which lacks the parent's threads."""
     global _lock, _built, _asked, _building
     _lock, _built, _asked, _building = threading.RLock(), threading.Event(), False, False

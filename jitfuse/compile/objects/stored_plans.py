@@ -1,8 +1,8 @@
-"""Call plans on the disk: a program that is known there needs no passes, no plans and no kernel forms.
+"""Call plans on disk: a program found there needs no passes, no planning and no kernel forms.
 
-An entry holds the call plan of one mode of a traced program, and keys and canonical forms of the objects with its
-kernels, which are entries of their own: programs of other shapes, and other programs, share them. Owns what such an
-entry is called and made of. Does not own the plan's bytes (`jitfuse.compile.call_plans.call_plan`) nor the store.
+An entry holds the call plan of one mode of a traced program, and the keys and canonical forms of its kernels' objects.
+These are entries of their own, shared by programs. Owns the keys and the format of plan entries. Does not own the
+plan's bytes (`jitfuse.compile.call_plans.call_plan`) nor the store.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jitfuse.tracing.trace import Trace
 
 
 class PlanName(Record, frozen=True):
-    """What a plan is found under: what its key stands for, and the lines that its steps may name."""
+    """The name of a stored plan: the canonical form behind its key, and the source lines that its steps may name."""
 
     canonical: bytes
     lines: tuple[str, ...]
@@ -45,9 +45,9 @@ class FoundPlan(Record, frozen=True):
 
 
 def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
-    """Return the name of one mode's plan, or None where the program holds what no bytes stand for.
+    """Return the name of one mode's plan, or None if the program holds a value that cannot be written as bytes.
 
-    Lines count by which steps share one: where they lie in a file may change.
+    Source lines enter it only by which steps share one: their position in a file may change.
     """
     program = trace.program
     written = tuple(step_lines(program))
@@ -104,13 +104,13 @@ def _attribute(value: AttrValue) -> Any:
 
 
 def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
-    """Return the plan of this name and its kernels, or None where either is missing from process and disk."""
+    """Return the plan of this name and its kernels, or None if either is neither in this process nor on disk."""
     return first_of(lambda accept: find_entry(lambda: name.key, name.canonical, count=False, accept=accept),
                     lambda entry: plan_of(entry, name, origin))
 
 
 def plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
-    """Return the plan of an entry, or None where one of its objects is missing."""
+    """Return the plan of an entry, or None if one of its objects is missing."""
     try:
         made_of, places, written = marshal.loads(entry.code)
         call = decode(written, name.lines)
@@ -122,14 +122,14 @@ def plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
             return None
         kernels = Kernels([(objects[k][0], objects[k][1] + number) for k, number in places])
     except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError) as error:
-        # not what we write: marshal makes room for any length that it reads
+        # not written by jitfuse: marshal allocates any length that it reads
         default_store().refuse(name.key, f"it is no plan: {error}", count=False)
         return None
     return FoundPlan(call, kernels)
 
 
 def plan_entry(name: PlanName, call: CallPlan, kernels: Kernels | None, origin: Origin) -> Entry | None:
-    """Return the entry of a plan, or None where it holds what no bytes stand for."""
+    """Return the entry of a plan, or None if it holds a value that cannot be written as bytes."""
     try:
         written = encode(call, name.lines)
     except NotPlainError:

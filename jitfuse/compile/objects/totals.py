@@ -1,4 +1,4 @@
-"""What was done so far, counted: by the process and by each thread. Owns nothing else."""
+"""Counts of compiled modules and cache hits, per process and per thread. Owns nothing else."""
 from __future__ import annotations
 
 import threading
@@ -7,7 +7,7 @@ from jitfuse.base.records import Record
 
 
 class Totals(Record):
-    """What was done so far: modules given to LLVM, objects found in and missing from the cache."""
+    """Counts: modules given to LLVM, objects found in the cache, and objects missing from it."""
 
     compiles: int = 0
     cache_hits: int = 0
@@ -28,7 +28,7 @@ def totals() -> Totals:
 
 
 def thread_totals() -> Totals:
-    """Return the counts of this thread alone: what others compile meanwhile is not in them."""
+    """Return the counts of this thread alone, without what other threads compile meanwhile."""
     return _own_totals
 
 

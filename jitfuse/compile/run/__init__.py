@@ -1,1 +1,1 @@
-"""Call plans run from Python, while the native runtime is compiled and where it cannot be."""
+"""Runs call plans from Python, while the native runtime is compiled and where it is unsupported."""

@@ -1,10 +1,10 @@
-"""Run the programs that loops and branches hold, again and again over memory that stays in place.
+"""Runs the bodies of loops and branches repeatedly, in memory that stays where it is.
 
-A body has its words, arena and results laid out once; from one run to the next only the addresses that change are
-written. Results alternate between two places, so that a body may read what it carried while it writes what comes next:
-they hold until the run after the next one. What a body writes over the value that it carries on (an array that is
-updated in place) lies in memory of the body's own, and holds until the next run. Does not own what a loop does with its
-body (`jitfuse.ir.semantics.control`).
+A body's kernel arguments, arena and results are laid out once; later runs write only the addresses that change. Results
+alternate between two buffers, so that a body can read carried values while it writes the next ones: they are valid
+until the run after the next. A result written over its carried value (an array that is updated in place) lies in the
+body's own memory, and is valid until the next run. Does not own what a loop does with its body
+(`jitfuse.ir.semantics.control`).
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def window(address: int, operand: Window, owner: object) -> Array:
 
 
 class CompiledBody:
-    """A program that a step holds: called with operands, returns the results. Not for several threads.
+    """A program that a step holds: takes operands, returns the results. Not thread-safe.
 
     `name` is the function's, for errors.
     """
@@ -59,7 +59,7 @@ class CompiledBody:
             ("feed", feed): np.empty(plan.views[value].shape, numpy_dtype(dtype))
             for feed, dtype in body.feeds for value, _ in plan.results.values()
             if value in plan.views and plan.views[value].buffer == ("feed", feed)
-        }  # what a run writes its result over
+        }  # what a run overwrites with its result
         results = [value for value, _ in plan.results.values()]
         self._returned = tuple(tuple(self._result(place, v) for v in results) for place in self._places)
         self._turn = 0
@@ -78,12 +78,12 @@ class CompiledBody:
             self._returned[0], self._plan.results.values(), strict=True)]
 
     def forget(self) -> CompiledBody:
-        """Be ready for another run of the step, with other operands."""
+        """Prepare for another run of the step, with other operands."""
         self._known.clear()
         return self
 
     def __call__(self, *operands: Any) -> tuple[Array, ...]:
-        """Return the results, which stay until the run after the next one."""
+        """Return the results, which are valid until the run after the next."""
         for buffer, cell, operand in zip(self._feeds, self._cells, operands, strict=True):
             own = self._carried.get(buffer)
             if own is not None and own is not operand:
@@ -126,7 +126,7 @@ class CompiledBody:
         return np.ndarray(view.shape, whole.dtype, whole, view.offset, view.strides)
 
     def _fixed(self, buffer: Any) -> int | None:
-        """Return the address of a buffer that stays where it is."""
+        """Return the address of a buffer that does not move."""
         if buffer[0] == "const":
             return _address(self._constants[buffer[1]])
         moves = buffer in self._addresses[0] or buffer[0] == "feed"
@@ -137,7 +137,7 @@ class CompiledBody:
         assert self._kernels is not None
         count = len(launch.buffers)
         words = (ctypes.c_int64 * max(count + len(launch.words), 1))(*[0] * count, *map(_signed, launch.words))
-        self._words.append(words)  # kernels know nothing but its address
+        self._words.append(words)  # kernels hold only its address
         for k, (buffer, offset) in enumerate(launch.buffers):
             fixed = self._fixed(buffer)
             if fixed is None:
@@ -175,7 +175,7 @@ def _launches(body: BodyPlan) -> list[KernelCall]:
 
 
 def _aligned(nbytes: int) -> tuple[Array, int]:
-    """Return memory, and the address of so many bytes in it that begin at a multiple of 64."""
+    """Allocate memory; return it, and the address of `nbytes` bytes in it aligned to 64."""
     memory = np.empty(nbytes + 64, np.uint8)
     return memory, -(-memory.ctypes.data // 64) * 64
 
@@ -191,9 +191,9 @@ def _signed(word: int) -> int:
 def bodies_of(
     call: LibraryCall, kernels: Kernels | None, name: str, *, alone: bool = False
 ) -> Callable[[], dict[str, Any]] | None:
-    """Return what makes the bodies of a step, by attribute, for one run of it; None for a step that holds none.
+    """Return a factory of a step's bodies, by attribute, for one run of it; None for a step without bodies.
 
-    `alone`: no two runs of the step overlap, so that one set of bodies serves them all.
+    `alone`: no two runs of the step overlap, so one set of bodies serves them all.
     """
     if not call.bodies:
         return None

@@ -1,4 +1,4 @@
-"""Feeds in and results out, without native code: for the interpreter and for kernels launched from Python.
+"""Binds feeds and delivers results without native code: for the interpreter and for launches from Python.
 
 Owns the reading of a trace's feeds for one call, and the building of its result tree. Does not run anything.
 """
@@ -20,7 +20,7 @@ State = Mapping[str, np.ndarray[Any, Any]]
 
 
 def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], state: State) -> dict[int, Any]:
-    """Return the object behind every feed for these arguments, whose signature is the trace's."""
+    """Return the object of every feed for arguments that match the trace's signature."""
     return {
         feed: unwrapped(s.source.resolve(args, kwargs)) if isinstance(s.source, Chain) else state[s.source]
         for feed, s in trace.feeds.items()
@@ -28,8 +28,8 @@ def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], sta
 
 
 class Delivery(NamedTuple):
-    """What a call has computed, before any of it is delivered: the values of the leaves of a tree, and what stands for
-    the caller's own lists and dicts."""
+    """The computed results of a call before they are delivered: the leaves of a result tree, and the proxies of the
+    caller's own lists and dicts."""
 
     tree: ResultTree
     values: Sequence[Any]
@@ -40,11 +40,11 @@ class Delivery(NamedTuple):
         return Delivery(tree, [_leaf(leaf, outputs, bound) for leaf in tree.leaves])
 
     def map(self, function: Callable[[Any], Any]) -> Delivery:
-        """Return it with a function's results in the place of the values."""
+        """Return a delivery with a function applied to its values."""
         return self._replace(values=[*map(function, self.values)])
 
     def to(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Put in place what a call with these arguments leaves in Python's state, and return what it returns."""
+        """Apply the call's effects on Python state, and return its result."""
         values = [v.chain.resolve(args, kwargs) if isinstance(v, PlaceLeaf) else v for v in self.values]
         if not self.tree.effects:
             return self.tree.rebuild(values)

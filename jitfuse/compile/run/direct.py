@@ -1,4 +1,4 @@
-"""Launch a plan's kernels from Python: what the first calls on a machine do while the native runtime is compiled.
+"""Launches a plan's kernels from Python, for the first calls on a machine while the native runtime is compiled.
 
 Owns the feeds and results of one call. Does not own how a plan is run (`jitfuse.compile.run.plan_call`).
 """
@@ -23,7 +23,7 @@ def call_directly(
     trace: Trace, plan: CallPlan, kernels: Kernels | None, constants: Arrays, args: Sequence[Any],
     kwargs: Mapping[str, Any], state: State, on_status: OnStatus, name: str,
 ) -> Delivery:
-    """Return what the traced function, `name`, has to deliver for these arguments, whose signature is the trace's."""
+    """Return the delivery of the traced function `name` for arguments that match the trace's signature."""
     bound = bind_feeds(trace, args, kwargs, state)
     feeds = {
         feed: given if isinstance(given, np.ndarray) else np.array(given, numpy_dtype(trace.feeds[feed].meta.dtype))

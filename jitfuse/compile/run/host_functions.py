@@ -1,8 +1,8 @@
 """The host steps of a plan as callables over ndarrays: operands first, the results' memory last.
 
-Owns how an operator's NumPy reference becomes a step of the native driver; that of a loop or a branch goes over the
-programs that it holds. What a step raises ends the call and reaches the user as it is, with a note that names the step
-and the line; results, arguments and state are written later.
+Owns how an operator's NumPy reference becomes a step of the native driver; for a loop or branch it runs their bodies.
+An error of a step ends the call and reaches the user unchanged, with a note that names the step and the line; results,
+arguments and state are written later.
 """
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def host_function(
     call: HostCall | LibraryCall, bodies: Callable[[], dict[str, Any]] | None = None
 ) -> Callable[..., None]:
-    """Return what carries out a host step.
+    """Return the function that runs a host step.
 
-    `bodies` makes what runs the programs that the step holds, by attribute, for one run of it; without, the
-    interpreter does.
+    `bodies` returns, by attribute, runners of the programs that the step holds, for one run of it. Without it the
+    interpreter runs them.
     """
     op = ops.get(call.name)
     assert op is not None and op.kind in ops.ON_HOST, call.name

@@ -1,7 +1,7 @@
 """Run a call plan from Python: its kernels launched one after the other over NumPy's memory.
 
-Slower by some microseconds a launch than the native driver and on one thread, with the same bits: the kernels are the
-same. Owns the buffers of a run. Does not own plans, kernels, or where a call's feeds come from.
+Some microseconds slower per launch than the native driver, and on one thread, with the same bits from the same kernels.
+Owns the buffers of a run. Does not own plans, kernels, or where a call's feeds come from.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ else:
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 OnStatus = Callable[[Any, int], Any]
-"""What raises for a kernel's status: called with the launch's checks and the status."""
+"""Raises for a kernel's status: called with the launch's checks and the status."""
 
 
 class PlanCall:
