@@ -2,7 +2,6 @@
 
 ``s = 0.0`` before ``s += x[k]`` is a Python float until the first iteration, and a NumPy float afterwards. Such a
 number is carried as NumPy's. Where the difference matters, a bool that says whether it is Python's is carried with it.
-
 Owns the dtype and kind of each carried number. Does not own the loop (`jitfuse.tracing.control.loop_capture`).
 """
 from __future__ import annotations

@@ -44,8 +44,7 @@ class _CarriedTree:
         return self.tree.filled([fresh(self.run, i) for i in ids])
 
     def returned(self, function: str, value: Any) -> list[int]:
-        """Return the ids of the values that a body returns as carried ones; raises where their types differ from the
-        start's."""
+        """Return the ids of the carried values that a body returns; raises where types differ from the start's."""
         new = tree_of(value, "carry")
         sides = "what the loop starts with", f"what {function} returns"
         check_structure(self.name, self.tree, new, sides)

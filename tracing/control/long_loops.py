@@ -3,9 +3,8 @@
 Recording an operator takes microseconds, and so does replicating one. Once a run has recorded many, it ends. The
 function is traced again from its source, and the outermost running loop is captured
 (`jitfuse.tracing.control.loop_capture`) if its body allows that. Only loops whose operators make few elements are
-captured: an unrolled iteration stores rows better, because it knows their index.
-
-Owns which loop that is. Does not own how many operators are many.
+captured: an unrolled iteration stores rows better, because it knows their index. Owns which loop that is. Does not own
+how many operators are many.
 """
 from __future__ import annotations
 

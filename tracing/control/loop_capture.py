@@ -47,8 +47,7 @@ _BOOL: Final = Meta((), "bool")
 
 
 class _Form(NamedTuple):
-    """The kind of a loop: whether it may end early, has no other end, and is certain to have an iteration (which binds
-    its variable)."""
+    """The kind of a loop: whether it may end early, has no other end, and is certain to have an iteration."""
 
     ends: bool
     endless: bool = False
@@ -97,7 +96,7 @@ class CapturedLoop:
         self._is_given_up = False
         """Whether Python is about to run the loop."""
         self.at: tuple[Any, ...] = ()
-        """The code, line and column of the loop, for `replication.profiled_range`."""
+        """Where the loop is in the function's code, for `replication.profiled_range`."""
         self._found: Sequence[int] | None = None
         """The results of the loop, where it was vectorised."""
 
@@ -381,8 +380,7 @@ def _finish(run: Recorder | None, frame: types.FrameType, loop: CapturedLoop) ->
 
 
 def _locals_of(frame: types.FrameType) -> dict[str, Any]:
-    """Return a copy of a frame's local variables. The frame keeps no other copy, so that arrays of an iteration can
-    die."""
+    """Return a copy of a frame's local variables. The frame keeps none, so that arrays of an iteration can die."""
     seen = frame.f_locals
     held = dict(seen)
     if type(seen) is dict:  # up to 3.12 CPython caches the dict of the last read

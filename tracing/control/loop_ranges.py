@@ -31,8 +31,7 @@ _VECTORISED: Final = "a loop to spread"
 WIDEST: Final = 1 << 22
 """Most iterations, over all nested loops together, that are vectorised: each value takes as many elements."""
 Range = tuple[int, int, int | None, int]
-"""The int64 tensors between which a loop counts; the first value of its variable, where that is not the count itself;
-and the step."""
+"""The int64 tensors between which a loop counts; its variable's first value, if that is not the count; and the step."""
 
 
 def may_loop(run: Recorder, place: Site) -> bool:
@@ -64,8 +63,7 @@ def is_trial(places: Iterable[Site]) -> bool:
 
 
 def range_to_vectorise(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
-    """Return as `range_of` the site by which a loop is rejected and its range, if it may be vectorised; and its
-    values."""
+    """Return the site by which a loop is rejected, its range and the values of that, if it may be vectorised."""
     site = _VECTORISED, str(place[0]), int(place[1])
     if run.active_branches or run.loops or site in run.session.in_order or not may_loop(run, site):
         return None

@@ -172,8 +172,7 @@ def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:
 
 
 def goes_over(run: Recorder | None, frame: types.FrameType, value: Any) -> Any:
-    """Return what a loop inside of a branch or a captured loop iterates over; reject iterators, which it would use
-    up."""
+    """Return what a loop in a branch or captured loop iterates over; reject iterators, which it would use up."""
     if run is not None and (run.active_branches or run.loops) and type(value) not in (range, list, tuple, TracedTensor):
         refuse(run)
     return value

@@ -214,8 +214,7 @@ class ReplicatedIteration:
 
 
 def _operands(run: Recorder, ways: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
-    """Return which operands of an op iterations make; None where it reads otherwise. `ways`: the op in each
-    iteration."""
+    """Return which operands of an op iterations make; None where it reads others. `ways`: the op in each iteration."""
     results = [tuple([t + k * tensors for t in ways[0][4]]) for k in range(len(ways))]
     if results != [op[4] for op in ways]:
         return None
@@ -240,8 +239,7 @@ def _is_constant(run: Recorder, tensor: int) -> bool:
 
 
 def _moves(ways: tuple[OpNode, ...]) -> Any:
-    """Return by how much the starts of a slice move in each iteration, () where they stay; None where ops differ
-    otherwise."""
+    """Return by how much the starts of a slice move in each iteration, () where they stay; None for other ops."""
     one, two, three = ways
     if any((op[1], op[5], op[6]) != (one[1], one[5], one[6]) for op in (two, three)):
         return None

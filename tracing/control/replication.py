@@ -138,8 +138,7 @@ class ReplicatedLoop:
         self._held.clear()
 
     def _copy(self, count: int, names: list[dict[str, Any]], frame: types.FrameType) -> None:
-        """Copy `count` iterations, if the compared ones are alike; `names` has the values of names after each of
-        these."""
+        """Copy `count` iterations, if the compared ones are alike; `names`: the values of names after each of these."""
         run = self._run
         _, first, low = (found[1] for found in self._marks[:_BEFORE])
         found = ReplicatedIteration.of(run, list(zip(self._marks[_BEFORE:], self._marks[_BEFORE + 1 :])), first, low)
@@ -231,8 +230,7 @@ def _computes(value: Any, chain: tuple[str, ...]) -> bool:
 
 
 def _held(value: Any) -> Any:
-    """Return a value's fingerprint: for a traced array with a weak reference to its storage, and the tensor that it
-    holds."""
+    """Return a value's fingerprint; a traced array's has a weak reference to its storage, and the tensor held."""
     if type(value) is not TracedTensor:
         return type(value), value.tobytes() if isinstance(value, np.generic) else exact_text(value)
     storage = value._storage

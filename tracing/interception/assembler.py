@@ -39,8 +39,7 @@ class CodeStep(NamedTuple):
 
 
 class InstructionGroup(NamedTuple):
-    """The replacement of an instruction: its offset in units, straight code, and last the instruction where it
-    jumps."""
+    """The replacement of an instruction: its offset in units, straight code, and last the instruction if it jumps."""
 
     offset: int
     code: bytes

@@ -40,8 +40,7 @@ _OPERATOR_BITS: Final = 0 if sys.version_info < (3, 12) else 4 if sys.version_in
 
 
 class LoopCounters(NamedTuple):
-    """By offset in units: stores into counters, with names and increments (0 where they set); loops over counters, with
-    names."""
+    """By offset in units: stores into counters, with name and increment (0 where they set); loops over counters."""
 
     stores: Mapping[int, tuple[str, int]]
     loops: Mapping[int, str]

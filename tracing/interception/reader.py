@@ -81,8 +81,7 @@ class View(Stores):
         return found
 
     def place_of(self, value: Any) -> Chain | None:
-        """Return the chain of a container or object of the caller's; None for other values, and those guarded by
-        identity."""
+        """Return the chain of a container or object of the caller's; None for others, and those guarded by identity."""
         real = self.real(value)
         self.refuse_unplaced(real)
         if id(real) in self.proxies:
@@ -92,7 +91,7 @@ class View(Stores):
         return None if found is None or pinned else found[1]
 
     def altered(self) -> list[Any]:
-        """Return a list that differs, by identity, after the function has written real state."""
+        """Return items that differ, by identity, once the function has written real state."""
         changed = (s.seen for s in self.proxies.values() if s.changed())
         items = ([*seen, *seen.values()] if isinstance(seen, dict) else seen for seen in changed)
         return [self.stores, *(item for some in items for item in some)]
@@ -175,8 +174,7 @@ class View(Stores):
         return self.hooks.read_value(value) if self.hooks.is_traced(value) else value
 
     def _may_be_one(self, left: Any, right: Any) -> bool:
-        """Return whether two proxies are of arrays that could be one array in another call: shape and dtype are
-        equal."""
+        """Return whether two proxies are of arrays that another call could pass as one: shape and dtype are equal."""
         if not (self.hooks.is_traced(left) and self.hooks.is_traced(right)):
             return False
         found = [self.reals.get(id(v)) for v in (left, right)]

@@ -130,8 +130,8 @@ def _pairs(proxy: ContainerProxy) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_result(view: View, value: Any, inside: bool = False) -> bool:
-    """Return whether a call can deliver a value: arrays, numbers, new containers of these, and the caller's own objects
-    (not nested)."""
+    """Return whether a call can deliver a value: arrays, numbers, new containers of these, or an object of the
+    caller's."""
     if view.hooks.is_traced(value) or isinstance(value, _PLAIN) or view.hooks.is_array(value):
         return True
     if view.place_of(value) is not None:

@@ -331,8 +331,7 @@ def _is(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
 
 
 def _identifies(node: ast.AST) -> bool:
-    """Return whether a node tests for identity, other than with None: a selected value is neither of the two
-    objects."""
+    """Return whether a node tests for identity, other than with None: a selected value is a new object."""
     if not isinstance(node, ast.Compare):
         return False
     nothing = [isinstance(n, ast.Constant) and n.value in (None, ...) for n in (node.left, *node.comparators)]

@@ -1,10 +1,9 @@
 """Recompiles a function from its source, so that an ``if`` that only computes and assigns calls into the trace first.
 
 Where a traced value decides what is assigned, both branches can be computed and selected from. The bytecode does not
-show where branches end and what they assign. So the function is compiled again from its source, if that source compiles
-to exactly the function's code. Owns which code is recompiled, and the probes that it calls. How statements are
-rewritten is in `jitfuse.tracing.rewrite.branch_statements`, what the calls do in
-`jitfuse.tracing.control.if_conversion`.
+show where branches end and what they assign. So the function's source is compiled again, if it compiles to exactly the
+function's code. Owns which code is recompiled, and the probes that it calls. How statements are rewritten is in
+`jitfuse.tracing.rewrite.branch_statements`, what the calls do in `jitfuse.tracing.control.if_conversion`.
 """
 from __future__ import annotations
 
@@ -135,8 +134,8 @@ def loops_around(code: types.CodeType, line: int) -> list[int]:
 
 
 def if_converted(code: types.CodeType) -> types.CodeType | None:
-    """Return a function's code with if-converted branches, where these are wanted, and with loops that may be
-    vectorised; None where it has neither."""
+    """Return a function's code with if-converted branches, if wanted, and loops that may be vectorised; None if it has
+    none."""
     if not _wanted and not _inner and not _may_be_independent(code):
         return None
     known = _made.get(id(code))
@@ -211,8 +210,7 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
 
 
 def source_of(code: types.CodeType) -> ast.FunctionDef | None:
-    """Return a function's source; None where the file does not match its code, or where the function uses
-    reflection."""
+    """Return a function's source; None where the file does not match its code, or the function uses reflection."""
     found = _read(code)
     return None if found is None else found[1]
 

@@ -1,5 +1,4 @@
-"""Names in the source of a loop: which ones it assigns, and which of these each iteration assigns before it reads
-them."""
+"""Names in the source of a loop: those that it assigns, and those that each iteration assigns before it reads them."""
 from __future__ import annotations
 
 import ast

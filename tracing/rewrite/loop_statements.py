@@ -10,9 +10,9 @@
     if is_loop(t): x, y = finish(t); and names that may be unbound after the loop, such as k, are deleted
     t = None
 
-``break`` sets a name that is passed to `leave`, and the statements after it move into the other branch. ``while c:
-...`` is such a loop without an end, which begins with ``if not c: break``. Both are kept beside their original form,
-which runs where Python runs the loop. In branches and captured loops, where Python cannot, they are rejected.
+``break`` sets a name that is passed to `leave`; the statements after it move into the other branch. A ``while c`` is
+such a loop without an end, which begins with ``if not c: break``. Both are kept beside their original form, which runs
+where Python runs the loop. In branches and captured loops, where Python cannot, they are rejected.
 
 Owns which loops may be captured. Does not own branches (`jitfuse.tracing.rewrite.branch_statements`) or what the calls
 do (`jitfuse.tracing.control.loop_capture`).

@@ -64,8 +64,7 @@ def _ended(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
 
 
 def _left(before: list[ast.stmt], loop: ast.For | ast.While, rest: Sequence[ast.stmt]) -> list[ast.stmt] | None:
-    """Return a loop with ``break`` in place of ``return``; the result is first that of the ``return`` after the
-    loop."""
+    """Return a loop with ``break`` for ``return``; before it, the result is that of the ``return`` after it."""
     stored = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     end = rest[0] if len(rest) == 1 else None
     if not isinstance(end, ast.Return) or end.value is None or loop.orelse:

@@ -111,9 +111,9 @@ class _LoopReading:
         self._builtins: set[str] = set()
         self._values: set[str] = set()
         self._ints: set[str] = set()
-        """Names that occur in moving indices."""
+        """Names in indices, which must hold Python ints."""
         self._arrays: set[str] = set()
-        """Names that moving indices subscript."""
+        """Names that are subscripted by moving indices."""
 
     def fits(self) -> bool:
         """Return whether the loop is uniform."""

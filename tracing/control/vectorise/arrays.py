@@ -17,7 +17,7 @@ from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, PlacedError, refuse
 
 Pairs = list[tuple[int, LoopValue]]
-"""Axes, and the index of each."""
+"""Pairs of an axis and its index."""
 
 
 class Arrays(LoopAxes):
@@ -57,8 +57,8 @@ class Arrays(LoopAxes):
         return low >= 0 and high < extent
 
     def part(self, x: LoopValue, places: Sequence[tuple[int, Linear]]) -> LoopValue:
-        """Return the part of an array at constant indices, or at ones that move along a loop axis, which replaces the
-        axis."""
+        """Return the part of an array at indices that are constant, or move along a loop axis, which replaces
+        theirs."""
         own, over = self.own(x), self.over(x)
         starts, counts, steps = [0] * len(own), list(own), [1] * len(own)
         axes, dropped = {}, []
@@ -143,7 +143,7 @@ class Arrays(LoopAxes):
     def _on(self, index: LoopValue) -> LoopValue:
         """Return an index that is 0 in inactive iterations.
 
-        An index that is the same in all iterations is kept if any iteration is active, or if all must be.
+        An index that is the same in all iterations becomes 0 only if none of them is active, which needs `may_end`.
         """
         if self.mask is None or not (index.loop_axes or self.may_end):
             return index

@@ -74,8 +74,7 @@ class InOrder(Steps):
         return [made.get(k, start) for k, start in enumerate(starts)]
 
     def _kept(self, new: LoopValue, old: LoopValue) -> LoopValue:
-        """Return the new number where iterations are active, else the old one; arrays are masked where they are
-        written."""
+        """Return the new number where iterations are active, else the old one; arrays are masked when written."""
         if new.taken or old.taken:
             return new
         return self.chosen(self.mask, new, old)

@@ -131,7 +131,7 @@ class Steps(Arrays):
             refuse()
         (more,) = others
         if name == "subtract":
-            tensor = self.cast(more.tensor, self.meta(first.tensor).dtype)  # cast first: small ints have other negatives
+            tensor = self.cast(more.tensor, self.meta(first.tensor).dtype)  # cast first: small ints negate differently
             more = LoopValue(self.emit("negative", (tensor,)), more.loop_axes, more.rank, only=more.only)
         return self.more(first, more)
 

@@ -153,7 +153,7 @@ class VectorisedLoop(InOrder):
                 first = self.among("equal", now, self.constant(low) if bounds is None else bounds[0])
                 values[feed] = self.chosen(first, start, self.step(program, maker, {}))
             else:
-                is_python = maker is not None and maker.op_name == "require"  # a check of their bound, which other numbers do not have
+                is_python = maker is not None and maker.op_name == "require"  # only ints have a bound check
                 values[feed] = self._begun(loop_axis, k, start, taken.get(k), is_python)
         if bounds is not None:
             self.mask = self.within(now, *bounds)
