@@ -1,1 +1,1 @@
-"""Loops and branches as steps of the program: both branches computed, loops captured, iterations replicated."""
+"""Python's loops and branches as steps: if-conversion, loop capture, vectorised loops, replication, re-rolling."""

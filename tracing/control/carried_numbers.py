@@ -1,8 +1,8 @@
-"""Numbers that go from one iteration of a loop to the next, whose dtype the iterations decide.
+"""Numbers that a loop carries from one iteration to the next, and the dtype of each.
 
-``s = 0.0`` before ``s += x[k]`` is a float of Python's until the first iteration, and NumPy's from then on. Such a
-number is carried as NumPy's, with the truth that it stands for one of Python's beside it where anybody needs that. Owns
-which numbers are carried as what. Does not own the loop (`jitfuse.tracing.control.loop_capture`).
+``s = 0.0`` before ``s += x[k]`` is a Python float until the first iteration, and a NumPy float afterwards. Such a
+number is carried as NumPy's. Where the difference matters, a bool that says whether it is Python's is carried with it.
+Owns the dtype and kind of each carried number. Does not own the loop (`jitfuse.tracing.control.loop_capture`).
 """
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 _BOOL = Meta((), "bool")
 BOUND: Final = 1 << 31
-"""Where ranges that are data begin and end, and what ints stay within that loops check; further on Python answers."""
+"""Bound, checked at run time, on data-dependent ends of ranges and on Python ints in loops; beyond it: fallback."""
 
 
 def within_bound(run: Recorder, tensor: int, dtype: str) -> int:
-    """Return an int as one that plain Python answers for where it is further from 0 than `BOUND`."""
+    """Return an int with a run-time check that it is within `BOUND`; beyond it the call falls back."""
     ok = run.emit("less_equal", (tensor, run.literal(BOUND)))
     if integer_range(dtype)[0] < 0:
         ok = run.emit("logical_and", (ok, run.emit("greater_equal", (tensor, run.literal(-BOUND)))))
@@ -32,30 +32,30 @@ def within_bound(run: Recorder, tensor: int, dtype: str) -> int:
 
 
 class CarriedNumber:
-    """A number that a loop carries: what it starts as, is in an iteration, and comes out as."""
+    """A number that a loop carries: its start, its value in an iteration, and its result."""
 
     def __init__(self, run: Recorder, start: TracedTensor) -> None:
         self._run, self._start = run, start
         self._dtype, self._weak = start._meta.dtype, start.weak
         mixed = run.mixed.get(start._id())
         self._python: int | None = None if mixed is None else mixed.truth
-        """The truth that the start stands for a number of Python's, where it is carried as NumPy's."""
+        """The bool that says whether the start is a Python number, where it is carried as NumPy's."""
         self._type: str | None = None if mixed is None else mixed.python
-        """The dtype that the number has where it is Python's."""
+        """The dtype of the number while it is Python's."""
         self._is_mixed = False
-        """Whether that truth is carried, too."""
+        """Whether that bool is carried, too."""
         self._taken_for_exact = False
-        """Whether a loop within takes the int for one that a double holds: then it has to turn out a double here."""
+        """Whether an inner loop assumed that a float64 holds the int exactly: then it must become a float64 here."""
         self._bounded = False
-        """Whether the loop checks that the int of Python's stays within `BOUND`."""
+        """Whether the loop checks that the Python int stays within `BOUND`."""
         self.value: TracedTensor = start
         self.outputs: tuple[int, ...] = ()
         self.changed = False
-        """Whether the last iteration has changed what it is carried as."""
+        """Whether the last iteration changed the dtype or kind that is carried."""
 
     @classmethod
     def of(cls, run: Recorder, value: Any) -> CarriedNumber | None:
-        """Return a number as one that is carried; None where none is."""
+        """Return a number as a carried one; None where its type cannot be carried."""
         if type(value) is int and not -(2**63) <= value < 2**63:
             return None
         start = lift(run, value)
@@ -65,13 +65,13 @@ class CarriedNumber:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The tensors that the loop starts with."""
+        """The tensors with which the loop starts."""
         run = self._run
         start = self._checked(run.fit(self._start._id(), (), self._dtype))
         return (start, self._truth_at_start()) if self._is_mixed else (start,)
 
     def bound(self) -> bool:
-        """Have the loop check that the int stays small; return whether it did not before, and can."""
+        """Have the loop check that the int stays within `BOUND`; return whether that check is new."""
         run = self._run
         if self._bounded or not self._weak or self._dtype != "int64":
             return False
@@ -86,7 +86,7 @@ class CarriedNumber:
         return self._run.scalar(False, "bool") if self._python is None else self._python
 
     def begin(self, parameter: Callable[[str, Meta], int], name: str, count: int, low: int) -> None:
-        """Begin an iteration: the number is a parameter of it."""
+        """Begin an iteration with the number as a parameter."""
         run = self._run
         made = parameter(name, Meta((), self._dtype))
         truth = parameter(f"{name} is Python's", _BOOL) if self._is_mixed else None
@@ -95,7 +95,7 @@ class CarriedNumber:
             if self._bounded:
                 run.session.ranges[self.value._id()] = -BOUND, BOUND
             return
-        if truth is None and self._python is not None:  # it is in the first iteration
+        if truth is None and self._python is not None:  # in the first iteration it is Python's
             truth = run.emit("logical_and", (run.emit("equal", (count, low)), self._python))
         if truth is not None:
             run.mixed[self.value._id()] = self._mixed(truth)
@@ -105,7 +105,7 @@ class CarriedNumber:
         return Mixed(truth, self._type)
 
     def end(self, value: Any) -> bool:
-        """End an iteration that leaves a value; return whether the number can be carried."""
+        """End an iteration that leaves this value; return whether the number can be carried."""
         run, self.changed = self._run, False
         taken, self._taken_for_exact = self._taken_for_exact, False
         if type(value) is int and not -(2**63) <= value < 2**63:
@@ -129,7 +129,7 @@ class CarriedNumber:
         return True
 
     def _join(self, end: TracedTensor) -> bool:
-        """Carry the number as what both its start and its end are; return whether there is such a thing."""
+        """Carry the number in a dtype and kind that fit its start and its end; return whether there are such."""
         dtype, weak = end._meta.dtype, end.weak
         if weak == self._weak:
             return False
@@ -143,7 +143,7 @@ class CarriedNumber:
         return True
 
     def _is_exact(self, number: TracedTensor) -> bool:
-        """Return whether a double holds a Python int, as far as the loops around can tell while they are traced."""
+        """Return whether a float64 holds the Python int exactly, as far as the outer loops can tell."""
         run = self._run
         if arithmetic.is_exact(run, number._id()):
             return True
@@ -153,10 +153,10 @@ class CarriedNumber:
         return bool(around)
 
     def finish(self, results: Iterator[int], low: int, high: int, certain: bool, summed: bool) -> None:
-        """Take what comes out of the loop.
+        """Take the result of the loop.
 
-        `certain`: it has an iteration. `summed`: what iterations add has been summed, whose bound has not been checked.
-        In a loop around, too, ints of Python's are small from now on: nobody could look at them there.
+        `certain`: the loop has an iteration. `summed`: the additions of all iterations were summed, unchecked. In an
+        outer loop, too, Python ints are bounded from now on: a graph break could not check them there.
         """
         run, result = self._run, next(results)
         has_bound = (summed or bool(run.loops)) and self._weak and self._dtype == "int64"
@@ -167,7 +167,7 @@ class CarriedNumber:
         truth = next(results) if self._is_mixed else None
         if self._weak or (certain and self._is_mixed and self.outputs[-1] == run.scalar(False, "bool")):
             return
-        if truth is None and self._python is not None:  # it is where there was no iteration
+        if truth is None and self._python is not None:  # where the loop has no iterations it still is
             empty = run.emit("logical_not", (run.emit("less", (low, high)),))
             truth = run.emit("logical_and", (empty, self._python))
         if truth is not None:

@@ -1,8 +1,8 @@
-"""Loops and branches in a trace: their functions become programs, which one step holds.
+"""The loops and branches of `jitfuse.control` in a trace: their functions become programs inside of one step.
 
-Owns how carried values, scanned arrays and random numbers go through a step. A loop that draws carries the index of
-its next random number, so that it draws what the loop written out would. Does not own the tracing of a body
-(`jitfuse.tracing.record.regions`), nor what runs outside of a trace (`jitfuse.control`).
+Owns how carried values, scanned arrays and random numbers pass through a step. A loop with RNG calls carries the index
+of its next random number, so that it generates the same numbers as the unrolled loop. Does not own the tracing of a
+body (`jitfuse.tracing.record.regions`), nor what runs outside of a trace (`jitfuse.control`).
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNT = Meta((), "int64")
 
 
 class _CarriedTree:
-    """What a loop starts with: a tree of values, each of one shape and dtype in all iterations."""
+    """The values that a loop carries: a tree whose leaves keep their shapes and dtypes in all iterations."""
 
     def __init__(self, run: Recorder, name: str, init: Any) -> None:
         self.run = run
@@ -36,7 +36,7 @@ class _CarriedTree:
 
     @property
     def parameters(self) -> list[tuple[str, Meta]]:
-        """The names and metas of the values in a body."""
+        """The names and metas of the carried values, as parameters of a body."""
         return list(zip(self.tree.paths, self.metas, strict=True))
 
     def rebuilt(self, ids: Sequence[int]) -> Any:
@@ -44,7 +44,7 @@ class _CarriedTree:
         return self.tree.filled([fresh(self.run, i) for i in ids])
 
     def returned(self, function: str, value: Any) -> list[int]:
-        """Return the ids of what a body returns for the carried values; raises where it is of another type."""
+        """Return the ids of the carried values that a body returns; raises where types differ from the start's."""
         new = tree_of(value, "carry")
         sides = "what the loop starts with", f"what {function} returns"
         check_structure(self.name, self.tree, new, sides)
@@ -60,7 +60,7 @@ def _strong(x: TracedTensor) -> TracedTensor:
 
 
 def _as_type(run: Recorder, x: TracedTensor, meta: Meta, name: str, path: str, sides: tuple[str, str]) -> int:
-    """Return a tensor of this type; a Python number gives way where its kind allows."""
+    """Return a tensor of this type; a Python number takes the dtype where its kind allows."""
     if x.weak and not meta.shape and takes_number(meta.dtype, x._meta.dtype):
         return run.fit(tensor_id(x), (), meta.dtype)
     x = _strong(x)
@@ -73,7 +73,7 @@ def _captured(*bodies: TracedBody) -> list[int]:
 
 
 class _BodyRng:
-    """The random numbers of a loop's body: whether it draws, and the index that it carries then."""
+    """The random numbers of a loop's body: whether it has RNG calls, and the index that it then carries."""
 
     def __init__(self, run: Recorder) -> None:
         self.run = run
@@ -81,23 +81,23 @@ class _BodyRng:
         self.used = False
 
     def begin(self, parameter: int) -> None:
-        """Count from the carried index on, in the body."""
+        """Count from the carried index on in the body."""
         self.run.random_calls, self.run.random_base = 0, parameter
 
     def end(self, parameter: int) -> list[int]:
-        """Return the index after the body, where it has drawn."""
+        """Return the index after the body, if the body has RNG calls."""
         self.used = self.run.random_calls > 0 or self.run.random_base != parameter
         return [self.run.random_index()] if self.used else []
 
     def go_on(self, index: int) -> None:
-        """Count from here on after the loop."""
+        """Count from this index on after the loop."""
         self.run.random_calls, self.run.random_base = 0, index
 
 
 def _loop_body(
     run: Recorder, name: str, first: list[tuple[str, Meta]], call: Callable[[list[int]], list[int]], carries: int
 ) -> tuple[TracedBody, _BodyRng]:
-    """Trace a body whose last parameter is the index of the next random number, which comes out after the carries."""
+    """Trace a body whose last parameter is the next random number's index; it is returned after the carried values."""
     rng = _BodyRng(run)
 
     def traced(ids: list[int]) -> list[int]:
@@ -110,7 +110,7 @@ def _loop_body(
 
 # ---------------------------------------------------------------- loops
 def while_loop(run: Recorder, cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
-    """Record a loop that goes on while `cond_fn` of the carried values holds."""
+    """Record a loop that continues while `cond_fn` of the carried values holds."""
     carried = _CarriedTree(run, "while_loop", init)
 
     def condition(ids: list[int]) -> list[int]:
@@ -144,7 +144,7 @@ def _finished(
     run: Recorder, name: str, lead: list[int], carried: _CarriedTree, rng: _BodyRng, others: list[int],
     attrs: dict[str, Any],
 ) -> tuple[Any, list[int]]:
-    """Emit a loop; returns the carried tree that comes out, and the ids of further results."""
+    """Emit a loop; return the resulting carried tree, and the ids of further results."""
     operands = (*lead, *carried.ids, *[rng.start] * rng.used, *others)
     body = attrs["body"]
     if not body.outputs:
@@ -157,7 +157,7 @@ def _finished(
 
 
 def fori_loop(run: Recorder, lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Record a loop over the integers from `lower` on and below `upper`."""
+    """Record a loop over the integers from `lower` to below `upper`."""
     bounds = [_bound(run, lower, "lower"), _bound(run, upper, "upper")]
     carried = _CarriedTree(run, "fori_loop", init)
 
@@ -183,7 +183,7 @@ def _bound(run: Recorder, value: Any, which: str) -> int:
 def scan(
     run: Recorder, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: int | None, reverse: bool
 ) -> tuple[Any, Any]:
-    """Record a loop over the parts of arrays along their first axis."""
+    """Record a loop over slices of arrays along their first axis."""
     carried = _CarriedTree(run, "scan", init)
     scanned = tree_of(xs, "xs")
     arrays = [lift(run, leaf) for leaf in scanned.leaves]
@@ -214,7 +214,7 @@ def scan(
 
 
 def extent_of(shapes: Sequence[tuple[int, ...]], length: Any, paths: Sequence[str]) -> int:
-    """Return the number of iterations of a scan; raises ShapeError with both sides where arrays disagree."""
+    """Return the number of iterations of a scan; raises ShapeError, with both sides, where arrays disagree."""
     for shape, path in zip(shapes, paths, strict=True):
         if not shape:
             raise ShapeError(f"scan at {user_line()}: {path} has rank 0, and no parts to go over")
@@ -231,7 +231,7 @@ def extent_of(shapes: Sequence[tuple[int, ...]], length: Any, paths: Sequence[st
 
 
 def pair_of(value: Any) -> tuple[Any, Any]:
-    """Return what the function of a scan returns; raises ArgumentError where it is no pair."""
+    """Return what the function of a scan returns; raises ArgumentError where it is not a pair."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise ArgumentError(f"scan at {user_line()}: f has to return a pair (carry, y), and has returned "
                             f"{_described(value)}. Return (carry, None) where there is nothing to collect.")
@@ -239,7 +239,7 @@ def pair_of(value: Any) -> tuple[Any, Any]:
 
 
 def _described(value: Any) -> str:
-    """Return what a function has returned in the user's words."""
+    """Describe a function's result in the user's words."""
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -252,7 +252,7 @@ def _described(value: Any) -> str:
 def cond(
     run: Recorder, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple[Any, ...]
 ) -> Any:
-    """Record a choice between two functions; a bool that Python knows is no step."""
+    """Record a choice between two functions; a condition that is known while tracing records no step."""
     if type(pred) in (bool, np.bool_):
         return (true_fn if pred else false_fn)(*_copies(operands))
     choice = _choice(run, pred, "cond")
@@ -298,7 +298,7 @@ def cond(
 
 
 def _choice(run: Recorder, value: Any, what: str) -> int:
-    """Return the truth of one value as a bool."""
+    """Return the truth of one value as a bool tensor."""
     x = lift(run, value)
     if x.shape:
         raise ShapeError(f"{what} decides by one value, not by {x._meta}, at {user_line()}: use np.any or np.all")
@@ -306,7 +306,7 @@ def _choice(run: Recorder, value: Any, what: str) -> int:
 
 
 def _copies(operands: tuple[Any, ...]) -> list[Any]:
-    """Return operands as values of the body: what it writes into them is not seen outside."""
+    """Return copies of the operands for the body: its writes into them do not show outside."""
     trees = [tree_of(value, "operand") for value in operands]
     return [tree.filled([_copied(leaf) for leaf in tree.leaves]) for tree in trees]
 

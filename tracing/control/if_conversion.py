@@ -1,10 +1,10 @@
-"""If-conversion of Python's branches: both sides are computed, and what they assign is selected when the program runs.
+"""If-conversion of Python's branches: both are computed, and the values that they assign are selected at run time.
 
-What code compiled by `jitfuse.tracing.rewrite.branches` calls. While a branch runs, what it writes into arrays is
-written where its condition holds; what raises in compiled programs raises there alone; functions that it calls are
-among those known to compute and nothing else (`jitfuse.tracing.control.predication`); and Python may not look at data.
-Where that cannot be kept, or something raises, the branch is refused, and the function is traced again with Python
-deciding there. What is chosen of two values is in `jitfuse.tracing.scalars.branch_values`.
+Code compiled by `jitfuse.tracing.rewrite.branches` calls these steps. While a branch is traced, writes into arrays are
+masked by its condition, and operators that raise do so only where it holds. A branch may call only functions that are
+known to compute and do nothing else (`jitfuse.tracing.control.predication`), and reads no values. Otherwise, or where
+something raises, the branch is rejected, and the function is traced again with a graph break there. How two values are
+selected is in `jitfuse.tracing.scalars.branch_values`.
 """
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- the way through a branch
 def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) -> Any:
-    """Return the branch for the truth of traced data, the value itself where Python decides."""
+    """Return a `Both` for the truth of a traced value; the value itself where Python decides."""
     if run is None or run.breaker is None or type(value) is not TracedTensor or value._meta.size != 1:
         return value
     if not may_put_off(run) or (not run.loops and run.breaker.decides(place)):
-        return value  # in a loop that is the program's Python can decide nothing
+        return value  # a captured loop cannot contain a graph break
     try:
         known_value(run.session, value._id())
     except UnknownValueError:
@@ -50,7 +50,7 @@ def _then(run: Recorder | None, frame: types.FrameType, value: Any, names: tuple
 
 
 def _begin_other(run: Recorder | None, frame: types.FrameType, both: Both) -> Any:
-    """End the first branch; return what the names held before it."""
+    """End the first branch; return the values that the names had before it."""
     held = frame.f_locals
     both.values = {n: held.get(n, UNBOUND) for n in both.saved}
     return _as_assigned(list(both.saved.values()))
@@ -67,7 +67,7 @@ def _otherwise(run: Recorder | None, frame: types.FrameType, value: Any) -> bool
 
 
 def _merge(run: Recorder | None, frame: types.FrameType, both: Both) -> Any:
-    """End the branch; return what the names hold from now on."""
+    """End the branch; return the values of the names from now on."""
     assert run is not None
     _leave(run, both)
     held = frame.f_locals if both.saved else {}
@@ -87,7 +87,7 @@ def _choose(run: Recorder | None, frame: types.FrameType, value: Any, one: Any, 
 
 
 def _choose_truth(run: Recorder | None, frame: types.FrameType, value: Any, one: Any, other: Any) -> Any:
-    """End an expression that has two branches, of which only the truth counts."""
+    """End an expression of two branches of which only the truth is used."""
     if type(value) is not Both:
         return one if value else other
     assert run is not None
@@ -103,7 +103,7 @@ def _as_assigned(values: list[Any]) -> Any:
 
 
 def _leave(run: Recorder, both: Both) -> None:
-    """End the branch that is running; another one, where an error in it has been caught, is refused."""
+    """End the branch that is running; reject it where that is another one, because an error in it was caught."""
     if not run.active_branches or run.active_branches[-1].both is not both:
         refuse(run, both.place)
     run.active_branches.pop()
@@ -119,4 +119,4 @@ STEPS: Final[dict[str, Callable[..., Any]]] = {
     "put": predication.put, "update": predication.update, "update_item": predication.update_item,
     **loop_capture.STEPS, "called": predication.called, "goes_over": predication.goes_over, "slice": _slice,
 }
-"""What takes a step of a branch in a frame: (the run, None outside of traces; the frame; values of the step)."""
+"""The function for each step of a branch. Arguments: the run (None outside of traces), the frame, the step's values."""

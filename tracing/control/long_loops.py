@@ -1,10 +1,10 @@
-"""Loops of Python with many iterations, made loops of the program: a trace of some iterations stands for all.
+"""Long Python loops that are captured after all: one traced iteration then serves for all.
 
-Each operator that is recorded takes microseconds, and so does each that is copied. Where a run has recorded many, it
-ends, and the function is traced again from its source with the outermost loop that is going on as one of the program
-(`jitfuse.tracing.control.loop_capture`), if its body may be one's. Only loops that compute with few elements at a time
-are: rows are stored better by iterations that know where. Owns which loop that is. Does not own how many operators are
-many.
+Recording an operator takes microseconds, and so does replicating one. Once a run has recorded many, it ends. The
+function is traced again from its source, and the outermost running loop is captured
+(`jitfuse.tracing.control.loop_capture`) if its body allows that. Only loops whose operators make few elements are
+captured: an unrolled iteration stores rows better, because it knows their index. Owns which loop that is. Does not own
+how many operators are many.
 """
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from jitfuse.tracing.record.source import is_user_code
 from jitfuse.tracing.rewrite import branches
 
 _SMALL: Final = 64
-"""Elements that operators of such loops make at most."""
+"""Most elements that an operator of such a loop makes."""
 
 
 def become_loops(run: Recorder, code: types.CodeType, line: int, first: int) -> None:
-    """End the run to have a loop of a frame's code, and those in it, be loops of the program.
+    """End the run so that a loop of a frame's code is captured, with the loops in it.
 
-    Returns where they cannot be, or had better not. `first` is the first op of the loop.
+    Returns where they cannot or should not be captured. `first` is the loop's first op.
     """
     assert run.breaker is not None
     if run.breaker.decides(site_of_long(code.co_filename, line)):
@@ -36,17 +36,17 @@ def become_loops(run: Recorder, code: types.CodeType, line: int, first: int) -> 
 
 
 def find_long_loops(run: Recorder) -> None:
-    """End the run to have the outermost loop that is going on be one of the program; return where there is none."""
+    """End the run so that the outermost running loop is captured; return where there is no such loop."""
     if run.breaker is None or run.replays or run.loops or run.session.torch:
         return
-    first = len(run.graph.ops) // 2  # the loops are judged by the last half: where they began, nobody knows
+    first = len(run.graph.ops) // 2  # judge the loops by the last half, as their first ops are unknown
     for frame in _frames():
         for line in branches.loops_around(frame.f_code, frame.f_lineno):
             become_loops(run, frame.f_code, line, first)
 
 
 def _frames() -> list[types.FrameType]:
-    """Return the frames of user code from that of the traced function on."""
+    """Return the frames of user code, from the traced function inwards."""
     found: list[types.FrameType] = []
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -1,11 +1,12 @@
-"""Loops of Python over ranges that are data, as loops of the program: what code of `rewrite.loop_statements` calls.
+"""Loop capture: Python loops over data-dependent ranges as loop steps, by the calls of `rewrite.loop_statements`.
 
-The body is run on what stands for any iteration: a traced int for the loop's variable, a tensor for each number that
-goes from one iteration to the next, and for each array from outside that is written. It is run again where it turns out
-to write another array, or to leave a number of another dtype than it began with, and then becomes a `fori_loop`.
-Names that need not be bound after the loop, or that are arrays of an iteration, are deleted: using one raises, and the
-loop is refused. So is any loop in which something else cannot be kept; Python then goes through it. Does not own
-which loops these are (`jitfuse.tracing.rewrite.loop_statements`), nor numbers that are carried
+The body is traced once for any iteration. The loop variable is a traced int. Each number that an iteration changes, and
+each outer array that it writes, is a carried tensor. The body is traced again where it turns out to write another
+array, or to change a number's dtype; then it becomes a `fori_loop`. Names that may be unbound after the loop, or that
+hold arrays of one iteration, are deleted: using one raises, and the loop is rejected. So is any other loop that cannot
+be reproduced; Python then runs it.
+
+Does not own which loops are captured (`jitfuse.tracing.rewrite.loop_statements`), nor carried numbers
 (`jitfuse.tracing.control.carried_numbers`).
 """
 from __future__ import annotations
@@ -39,25 +40,24 @@ else:
 
 _PASSES: Final = 12
 _MOST: Final = 128
-"""Loops of the program in one trace, those in others aside: a loop that Python goes through makes one in each
-iteration, which takes tens of milliseconds."""
+"""Most captured loops of one trace, inner ones not counted: a loop that Python runs captures one in each iteration,
+which takes tens of milliseconds."""
 _COUNT: Final = Meta((), "int64")
 _BOOL: Final = Meta((), "bool")
 
 
 class _Form(NamedTuple):
-    """What kind of loop it is: whether it may end early, has no other end, and has an iteration for certain, so that
-    its variable holds something after it."""
+    """The kind of a loop: whether it may end early, has no other end, and is certain to have an iteration."""
 
     ends: bool
     endless: bool = False
     certain: bool = False
     vectorised: range | None = None
-    """What it counts over, where its iterations are to be vectorised, or to go as in any Python loop."""
+    """The range of a loop that is to be vectorised, or else to run as any Python loop."""
 
 
 class CapturedLoop:
-    """A loop while its iteration is traced: what goes in and comes out of one."""
+    """A loop while its iteration is traced: the inputs and outputs of one iteration."""
 
     def __init__(
         self, run: Recorder, frame: types.FrameType, place: Site, names: tuple[str, ...], over: Range, form: _Form
@@ -66,7 +66,7 @@ class CapturedLoop:
         run.converted_sites.add(place)
         self._active_branches, run.active_branches = run.active_branches, []
         self._low, self._high, self._start, self._step = over
-        if self._active_branches:  # where the branch is off there is no iteration
+        if self._active_branches:  # no iterations where the branch's condition is false
             high = self._active_branches[-1].condition.call("where", fresh(run, self._high), fresh(run, self._low))
             self._high = high._id()
             self._form = form._replace(certain=False)
@@ -74,9 +74,9 @@ class CapturedLoop:
         """Of a loop that may end early: the next count, and whether there is another iteration."""
         held = _locals_of(frame)
         self._values: dict[str, Any] = {n: held.get(n, UNBOUND) for n in names}
-        """What names hold where an iteration begins, other than numbers: the same object in each."""
+        """The values of names other than numbers where an iteration begins: the same objects in each."""
         self._held: list[Any] = list(self._values.values()) if form.vectorised is not None else []
-        """What the names held before it, where Python may have to go through it."""
+        """The values of the names before the loop, in case Python has to run it."""
         self._numbers: dict[str, CarriedNumber] = {}
         for name, value in self._values.items():
             if is_number(value):
@@ -92,13 +92,13 @@ class CapturedLoop:
         self._again = False
         self.region: TracedRegion | None = None
         self.is_traced = True
-        """Whether its iteration is traced; else Python goes through it."""
+        """Whether the iteration is traced; else Python runs the loop."""
         self._is_given_up = False
-        """Whether Python is about to go through it."""
+        """Whether Python is about to run the loop."""
         self.at: tuple[Any, ...] = ()
-        """Where in the function's code what it goes over is asked for."""
+        """Where the loop is in the function's code, for `replication.profiled_range`."""
         self._found: Sequence[int] | None = None
-        """What comes out of it, where its iterations have been vectorised."""
+        """The results of the loop, where it was vectorised."""
 
     def __iter__(self) -> Iterator[Any]:
         if not self._run.loops and self._form.vectorised is None:
@@ -120,7 +120,7 @@ class CapturedLoop:
                 yield from self._in_python(self._form.vectorised)
 
     def _in_python(self, over: range) -> Iterator[int]:
-        """Go through the loop as Python does."""
+        """Run the loop as Python does."""
         values = replication.profiled_range(self._run, over, *self.at) if self.at else over
         if not isinstance(values, replication.ReplicatedLoop):
             yield from values
@@ -130,7 +130,7 @@ class CapturedLoop:
 
     # ------------------------------------------------------------------ an iteration
     def _begin(self) -> TracedTensor:
-        """Begin an iteration; return the loop's variable in it."""
+        """Begin an iteration; return its loop variable."""
         run, session = self._run, self._run.session
         found = [(ref, s) for ref in run.born if (s := ref()) is not None]
         run.born[:] = [ref for ref, _ in found]
@@ -139,7 +139,7 @@ class CapturedLoop:
         self.region = session.region = TracedRegion("a loop", len(run.graph.ops), session.region, is_python=True)
         run.loops.append(self)
         for storage, _, _ in self._before:
-            storage.cache = {}  # what views hold now is not what they hold in each iteration
+            storage.cache = {}  # views read before the loop differ from those of an iteration
         self._count = self._parameter("index", _COUNT)
         if self._form.ends:
             self._parameter("goes on", _BOOL)
@@ -150,7 +150,7 @@ class CapturedLoop:
         return self._variable(self._at(self._count))
 
     def _at(self, count: int) -> int:
-        """Return the value of the loop's variable at a count."""
+        """Return the value of the loop variable at a count."""
         run = self._run
         if self._step != 1:
             count = run.emit("multiply", (count, run.scalar(self._step, "int64")))
@@ -171,18 +171,18 @@ class CapturedLoop:
 
     @property
     def numbers(self) -> Iterable[CarriedNumber]:
-        """The numbers that go from one iteration to the next."""
+        """The numbers that the loop carries."""
         return self._numbers.values()
 
     def entered(self) -> list[Any]:
-        """Return what the names hold where an iteration begins."""
+        """Return the values of the names where an iteration begins."""
         if self._is_given_up:
             held, self._held, self.is_traced = self._held, [], False
             return held
         return [self._numbers[n].value if n in self._numbers else self._values[n] for n in self._names]
 
     def left(self, held: dict[str, Any], stop: Any) -> None:
-        """Hear what the names hold where an iteration ends, and whether the loop ends with it."""
+        """Record the values of the names where an iteration ends, and whether it ends the loop."""
         run = self._run
         rng_counts = run.random_calls, run.random_base, run.rng_calls
         altered = run.view.altered()
@@ -217,7 +217,7 @@ class CapturedLoop:
         return count, more
 
     def _end(self) -> bool:
-        """End an iteration; return whether it stands for all."""
+        """End an iteration; return whether it is valid for all iterations."""
         run, session, region = self._run, self._run.session, self.region
         assert region is not None and run.loops[-1] is self
         run.loops.pop()
@@ -243,7 +243,7 @@ class CapturedLoop:
         return [t for c in self._numbers.values() for t in c.starts] + [s.value for s in self._written]
 
     def _program(self, starts: Sequence[int]) -> tuple[FusedProgram, list[int]]:
-        """Return the iteration as a program, and what it reads beside what is carried."""
+        """Return the iteration as a program, and the tensors that it captures beside the carried ones."""
         run, session = self._run, self._run.session
         assert self.region is not None
         body = body_of(session, self.region, tuple(self._outputs))
@@ -255,9 +255,9 @@ class CapturedLoop:
         return program_of(session, body, list(zip(body.parameters, parameters, strict=True)), captured), captured
 
     def _vectorised(self, over: range, begun: int) -> Sequence[int] | None:
-        """Record all iterations at once; return what comes out of them, None where they go in order.
+        """Record all iterations as a vectorised loop; return its results, None where the iterations must run in order.
 
-        `begun` is the first op of the iteration that has been traced, which is in no loop then.
+        `begun` is the first op of the traced iteration, which is outside of any loop then.
         """
         starts = self._starts()
         program, captured = self._program(starts)
@@ -268,7 +268,7 @@ class CapturedLoop:
         return found
 
     def _recorded(self) -> Sequence[int]:
-        """Record the loop as one of the program; return what comes out of it."""
+        """Record the loop as a loop step; return its results."""
         run = self._run
         starts = self._starts()
         if self._form.ends:
@@ -284,7 +284,7 @@ class CapturedLoop:
             **attrs, "condition": self._condition(metas, captured)})
 
     def finished(self) -> list[Any]:
-        """Record the loop; return what the names hold after it, and its variable last."""
+        """Record the loop; return the values of the names after it, with its variable last."""
         run = self._run
         made = iter(self._recorded() if self._found is None else self._found)
         end = next(made) if self._form.ends else self._high
@@ -302,11 +302,11 @@ class CapturedLoop:
         return found
 
     def _last(self, end: int) -> TracedTensor:
-        """Return the value of the loop's variable in the last iteration."""
+        """Return the value of the loop variable in the last iteration."""
         return self._variable(self._at(self._run.emit("subtract", (end, self._run.scalar(1, "int64")))))
 
     def _condition(self, metas: list[Meta], captured: list[int]) -> FusedProgram:
-        """Return the program that says whether there is another iteration."""
+        """Return the program that computes whether there is another iteration."""
         session = self._run.session
         region = session.region = TracedRegion("a loop", len(session.graph.ops), session.region, is_python=True)
         goes_on = self._run.graph.add_feed(_BOOL, "goes on")
@@ -318,7 +318,7 @@ class CapturedLoop:
 
 
 def _goes_over_much(run: Recorder, op: OpNode) -> bool:
-    """Return whether an operator writes more than an element at places of data: then it goes over a whole array."""
+    """Return whether an op writes more than one element at computed indices: it then goes over a whole array."""
     if op.op_name != "scatter":
         return False
     whole, value, *indices = [run.graph.metas[i] for i in op.input_ids]
@@ -327,7 +327,7 @@ def _goes_over_much(run: Recorder, op: OpNode) -> bool:
 
 
 def is_loop(value: Any) -> bool:
-    """Return whether a value is a loop whose iteration stands for all."""
+    """Return whether a value is a captured loop whose iteration is valid for all."""
     return type(value) is CapturedLoop and value.is_traced
 
 
@@ -336,10 +336,10 @@ def _loop(
     run: Recorder | None, frame: types.FrameType, place: Site, form: tuple[bool, bool, bool, bool, bool],
     names: tuple[str, ...], made: Any, *args: Any,
 ) -> Any:
-    """Return what a ``for`` over a range goes over: the range, or the loop that it becomes.
+    """Return what a ``for`` over a range iterates over: the range, or the captured loop.
 
-    `form`: whether it is around a loop that becomes one or is wanted, may end early, rebinds its variable, is to be
-    one though its range is known, and may be one whose iterations are vectorised.
+    `form`: whether the loop contains one that is captured or wanted, may end early, rebinds its variable, is to be
+    captured though its range is known, and may be vectorised.
     """
     around, ends, rebinds, long, apart = form
     if run is not None and made is range:
@@ -358,7 +358,7 @@ def _loop(
 
 
 def _during(run: Recorder | None, frame: types.FrameType, place: Site, wanted: bool, names: tuple[str, ...]) -> Any:
-    """Return the loop that a ``while`` becomes; None where Python goes through it."""
+    """Return the captured loop of a ``while``; None where Python runs it."""
     if run is not None and (wanted or run.loops) and may_loop(run, place := place_within(run, place)):
         over = run.scalar(0, "int64"), run.scalar(1, "int64"), None, 1
         return CapturedLoop(run, frame, place, names, over, _Form(ends=True, endless=True))
@@ -380,10 +380,10 @@ def _finish(run: Recorder | None, frame: types.FrameType, loop: CapturedLoop) ->
 
 
 def _locals_of(frame: types.FrameType) -> dict[str, Any]:
-    """Return what a function's names hold. The frame keeps none of it: what is of one iteration is to go with it."""
+    """Return a copy of a frame's local variables. The frame keeps none, so that arrays of an iteration can die."""
     seen = frame.f_locals
     held = dict(seen)
-    if type(seen) is dict:  # what CPython keeps of the last look, up to 3.12
+    if type(seen) is dict:  # up to 3.12 CPython caches the dict of the last read
         seen.clear()
     return held
 
@@ -395,4 +395,4 @@ def _as_assigned(values: list[Any]) -> Any:
 STEPS: Final[dict[str, Callable[..., Any]]] = {
     "loop": _loop, "during": _during, "enter": _enter, "leave": _leave, "finish": _finish,
 }
-"""What takes a step of a loop in a frame, as `jitfuse.tracing.control.if_conversion.STEPS`."""
+"""The function for each step of a loop, as in `jitfuse.tracing.control.if_conversion.STEPS`."""

@@ -1,6 +1,6 @@
-"""What loops of Python count over that may become loops of the program.
+"""The ranges of Python loops that may be captured or vectorised.
 
-Owns which ranges these are, and that their ends are checked. Does not own the loops
+Owns which ranges these are, and the checks of their ends. Does not own the loops
 (`jitfuse.tracing.control.loop_capture`).
 """
 from __future__ import annotations
@@ -23,49 +23,47 @@ if TYPE_CHECKING:
     from jitfuse.tracing.record.value_reads import Site
 
 _FEW: Final = 4
-"""Iterations up to which Python goes through a loop that it knows, within or around one that it does not."""
+"""Most iterations of a known range that Python runs itself, within or around a captured loop."""
 _LONG: Final = 16
-"""Iterations from which on a loop that it knows is one of the program, where those of its kind are to be."""
+"""Fewest iterations of a known range that is captured, where long loops are wanted."""
 _LONG_LOOP: Final = "a long loop"
 _VECTORISED: Final = "a loop to spread"
 WIDEST: Final = 1 << 22
-"""Iterations of all loops together up to which they are vectorised: each value takes so many elements."""
+"""Most iterations, over all nested loops together, that are vectorised: each value takes as many elements."""
 Range = tuple[int, int, int | None, int]
-"""The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
-itself, and the step."""
+"""The int64 tensors between which a loop counts; its variable's first value, if that is not the count; and the step."""
 
 
 def may_loop(run: Recorder, place: Site) -> bool:
-    """Return whether a loop may be one of the program."""
+    """Return whether a loop may be captured."""
     return (run.breaker is not None and may_put_off(run) and not run.breaker.decides(place) and not run.session.torch
             and not is_caught())
 
 
 def site_of_long(filename: str, line: int) -> Site:
-    """Return the site by which a loop over a long range is refused: Python goes through it then, as through any."""
+    """Return the site by which a loop over a long known range is rejected: Python then runs it as any loop."""
     return _LONG_LOOP, filename, line
 
 
 def place_within(run: Recorder, place: Site) -> Site:
-    """Return by which site a loop is refused: within one that is to be vectorised, as such a one."""
+    """Return the site by which a loop is rejected: inside of a loop that is being vectorised, that kind of site."""
     if run.loops and run.loops[0].place[0] == _VECTORISED:
         return _VECTORISED, str(place[0]), int(place[1])
     return place
 
 
 def site_of_inner(filename: str, line: int) -> Site:
-    """Return the site of a function that is to be part of the loops that call it."""
+    """Return the site of a function that is to be inlined into the loops that call it."""
     return _VECTORISED, filename, line
 
 
 def is_trial(places: Iterable[Site]) -> bool:
-    """Return whether places are those of loops whose iterations turned out not to be vectorised."""
+    """Return whether all sites are those of attempts to vectorise a loop."""
     return all(place[0] == _VECTORISED for place in places)
 
 
 def range_to_vectorise(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
-    """Return as `range_of` by which site a loop is refused, and what it counts over, if its iterations may be
-    vectorised."""
+    """Return the site by which a loop is rejected, its range and the values of that, if it may be vectorised."""
     site = _VECTORISED, str(place[0]), int(place[1])
     if run.active_branches or run.loops or site in run.session.in_order or not may_loop(run, site):
         return None
@@ -84,10 +82,10 @@ def range_to_vectorise(run: Recorder, place: Site, args: tuple[Any, ...]) -> tup
 def range_of(
     run: Recorder, place: Site, around: bool, long: bool, args: tuple[Any, ...]
 ) -> tuple[Site, Range, bool] | None:
-    """Return by which site a loop is refused, what it counts over, and whether it has an iteration for certain; None
-    where Python had better go through it.
+    """Return the site by which a loop is rejected, its range, and whether it is certain to have an iteration; None
+    where Python should run it.
 
-    `long`: it is to be a loop of the program though it is known; so are those in it.
+    `long`: the loop is to be captured though its range is known, and so are the loops in it.
     """
     place = place_within(run, place)
     if not may_loop(run, place):
@@ -118,14 +116,14 @@ def range_of(
 
 
 def _guarded(run: Recorder, value: Any) -> Any:
-    """Return a number that the range will look at as it is: a Python int that is an argument, or known."""
+    """Return a number as a Python int where it is an argument, which is then guarded, or known while tracing."""
     feed = run.session.feeds.get(value._id()) if type(value) is TracedTensor else None
     return operator.index(value) if feed is not None and feed.kind == "python" and feed.meta.dtype == "int64" else (
         _known(run, value))
 
 
 def _known(run: Recorder, value: Any) -> Any:
-    """Return a number that Python knows while it traces as it is."""
+    """Return a number as a Python int where it is known while tracing."""
     if type(value) is TracedTensor:
         try:
             found = known_value(run.session, value._id())
@@ -136,7 +134,7 @@ def _known(run: Recorder, value: Any) -> Any:
 
 
 def _bound(run: Recorder, value: Any) -> int | None:
-    """Return an end of a range as an int64 that is checked; None where it is none for Python, or too far off."""
+    """Return an end of a range as a checked int64; None where Python rejects it, or where it is beyond `BOUND`."""
     if type(value) is int:
         return run.scalar(value, "int64") if abs(value) < BOUND else None
     if not is_number(value):

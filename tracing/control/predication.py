@@ -1,7 +1,7 @@
-"""Predication: what the sides of an if-converted branch do shows nothing where their condition does not hold.
+"""Predication: an if-converted branch has no effects where its condition is false.
 
-Owns writes into arrays and lists, which functions a branch may call, and what operators that raise become. Does not own
-the steps of a branch (`jitfuse.tracing.control.if_conversion`).
+Owns writes into arrays and lists, which functions a branch may call, and operators that raise. Does not own the steps
+of a branch (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BOUNDED: Final = frozenset({"take", "take_along_axis"})
 
 
 def put(run: Recorder | None, frame: types.FrameType, owner: Any, key: Any, value: Any) -> None:
-    """Carry out ``owner[key] = value``, in a branch where its condition holds."""
+    """Carry out ``owner[key] = value``; in a branch only where its condition holds."""
     if run is None:
         owner[key] = value
         return
@@ -49,7 +49,7 @@ def put(run: Recorder | None, frame: types.FrameType, owner: Any, key: Any, valu
 
 
 def _put_in_branch(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any, Any]:
-    """Return what to store, and where, so that it changes nothing where the branch's condition does not hold."""
+    """Return the key and value to store, such that nothing changes where the branch's condition is false."""
     condition = run.active_branches[-1].condition
     if type(owner) is list and not run.loops and type(key) is int and -len(owner) <= key < len(owner):
         try:
@@ -70,7 +70,7 @@ def _put_in_branch(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any
         given = given.call("astype", dtype=owner._meta.dtype)
     elif given._meta.dtype != owner._meta.dtype:
         if given._scalar:
-            refuse(run)  # NumPy asks whether it fits
+            refuse(run)  # NumPy would check whether it fits
         given = given.call("astype", dtype=owner._meta.dtype)
     made = condition.call("where", given, old)
     if made.shape != old.shape:
@@ -84,7 +84,7 @@ def _is_mask(key: Any) -> bool:
 
 
 def update(run: Recorder | None, frame: types.FrameType, name: str, value: Any, other: Any) -> Any:
-    """Carry out ``value op= other``; return what the name holds then."""
+    """Carry out ``value op= other``; return the new value of the name."""
     if run is None or is_number(value):
         return _in_place(name)(value, other)
     if (run.active_branches or run.loops) and type(value) is not TracedTensor:
@@ -125,7 +125,7 @@ def _apart(name: str) -> Callable[[Any, Any], Any]:
 
 
 def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords: tuple[str, ...]) -> Any:
-    """Return a function that a branch or a loop calls: one that computes and does nothing else."""
+    """Return a function that a branch or a loop calls; reject one that may do more than compute."""
     if run is not None and (run.active_branches or run.loops) and not (
             ("out" not in keywords and _only_computes(function)) or _is_inner(run, function)):
         refuse(run)
@@ -136,12 +136,12 @@ def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords
 
 
 def _is_inner(run: Recorder, function: Any) -> bool:
-    """Return whether a function of the user's may be part of a loop; end the run to have it be so from now on."""
+    """Return whether a user function is inlined into a loop; if it could be, end the run so that it will be."""
     fn = function.__func__ if type(function) is types.MethodType else function
     if not isinstance(fn, types.FunctionType) or not is_user_function(fn):
         return False
     code = original_code(fn)
-    if _is_running(code):  # one that calls itself would be traced without an end
+    if _is_running(code):  # tracing a recursive function would not end
         return False
     if run.loops and branches.want_inner(code):
         assert run.breaker is not None
@@ -150,7 +150,7 @@ def _is_inner(run: Recorder, function: Any) -> bool:
 
 
 def _is_running(code: types.CodeType) -> bool:
-    """Return whether a function is among those that have been called and not returned yet."""
+    """Return whether a function is running: called and not returned yet."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         other = frame.f_code
@@ -162,7 +162,7 @@ def _is_running(code: types.CodeType) -> bool:
 
 
 def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:
-    """Return a function that refuses iterators as arguments: a call uses them up."""
+    """Return a function that rejects iterators as arguments: a call would use them up."""
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(hasattr(type(value), "__next__") for value in (*args, *kwargs.values())):
             refuse(run)
@@ -172,7 +172,7 @@ def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:
 
 
 def goes_over(run: Recorder | None, frame: types.FrameType, value: Any) -> Any:
-    """Return what a loop in a branch or a loop goes over: nothing that is used up."""
+    """Return what a loop in a branch or captured loop iterates over; reject iterators, which it would use up."""
     if run is not None and (run.active_branches or run.loops) and type(value) not in (range, list, tuple, TracedTensor):
         refuse(run)
     return value
@@ -199,8 +199,7 @@ def _only_computes(function: Any) -> bool:
 
 
 def check_recorded(run: Recorder, row: ops.Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the operands of an operator that is recorded in a branch, so that it raises nothing where the branch is
-    off."""
+    """Return the operands of an operator in a branch such that it raises nothing where the condition is false."""
     if row.name == "require":
         off = run.emit("logical_not", (run.active_branches[-1].condition._id(),))
         return inputs[0], run.emit("logical_or", (inputs[1], off))
@@ -218,13 +217,13 @@ def check_recorded(run: Recorder, row: ops.Op, inputs: tuple[int, ...]) -> tuple
 
 
 def _is_inside(run: Recorder, index: int) -> bool:
-    """Return whether an index is known to be within bounds, or is where the branch is off."""
+    """Return whether an index is within bounds, either by its operator or because the branch masks it."""
     node = run.graph.node(index)
     return index in run.bounded or (node is not None and node.op_name in ("full", "constant", "arange"))
 
 
 def index_in_branch(run: Recorder, index: TracedTensor) -> TracedTensor:
-    """Return an index that is 0 where the branch is off."""
+    """Return an index that is 0 where the branch's condition is false."""
     if not run.active_branches:
         return index
     zero = fresh(run, run.scalar(0, index._meta.dtype))

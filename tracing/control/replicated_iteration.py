@@ -1,7 +1,7 @@
-"""What each iteration of a loop records, and the copies of it that other iterations are.
+"""The steps of one iteration of a loop, and copies of them for other iterations.
 
-Owns when recorded iterations are alike, and the recording of copies. Does not own which loops these are of, nor when
-Python runs (`jitfuse.tracing.control.replication`).
+Owns when recorded iterations are alike, and the recording of copies. Does not own which loops these belong to, nor when
+Python runs them (`jitfuse.tracing.control.replication`).
 """
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PLACED: Final = frozenset({"slice", "update_slice"})
 _CONSTANTS: Final = frozenset({"full", "constant"})
 
 Mark = tuple[int, int, int]
-"""How many ops and tensors have been recorded, and slices that meet an end of their axis."""
+"""How many ops, tensors, and slices that meet an end of their axis have been recorded."""
 Held = dict[weakref.ref[Storage], int]
-"""What storages hold at some time."""
+"""The tensor that each storage holds at some time."""
 
 
 def held_now(run: Recorder) -> Held:
-    """Return what all storages hold that are in use."""
+    """Return the tensors that all live storages hold."""
     return {weakref.ref(storage): storage.value for storage in alive(run)}
 
 
@@ -41,14 +41,14 @@ def _slices(run: Recorder, begin: Mark, end: Mark) -> list[Any]:
 
 
 def alive(run: Recorder) -> list[Storage]:
-    """Return the storages that are in use: of feeds, and what the run has made."""
+    """Return the live storages: those of feeds, and those made in this run."""
     found = [(ref, storage) for ref in run.born if (storage := ref()) is not None]
     run.born[:] = [ref for ref, _ in found]
     return [*(storage for _, storage in found), *run.storages.values()]
 
 
 def recorded_state(run: Recorder) -> Any:
-    """Return what iterations that are alike leave alone: all that a run notes but for ops and what arrays hold."""
+    """Return the recorded state that equal iterations leave unchanged: all but the ops and the contents of arrays."""
     session, view = run.session, run.view
     return (
         run.value_reads, run.rng_calls, run.random_calls, run.random_base, run.mode_read, len(run.placed),
@@ -61,7 +61,7 @@ def recorded_state(run: Recorder) -> Any:
 
 
 class ReplicatedIteration:
-    """What each iteration records: the ops of the last one that was compared, what moves, and by how much."""
+    """The steps of an iteration: the ops of the last compared one, which operands and slices move, and by how much."""
 
     __slots__ = ("begin", "inputs", "metas", "moves", "ops", "slices", "state", "tensors")
 
@@ -71,21 +71,21 @@ class ReplicatedIteration:
     ) -> None:
         self.ops, self.tensors, self.metas = ops, tensors, metas
         self.slices = slices
-        """Those that meet an end of their axis, which do not move."""
+        """Slices that meet an end of their axis; these do not move."""
         self.begin = begin
-        """Where its tensors begin, `tensors` of them."""
+        """The first of its `tensors` tensors."""
         self.inputs = inputs
-        """For each op, which of its operands are made in iterations; () for none, True for all."""
+        """For each op, which operands iterations make; () for none, True for all."""
         self.moves = moves
-        """For each op, by how much the place of a slice moves; () for others."""
+        """For each op, by how much the starts of its slice move; () for ops that do not move."""
         self.state: Any = None
-        """What was noted beside ops when iterations had been copied."""
+        """The recorded state after the copies."""
 
     @staticmethod
     def of(run: Recorder, spans: list[tuple[Mark, Mark]], first: int, low: int) -> ReplicatedIteration | None:
-        """Return what iterations have in common that have been recorded between marks; None where they differ.
+        """Return the common form of the iterations recorded between marks; None where they differ.
 
-        They may read from iterations whose tensors begin at `first`, and all the same only what was there before `low`.
+        They may read from iterations whose tensors begin at `first`; what all of them read must be from before `low`.
         """
         graph = run.graph
         sizes = {(end[0] - begin[0], end[1] - begin[1]) for begin, end in spans}
@@ -108,7 +108,7 @@ class ReplicatedIteration:
         return ReplicatedIteration(iterations[-1], inputs, moves, tensors, metas[-1], begins[-1], slices[0])
 
     def ahead(self, op: OpNode, read: Any, moved: Any, count: int) -> tuple[tuple[int, ...], Any]:
-        """Return the operands and attributes that an op has so many iterations on."""
+        """Return the operands and attributes of an op, `count` iterations later."""
         further = count * self.tensors
         inputs = op.input_ids
         if read is True:
@@ -119,9 +119,9 @@ class ReplicatedIteration:
 
     @staticmethod
     def _written(op: OpNode, read: Any, moved: Any) -> tuple[Any, ...]:
-        """Return what `copy` writes an op from, many thousand times: how many operands it has that go on (3: more than
-        two), its name, its operands, two of them and whether they go on, the places of a slice that moves with what
-        comes before and after them in its attributes, these, the results, and the rest."""
+        """Return an op in the form that `copy` reads many thousand times: the number of moving operands (3: more than
+        two), the name, the operands, two of them and whether they move, the starts of a slice that moves, the
+        attributes before and after these, all attributes, the results, and the rest."""
         count = len(op.input_ids)
         goes_on = (1,) * count if read is True else tuple(map(int, read)) if read else (0,) * count
         kind = min(count, 3) if any(goes_on) else 0
@@ -135,11 +135,10 @@ class ReplicatedIteration:
                 op.mode_sensitive, op.source)
 
     def copy(self, run: Recorder, count: int, before: list[Held], low: int) -> bool:
-        """Record so many further iterations, and have all that holds what iterations have made hold what these make.
+        """Record `count` further iterations; storages that change in each iteration then hold the last one's tensors.
 
-        `before` is what was held when the iterations began that have been compared; what these read that does not move
-        is from before `low`. False, with nothing done, where arrays in use hold something else from one iteration to
-        the next.
+        `before`: what storages held when the compared iterations began. Operands that do not move are from before
+        `low`. Returns False, with nothing recorded, where a live storage changes between iterations in another way.
         """
         shifted = [storage for storage in alive(run) if not _is_constant(run, storage.value)]
         moves = [self._is_moved(storage, before, low) for storage in shifted]
@@ -176,10 +175,10 @@ class ReplicatedIteration:
         return True
 
     def _is_moved(self, storage: Storage, before: list[Held], low: int) -> bool | None:
-        """Return whether a storage holds in each iteration what that iteration has made; None where neither is sure."""
+        """Return whether a storage holds in each iteration a tensor of that iteration; None where that is unclear."""
         values = [held.get(weakref.ref(storage)) for held in before]
         values.append(storage.value)
-        if values[0] is None:  # a later one has made it
+        if values[0] is None:  # a later iteration made it
             begin = self.begin - (len(before) - 1) * self.tensors
             return None if low <= storage.value < begin else storage.value >= begin
         if None in values:
@@ -191,14 +190,14 @@ class ReplicatedIteration:
 
     @staticmethod
     def _note(run: Recorder, low: int, end: int, further: int) -> None:
-        """Have what is known of tensors that iterations have made be known of those that stand for them."""
+        """Copy what is known of the tensors of the last compared iterations to their copies."""
         for t, (truth, python) in list(run.mixed.items()):
             if low <= t < end:
                 run.mixed[t + further] = Mixed(truth + further if low <= truth < end else truth, python)
         run.bounded |= {t + further for t in run.bounded if low <= t < end}
 
     def is_again(self, run: Recorder, begin: Mark, count: int) -> bool:
-        """Return whether what has been recorded since a mark is what it would be so many iterations on."""
+        """Return whether the ops since a mark equal these ops `count` iterations later."""
         graph = run.graph
         now = graph.ops[begin[0] :]
         if len(now) != len(self.ops) or graph.metas[begin[1] :] != self.metas:
@@ -215,8 +214,7 @@ class ReplicatedIteration:
 
 
 def _operands(run: Recorder, ways: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
-    """Return which operands of an op are made in iterations, None where it reads otherwise; `ways` are its
-    iterations'."""
+    """Return which operands of an op iterations make; None where it reads others. `ways`: the op in each iteration."""
     results = [tuple([t + k * tensors for t in ways[0][4]]) for k in range(len(ways))]
     if results != [op[4] for op in ways]:
         return None
@@ -235,14 +233,13 @@ def _operands(run: Recorder, ways: tuple[OpNode, ...], tensors: int, first: int,
 
 
 def _is_constant(run: Recorder, tensor: int) -> bool:
-    """Return whether a tensor is an argument or a literal, which are made once and then found again."""
+    """Return whether a tensor is an argument or a literal, which is made once and found again."""
     node = run.graph.node(tensor)
     return node is None or node.op_name in _CONSTANTS
 
 
 def _moves(ways: tuple[OpNode, ...]) -> Any:
-    """Return by how much the place of an op moves from one iteration to the next, () where it does not; None for other
-    ops."""
+    """Return by how much the starts of a slice move in each iteration, () where they stay; None for other ops."""
     one, two, three = ways
     if any((op[1], op[5], op[6]) != (one[1], one[5], one[6]) for op in (two, three)):
         return None
@@ -260,7 +257,7 @@ def _moves(ways: tuple[OpNode, ...]) -> Any:
 
 
 def _placed(attrs: Any, moved: tuple[int, ...], count: int) -> Any:
-    """Return the attributes of a slice that lies so many iterations further."""
+    """Return the attributes of a slice `count` iterations later."""
     return tuple([
         (name, tuple([s + count * by for s, by in zip(value, moved)])) if name == "starts" else (name, value)
         for name, value in attrs

@@ -1,14 +1,12 @@
-"""Iterations of a loop that are copied: what a few iterations have recorded, the others are given without running
-Python.
+"""Replicated iterations: the steps of a few traced iterations are copied for the others, without running Python.
 
-Of a loop whose source says that its iterations do the same to other elements (`jitfuse.tracing.rewrite.uniform_loops`),
-iterations are recorded until three in a row are alike: op by op they read the same tensors, or what is made equally far
-before, and the places of their slices move by the same from one to the next; and Python's own state is the same after
-each. All others are then alike too, but where an index changes its sign or leaves its axis. Places move on by the same,
-so where that happens in any iteration the last one differs as well. So iterations are copied up to the last three,
-which run again; if the last one does not record what a copy would be, the function is traced once more, and all
-iterations of this loop run. Slices that are cut off at an end of their axis may come back to what they were: those must
-not move at all.
+This serves loops whose source shows uniform iterations (`jitfuse.tracing.rewrite.uniform_loops`). Iterations are traced
+until three in a row are alike: each op reads the same tensors or ones made equally far before, the starts of its slices
+move by a fixed step, and Python's own state is the same after each. All others are then alike too, except where an
+index changes its sign or leaves its axis. As starts move by fixed steps, the last iteration then differs as well. So
+all but the last three are copied, and those run. If the last one differs from its copy, the function is traced again,
+and Python runs all iterations. Slices that are cut off at an end of their axis may become equal again later, so those
+must not move at all.
 """
 from __future__ import annotations
 
@@ -40,31 +38,30 @@ from jitfuse.tracing.rewrite.uniform_loops import FUNCTIONS, UniformLoop, unifor
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 _BEFORE: Final = 3
-"""Iterations that go before those which are compared: what they find for the first time, the others find again."""
+"""Iterations before the compared ones: what they read first is cached for the others."""
 _COMPARED: Final = 3
 _AFTER: Final = 3
-"""Iterations that run after those that are copied: the first reads views anew, the last is held against a copy."""
+"""Iterations that run after the copies: the first reads views anew, the last is compared with a copy."""
 _LEAST: Final = 16
-"""Iterations from which on copying is worth a look at the source."""
+"""Fewest iterations for which reading the source pays."""
 _MANY: Final = 32_768
-"""Operators beyond which such loops are made loops of the program instead, where nothing is decided in them: that takes
-two traces of a few iterations. Loops with branches run several times as fast as replicated iterations, 64 operators in
-a kernel."""
+"""Operators beyond which such loops are captured instead, unless they have branches; that takes two traces of a few
+iterations. Loops with branches run several times as fast as replicated iterations, 64 operators in a kernel."""
 _MOST: Final = 1 << 40
-"""How far ranges go that are looked at: nobody waits for the end of a longer one."""
+"""Ranges at least this wide are left alone: no call would finish one."""
 _MODULES: Final = frozenset({"numpy", "math"})
 _PLAIN: Final = frozenset({bool, int, float, complex, type(None), ModeFlag, *(
     kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_))})
-"""Types of what names may hold beside arrays: nothing of it has items, or changes."""
+"""Types other than arrays that names may hold: immutable, without items."""
 _BUILTINS: Final = vars(builtins).copy()
 
 
 def profiled_range(
     run: Recorder, values: range, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool
 ) -> Any:
-    """Return what a loop over a range goes over: the range itself where its iterations may differ, or are few.
+    """Return what a loop over a range iterates over: the range itself where iterations are few or may differ.
 
-    `counted`: nothing is done with its variable. Where such a loop branches, it may be one that looks at data.
+    `counted`: the loop variable is a counter, used for nothing else. With branches, such a loop may read values.
     """
     if not values[_LEAST - 1 : _LEAST] or abs(values[-1] - values[0]) >= _MOST:
         return values
@@ -78,7 +75,7 @@ def profiled_range(
 
 
 class ReplicatedLoop:
-    """The iterator of such a loop."""
+    """The iterator of a loop whose iterations may be replicated."""
 
     __slots__ = ("_copied", "_held", "_loop", "_marks", "_next", "_range", "_run", "_states", "_watching")
 
@@ -87,9 +84,9 @@ class ReplicatedLoop:
         self._next = 0
         self._watching = True
         self._marks: list[Mark] = []
-        """How much had been recorded when each iteration began, as far as anybody wants to know."""
+        """How much had been recorded when each iteration began, as long as that is needed."""
         self._states: list[Any] = []
-        """What had been noted, and what names held, when iterations began that are compared; what arrays held."""
+        """The recorded state and the values of names when the compared iterations began; then what storages held."""
         self._held: list[Held] = []
         self._copied: ReplicatedIteration | None = None
 
@@ -103,7 +100,7 @@ class ReplicatedLoop:
         return k
 
     def following(self, frame: types.FrameType) -> int | None:
-        """Return what the loop's variable is in the next iteration that a frame runs; None where there is none."""
+        """Return the loop variable of the next iteration that a frame runs; None at the end."""
         k = self._next
         if k == 0:
             self._run.profiled_loops.append(self)
@@ -120,11 +117,11 @@ class ReplicatedLoop:
 
     # ------------------------------------------------------------------ watching
     def _begins(self, k: int, frame: types.FrameType) -> None:
-        """Note what there is when an iteration begins; after some of them, copy others."""
+        """Record the state in which an iteration begins; after enough of them, copy others."""
         run = self._run
         if k == 0:
             for storage in alive(run):
-                storage.cache = {}  # what is read of them is read in each iteration
+                storage.cache = {}  # each iteration has to record its reads of them
         self._marks.append(mark(run))
         if k < _BEFORE:
             return
@@ -141,7 +138,7 @@ class ReplicatedLoop:
         self._held.clear()
 
     def _copy(self, count: int, names: list[dict[str, Any]], frame: types.FrameType) -> None:
-        """Copy so many iterations, if they are like those before; `names` is what names held after each of these."""
+        """Copy `count` iterations, if the compared ones are alike; `names`: the values of names after each of these."""
         run = self._run
         _, first, low = (found[1] for found in self._marks[:_BEFORE])
         found = ReplicatedIteration.of(run, list(zip(self._marks[_BEFORE:], self._marks[_BEFORE + 1 :])), first, low)
@@ -169,11 +166,11 @@ class ReplicatedLoop:
         return self._loop.branches
 
     def become_loops(self, code: types.CodeType) -> None:
-        """End this run to have the loop, of a frame's code, be one of the program; return where it had better not."""
+        """End this run so that the loop, of a frame's code, is captured; return where it should not be."""
         long_loops.become_loops(self._run, code, self._loop.site[1], self._marks[0][0])
 
     def _ends(self, k: int) -> None:
-        """Mark where the last iteration begins; when it is over, hold it against what a copy of it would be."""
+        """Mark where the last iteration begins; once it has ended, compare it with its copy."""
         run = self._run
         self._marks.append(mark(run))
         if k < len(self._range):
@@ -190,7 +187,7 @@ class ReplicatedLoop:
 
 # ---------------------------------------------------------------- Python's state
 def _state(run: Recorder, loop: UniformLoop, frame: types.FrameType) -> Any:
-    """Return what is noted beside ops, and what the names hold that iterations hand on; None where they hold more."""
+    """Return the recorded state, and the values of names that iterations carry; None where a value has another type."""
     held, outside = frame.f_locals, frame.f_globals
     if not all(_computes(outside.get(chain[0]), chain[1:]) for chain in loop.functions):
         return None
@@ -202,7 +199,7 @@ def _state(run: Recorder, loop: UniformLoop, frame: types.FrameType) -> Any:
     for name in loop.values | loop.arrays:
         value = outside[name] if name in loop.outside else held.get(name)
         is_outer = name not in locals_ and type(value) is np.ndarray and value.dtype.kind in "biufc"
-        is_array = type(value) is TracedTensor or is_outer  # which is traced where it is read
+        is_array = type(value) is TracedTensor or is_outer  # an outer array is traced where it is read
         is_bound = name in held or name in loop.outside
         if is_bound and not is_array and (name in loop.arrays or type(value) not in _PLAIN):
             return None
@@ -215,7 +212,7 @@ def _state(run: Recorder, loop: UniformLoop, frame: types.FrameType) -> Any:
 
 
 def _computes(value: Any, chain: tuple[str, ...]) -> bool:
-    """Return whether what is read of a module computes and does nothing else."""
+    """Return whether an attribute of a module only computes."""
     if type(value) is not types.ModuleType or value.__name__ not in _MODULES:
         return False
     for name in chain:
@@ -233,7 +230,7 @@ def _computes(value: Any, chain: tuple[str, ...]) -> bool:
 
 
 def _held(value: Any) -> Any:
-    """Return what tells values of a name apart: a traced one's storage, which is not kept alive, and what it holds."""
+    """Return a value's fingerprint; a traced array's has a weak reference to its storage, and the tensor held."""
     if type(value) is not TracedTensor:
         return type(value), value.tobytes() if isinstance(value, np.generic) else exact_text(value)
     storage = value._storage
@@ -242,9 +239,9 @@ def _held(value: Any) -> Any:
 
 
 def _is_handed_on(ways: list[Any], before: Held, tensors: int) -> bool:
-    """Return whether what a name holds after each iteration is one thing, one array, or one that an iteration has made.
+    """Return whether a name holds after each iteration one value, one array, or an array that the iteration made.
 
-    `before` was held when these iterations began, `tensors` are made in each.
+    `before`: what storages held when these iterations began. Each iteration makes `tensors` tensors.
     """
     first, *later = ways
     if any(len(way) != len(first) or way[0] != first[0] for way in ways):

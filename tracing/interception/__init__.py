@@ -1,31 +1,31 @@
-"""The traced view of Python: what a fused function reads from outside its arguments is seen, and guarded.
+"""The tracing environment: what a fused function reads from outside of its arguments is intercepted and guarded.
 
-`View(hooks)` is the view of one trace: pass arguments through `View.read`, call `View.run`, then `View.commit`
-(or `View.rollback` where the function runs again); `View.trail` says what the trace depends on. `run` does it all
-in one call. The tracer takes part through `hooks.Hooks`; nothing here knows about traced tensors.
+`View(hooks)` is the environment of one trace. Pass arguments through `View.read`, call `View.run`, then `View.commit`
+(or `View.rollback` where the function runs again). `View.guard_log` has what the trace depends on. `run` does it all in
+one call. The tracer takes part through `hooks.Hooks`; nothing here knows about traced tensors.
 
-How: the ``__code__`` of the decorated function and of every user function that it reaches is exchanged for
-rewritten code while the trace runs (`swap`, `bytecode`), so line numbers, closures, ``super()``, ``locals()``,
-generators and exceptions are Python's own, and functions keep their identity. Installed code (the standard
-library, site-packages, jitfuse) runs as it is.
+While the trace runs, the ``__code__`` of the decorated function, and of every user function that it reaches, is
+exchanged for rewritten code (`swap`, `bytecode`). So line numbers, closures, ``super()``, ``locals()``, generators and
+exceptions are Python's own, and functions keep their identity. Installed code (the standard library, site-packages,
+jitfuse) runs as it is.
 
 | what the function uses | how it is treated |
 |---|---|
-| globals, builtins, closure cells, local imports, ``from m import x`` | seen |
-| attributes of user modules, classes, instances (``__slots__``, properties, ``__getattr__``, descriptors) | seen |
-| items of dict, list, tuple and their subclasses, however they are read; nested ones too | seen |
-| functions, methods, lambdas, partials, callables, decorated helpers; their code and defaults | seen |
-| operators and other special methods of user classes, also when C code calls them | seen |
-| ``getattr hasattr setattr vars globals``, eval, exec, copy.copy, attrgetter, dataclasses.replace/asdict | seen |
-| an attribute or key that is absent | seen |
-| new values of globals, cells, attributes, items of dicts and lists | calls put them there (`rebinding`) |
-| other objects put there | real, and guarded; read and changed, or made by the function: Python runs at each call |
+| globals, builtins, closure cells, local imports, ``from m import x`` | guarded |
+| attributes of user modules, classes, instances (``__slots__``, properties, ``__getattr__``, descriptors) | guarded |
+| items of dict, list, tuple and their subclasses, however they are read; nested ones too | guarded |
+| functions, methods, lambdas, partials, callables, decorated helpers; their code and defaults | guarded |
+| operators and other special methods of user classes, also when C code calls them | guarded |
+| ``getattr hasattr setattr vars globals``, eval, exec, copy.copy, attrgetter, dataclasses.replace/asdict | guarded |
+| an attribute or key that is absent | guarded |
+| new values of globals, cells, attributes, items of dicts and lists | calls bind them (`rebinding`) |
+| other objects bound there | written for real, and guarded; read and changed, or new: Python runs at each call |
 | lists that grow, keys that go, sets and deques that change | Python runs at each call |
 | what the tracer substitutes (np.random, random, clocks) | raises, by the tracer's stubs: Python runs at each call |
-| containers of more than 2,000 plain items; sets, deques, array.array | seen: compared with a copy |
+| containers of more than 2,000 plain items; sets, deques, array.array | guarded: compared with a copy |
 | constants of installed modules (``math.pi``), enumerations, the type of what a chain leads to | frozen |
 | what installed code reads by itself: attributes of an instance passed to it, its own state | frozen |
-| results of functools.lru_cache (as in plain Python; ``cache_clear()`` is not seen) | frozen |
+| results of functools.lru_cache (as in plain Python; ``cache_clear()`` is not noticed) | frozen |
 | a class attribute added later under a name that was absent | frozen |
 | iterators, generators and open files that exist before the call | Python runs at each call |
 | files, environment variables, C state, sys.modules, other threads | frozen |

@@ -1,8 +1,8 @@
-"""Python's code objects, taken apart into instructions and put together again with more of them.
+"""Code objects of Python, disassembled into instructions and assembled again with more of them.
 
-Owns the three encodings that move when instructions are inserted: jump distances, the exception table and the
-line and column table (CPython's Objects/locations.md and Objects/exception_handling_notes.md; the same
-from 3.11 on). Which instructions to insert is decided in `jitfuse.tracing.interception.bytecode`.
+Owns the three encodings that change when instructions are inserted: jump distances, the exception table, and the table
+of lines and columns (CPython's Objects/locations.md and Objects/exception_handling_notes.md; the same from 3.11 on).
+Which instructions to insert is decided in `jitfuse.tracing.interception.bytecode`.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WIDTHS: Final = tuple(2 + len(cache) for cache in _CACHE_BYTES)
 
 
 class CodeStep(NamedTuple):
-    """One instruction: opcode, argument, its bytes, and for a jump the unit offset in the old code it leads to."""
+    """One instruction: opcode, argument, its bytes, and for a jump its target's unit offset in the old code."""
 
     op: int
     arg: int
@@ -39,7 +39,7 @@ class CodeStep(NamedTuple):
 
 
 class InstructionGroup(NamedTuple):
-    """What replaces an instruction: its offset in units, straight code, and last the instruction where it jumps."""
+    """The replacement of an instruction: its offset in units, straight code, and last the instruction if it jumps."""
 
     offset: int
     code: bytes
@@ -47,7 +47,7 @@ class InstructionGroup(NamedTuple):
 
 
 def encoded(op: int, arg: int = 0) -> bytes:
-    """Return the bytes of an instruction with the inline cache behind it."""
+    """Return the bytes of an instruction and its inline cache."""
     if arg < 256:
         return bytes((op, arg)) + _CACHE_BYTES[op]
     more = b"".join([bytes((_EXTENDED, arg >> shift & 0xFF)) for shift in (24, 16, 8) if arg >> shift])
@@ -78,7 +78,7 @@ def assemble(
 ) -> types.CodeType:
     """Return the code with each old instruction replaced by its group; jumps to it lead to the group's start.
 
-    The groups are in the order of their offsets, and there is one for each instruction.
+    There is one group for each instruction, in the order of their offsets.
     """
     jumps = [(k, jump) for k, (_, _, jump) in enumerate(groups) if jump is not None]
     bodies = [body for _, body, _ in groups]
@@ -94,7 +94,7 @@ def assemble(
             distance = places[jump.target] - start - (len(bodies[k]) + len(tails[k])) // 2
             tail = encoded(jump.op, abs(distance))
             grown |= len(tail) > len(tails[k])
-            # what once was longer stays so, or it might never end
+            # a tail never shrinks, or the iteration might not end
             tails[k] = bytes((_EXTENDED, 0)) * ((len(tails[k]) - len(tail)) // 2) + tail
     new = b"".join([part for pair in zip(bodies, tails) for part in pair]) if jumps else b"".join(bodies)
     return code.replace(
@@ -104,7 +104,7 @@ def assemble(
 
 
 def _places(code: types.CodeType, groups: list[InstructionGroup], bodies: list[bytes], tails: list[bytes]) -> list[int]:
-    """Return the new offset of every old code unit; a unit inside an instruction counts to the next one."""
+    """Return the new offset of every old code unit; a unit inside of an instruction maps to the next instruction."""
     places: list[int] = []
     new = 0
     for group, body, tail in zip(groups, bodies, tails):
@@ -143,7 +143,7 @@ def _exception_table(table: bytes, places: list[int]) -> bytes:
 
 
 def _line_table(table: bytes, places: list[int]) -> bytes:
-    """Stretch each entry over its instruction's group; an entry says at most eight units."""
+    """Extend each entry over its instruction's group; an entry covers at most eight units."""
     out: list[bytes] = []
     at = unit = new = 0
     while at < len(table):
@@ -167,13 +167,13 @@ def _line_table(table: bytes, places: list[int]) -> bytes:
 
 
 _MOVES: Final = 10
-"""From this form on an entry says how far its line is from the last one's."""
+"""From this form on, an entry stores its line relative to the previous entry."""
 _PAYLOADS: Final = (*[1] * 10, *[2] * 3, 0, 0, 0)
-"""The least bytes behind the first one of an entry of each form."""
+"""The fewest bytes after the first one, for an entry of each form."""
 
 
 def _same_line(form: int, payload: bytes) -> tuple[int, bytes]:
-    """Return an entry's form and payload without its step to another line."""
+    """Return an entry's form and payload without its change of line."""
     if form in {10, 11, 12}:
         return 10, payload
     if form in {13, 14}:

@@ -24,7 +24,7 @@ from jitfuse.tracing.interception.user_code import (
 _IDENTITY_NAMES: Final = frozenset({
     "__class__", "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__wrapped__"})
 _SUBSTITUTED: Final = (types.ModuleType, type(np.r_), type(np.c_))
-"""What the tracer may take the place of, beside callables."""
+"""The types, beside callables, that the tracer may substitute."""
 _BOUND_IN_C: Final = (types.BuiltinMethodType, types.MethodWrapperType)
 
 
@@ -59,7 +59,7 @@ class Attributes(Classifier):
         return self._instance_attr(owner, chain, name, raw)
 
     def _adopt(self, owner: Any) -> Chain | None:
-        """Give an object of unknown origin a chain where it may hold state that outlives the trace."""
+        """Give an object of unknown origin a chain, if it may hold state that outlives the trace."""
         kind = type(owner)
         if isinstance(owner, types.ModuleType):
             held = True
@@ -78,9 +78,8 @@ class Attributes(Classifier):
         return chain
 
     def _of_made(self, owner: Any, name: str, raw: bool) -> Any:
-        """Read from what the trace has made, or what installed code has: what a user's class holds for all its objects
-        outlives the trace.
-        """
+        """Read an attribute of an object that the trace made, or that installed code holds. Attributes of user classes
+        are guarded, because they outlive the trace."""
         kind = type(owner)
         if is_user_class(kind) and name not in _IDENTITY_NAMES and name not in (own_attributes(owner) or ()):
             member = class_member(kind, name)
@@ -93,7 +92,7 @@ class Attributes(Classifier):
         return self.arrived(getattr(owner, name))
 
     def arrived(self, value: Any) -> Any:
-        """Pass on a value that is not guarded itself, making sure that its code is seen."""
+        """Return what the function sees for a value that is not guarded itself; its code is intercepted."""
         if isinstance(value, types.MethodType):
             self._bound(value)
             substitute = self.hooks.substitute(value)
@@ -111,7 +110,7 @@ class Attributes(Classifier):
         return self.known(value)
 
     def _bound(self, method: types.MethodType) -> None:
-        """A bound method of an object made in the trace, or of super(): its class decides."""
+        """Intercept the class of a bound method whose object was made in the trace, or is super()."""
         fn = method.__func__
         if isinstance(fn, types.FunctionType):
             owner = method.__self__ if isinstance(method.__self__, type) else type(method.__self__)
@@ -175,7 +174,7 @@ class Attributes(Classifier):
         return getattr(owner, name) is not value
 
     def _read_method(self, step: Chain, method: types.MethodType) -> Any:
-        """A method bound by the read itself: the function is what counts; the owner is known already."""
+        """Guard the function of a method that the read itself has bound; the owner is guarded already."""
         fn = method.__func__
         where = step.attr("__func__")
         self.guard(where, "IS", fn)
@@ -217,7 +216,7 @@ class Attributes(Classifier):
         return self._general(owner, chain, name, raw)
 
     def _cached_property(self, owner: Any, chain: Chain, name: str, member: Any) -> Any:
-        """Compute it in the trace, without keeping the traced value in the instance."""
+        """Compute the property once per trace, without storing the traced value in the instance."""
         self.guard_absent(chain, owner, name)
         key = id(owner), name
         if key not in self.computed:
@@ -229,7 +228,7 @@ class Attributes(Classifier):
 
 
 def _may_change(value: Any) -> bool:
-    """Return whether a value is a container that somebody may change, or holds one."""
+    """Return whether a value is, or contains, a container that can be changed."""
     if type(value) is tuple:
         return any(map(_may_change, value))
     return isinstance(value, list | dict | set | bytearray | collections.deque)

@@ -1,4 +1,4 @@
-"""The books of one trace: guards, provenance, what was read and what was written."""
+"""The state of one trace: its guards, the origins of values, and what was read and written."""
 from __future__ import annotations
 
 import math
@@ -18,9 +18,9 @@ _CONSTANTS: Final = frozenset({bool, type(None), type(...), type(NotImplemented)
 
 
 def same_value(a: Any, b: Any, computed: bool = False) -> bool:
-    """Tell whether a place still holds what was read there: the same object, or an equal plain value.
+    """Tell whether two reads gave the same object, or equal plain values.
 
-    computed: the place makes a new object at each read, as a property written in C does.
+    computed: each read makes a new object, as a property written in C does.
     """
     if a is b:
         return True
@@ -32,7 +32,7 @@ def same_value(a: Any, b: Any, computed: bool = False) -> bool:
 
 
 class Write(Record):
-    """A place that the function wrote: how to read it, what it held (or MISSING), and how to put that back."""
+    """A write to real state: its owner and chain, the old value (or MISSING), and how to restore that."""
 
     owner: Any
     chain: Chain | None
@@ -40,9 +40,9 @@ class Write(Record):
     restore: Callable[[], None]
 
     def now(self) -> Any:
-        """Return what the place holds now; MISSING for nothing, and for places of objects that the function made.
+        """Return the present value; MISSING where there is none, or where the trace made the owner.
 
-        Chains lead from what calls begin with: the function may have bound their steps anew.
+        This reads from the owner: the function may have rebound the steps of the chain that led to it.
         """
         chain = self.chain
         if chain is None:
@@ -56,7 +56,7 @@ class Write(Record):
 
 
 class ViewState:
-    """Bookkeeping of one trace; `jitfuse.tracing.interception.reader.View` is the whole."""
+    """Bookkeeping of one trace; `jitfuse.tracing.interception.reader.View` is the complete class."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks
@@ -68,18 +68,18 @@ class ViewState:
         self.computed: dict[tuple[int, str], tuple[Any, Any]] = {}  # cached properties in this trace
         self.written: dict[tuple[int, str], Write] = {}
         self.stores = 0
-        """How often the function has written places that outlive the trace."""
+        """How often the function has written state that outlives the trace."""
         self.fresh: dict[int, Any] = {}
         self.unplaced: dict[int, Any] = {}
-        """Objects that the caller may have, or the trace may have made: no `__init__` has told."""
-        # What was seen at a name, attribute or item (real, seen), good while the place holds the same object.
+        """Objects that may be the caller's or made in the trace: they have no `__init__` to intercept."""
+        # what the last read of a name, attribute or item gave (real, seen), valid while the real object is the same
         self.quick_names: dict[tuple[int, str, bool], tuple[Any, Any]] = {}
         self.quick: dict[tuple[int, str], tuple[Any, Any]] = {}
         self.quick_items: dict[tuple[int, str | int], tuple[Any, Any]] = {}
         self._guarded: dict[tuple[Chain, str, Any], Guard] = {}
 
     def guard(self, chain: Chain, kind: str, expected: Any, count: int = 0) -> None:
-        """Add a condition, once. A constant root needs none on itself."""
+        """Add a guard, once. A constant root needs none on itself."""
         if chain.kind == "object" and kind in {"IS", "TYPE"}:
             return
         guard = Guard(chain, kind, expected, count)
@@ -88,12 +88,12 @@ class ViewState:
             self.guard_log.guards.append(guard)
 
     def guard_value(self, chain: Chain, value: Any) -> None:
-        """Pin a plain value: IS for constants and NaN, else EQ."""
+        """Guard a plain value: IS for constants and NaN, else EQ."""
         nan = isinstance(value, float | complex) and value != value
         self.guard(chain, "IS" if type(value) in _CONSTANTS or nan else "EQ", value)
 
     def guard_absent(self, chain: Chain, owner: Any, name: str) -> None:
-        """Pin that an instance has no attribute of its own under this name."""
+        """Guard that an instance has no attribute of its own under this name."""
         attributes = own_attributes(owner)
         if attributes is not None and name not in attributes:
             made = sum(w.owner is owner and w.old is MISSING for w in self.written.values())
@@ -102,7 +102,7 @@ class ViewState:
             self.guard(where, "ABSENT", name, len(attributes) - made)
 
     def alias(self, chain: Chain, value: Any) -> Chain | None:
-        """Return the chain that led to the same object before, after pinning both; None at the first visit."""
+        """Return the chain that led to the same object before, and guard both; None at the first visit."""
         known = self.origin.get(id(value))
         if known is None:
             self.origin[id(value)] = value, chain
@@ -113,14 +113,14 @@ class ViewState:
         return known[1]
 
     def remember(self, chain: Chain, real: Any, seen: Any) -> Any:
-        """Note what the function sees for the real value at the end of a chain, and return it."""
+        """Record and return what the function sees for the real value at the end of a chain."""
         self.values[chain] = real, seen
         if seen is not real:
             self.reals[id(seen)] = seen, real
         return seen
 
     def real(self, value: Any) -> Any:
-        """Return the real value behind a stand-in or proxy that the view handed out; else the value."""
+        """Return the real value of a proxy, or the value itself."""
         found = self.reals.get(id(value))
         return value if found is None else found[1]
 
@@ -132,7 +132,7 @@ class ViewState:
         return self.values.get(found[1], (None, value))[1]
 
     def refuse_unplaced(self, value: Any) -> None:
-        """Raise UntraceableError for an object that is the caller's or the trace's own, where that matters."""
+        """Raise UntraceableError for an object that may be the caller's or made in the trace, where that matters."""
         if id(value) in self.unplaced:
             name = type(value).__name__
             raise UntraceableError(
@@ -140,16 +140,16 @@ class ViewState:
             )
 
     def to_store(self, place: str, value: Any) -> Any:
-        """Return what may be stored in real state: never a proxy; a traced value as the tracer decides."""
+        """Return what may be stored in real state: never a proxy; for a traced value the tracer decides."""
         self.hooks.refuse_kept(place, value)
         found = self.reals.get(id(value))
         if found is not None and (not self.hooks.is_traced(value) or self.hooks.is_array(found[1])):
-            return found[1]  # an array or container that came from state; storing a number looks at its value
+            return found[1]  # an array or container of real state; storing a number reads its value
         return self.hooks.stored(place, value) if self.hooks.is_traced(value) else value
 
     def note_write(self, owner: Any, name: str, chain: Chain | None, old: Any, put: Callable[[Any], None],
                    remove: Callable[[], None]) -> None:
-        """Record a write before it happens; only the first to a place counts."""
+        """Record a write before it happens; only the first write to a target counts."""
         self.hooks.writes()
         self.stores += chain is not None
         key = id(owner), name
@@ -160,11 +160,10 @@ class ViewState:
             self.written[key] = Write(owner, chain, old, remove if old is MISSING else (lambda: put(old)))
 
     def settle_writes(self, writes: Iterable[Write]) -> None:
-        """Decide what writes that calls do not deliver mean for replaying the trace without Python.
+        """Decide what the writes that calls do not deliver mean for calls without Python.
 
-        A place that only repeats its value may be skipped when it already holds it, so that is guarded; a place
-        that was read first and then changed makes every call run Python, and so does one that is deleted, or that
-        holds an object which the function has made.
+        A write that repeats the present value may be skipped, so that value is guarded. Python runs at each call where
+        state is read and then changed, or is deleted, or is bound to an object that the function made.
         """
         for write in writes:
             chain = write.chain

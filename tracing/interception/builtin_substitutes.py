@@ -1,4 +1,4 @@
-"""What runs in place of builtins and standard functions that read Python state on the function's behalf."""
+"""Substitutes for builtins and standard functions that read Python state on the function's behalf."""
 from __future__ import annotations
 import __future__
 
@@ -69,7 +69,7 @@ def _globals() -> dict[str, Any]:
 
 
 def _run_source(run: Callable[..., Any], source: Any, namespace: Any, local: Any) -> Any:
-    """Run source text or a code object through the view, in the caller's namespaces by default."""
+    """Run source text or a code object in the tracing environment, in the caller's namespaces by default."""
     frame = sys._getframe(2)
     if namespace is None:
         namespace, local = frame.f_globals, frame.f_locals if local is None else local
@@ -147,10 +147,10 @@ def _attrgetter(*paths: str) -> Callable[[Any], Any]:
 
 
 class CachedCall:
-    """A function under functools.lru_cache: called for real, outside the trace, so that its cache stays clean.
+    """A function under functools.lru_cache: called outside of the trace, so that its cache holds no traced values.
 
-    What it returns is the cache's own object, as in plain Python, and is frozen where it is plain. Where an
-    array is among the arguments, which plain Python could not cache by value, the function itself is traced.
+    Its result is the cache's own object, as in plain Python, and is frozen where it is plain. Where an array is among
+    the arguments, which plain Python could not cache by value, the function itself is traced.
     """
 
     def __init__(self, cached: Any) -> None:
@@ -205,11 +205,11 @@ _BY_NAME: Final[dict[tuple[str, str], Any]] = {
     ("copy", "copy"): _copy, ("dataclasses", "replace"): _replace, ("dataclasses", "asdict"): _asdict,
     ("dataclasses", "astuple"): _astuple,
 }
-"""By module and name: importing these modules is left to those who use them."""
+"""By module and name, so that these modules need not be imported here."""
 
 
 def substitute_of(real: Any) -> Any:
-    """Return what stands in traced code for a function of Python's own that would read unseen, or None."""
+    """Return the substitute, in traced code, of a standard function whose reads would not be intercepted; or None."""
     found = _SUBSTITUTES.get(id(real))
     if found is None and type(real) is types.FunctionType:
         return _BY_NAME.get((real.__module__, real.__name__))

@@ -1,8 +1,8 @@
-"""Put a probe behind every instruction that reads Python state, and before every one that writes it.
+"""Inserts a probe after every instruction that reads Python state, and before every one that writes it.
 
-Instruction names decide, not opcode numbers, so that one table serves Python 3.11 and later; what a newer
-version adds runs unhooked. The code keeps its names, variables, flags, positions and exception table.
-Nested code (functions, lambdas, comprehensions, generators, class bodies) is rewritten with its parent.
+Instruction names decide, not opcode numbers, so one table serves Python 3.11 and later; instructions that a newer
+version adds get no probe. The code keeps its names, variables, flags, positions and exception table. Nested code
+(functions, lambdas, comprehensions, generators, class bodies) is rewritten with its parent.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CONSTANTS: Final = frozenset(_OPS[name] for name in ("LOAD_CONST", "LOAD_SMALL_
 _ATTRIBUTES: Final = frozenset(_OPS[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in _OPS)
 _KEYS: Final = _CONSTANTS | {_OPS[name] for name in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF") if name in _OPS}
 
-# Up to here the instruction set has been read and fitted; later ones are not refused, but run unrewritten.
+# up to here the instruction set is known; code of later versions is not rejected, but runs unrewritten
 _LAST_KNOWN: Final = (3, 13)
 
 Rule = Callable[["_CodeRewriter", CodeStep, bool], None]
@@ -41,7 +41,7 @@ class UnknownPythonError(Exception):
 
 
 class _CodeRewriter:
-    """One code object on its way."""
+    """Rewrites one code object."""
 
     def __init__(self, code: types.CodeType, defaults: frozenset[str], nested: bool, own: types.CodeType) -> None:
         self.code, self.own = code, own
@@ -60,13 +60,13 @@ class _CodeRewriter:
         self.previous_arg = 0
         self.following = -1
         self.callee = False
-        """Whether what the instruction loads, or an attribute of it that comes next, is called at once."""
+        """Whether the value that the instruction loads, or the attribute read from it next, is called at once."""
 
     def emit(self, name: str, arg: int = 0) -> None:
         self.group.append(encoded(_OPS[name], arg))
 
     def constant(self, value: Any) -> None:
-        """Load a probe, a name or a number."""
+        """Load a constant: a probe, a name or a number."""
         key = type(value), value
         place = self.places.get(key)
         if place is None:
@@ -77,9 +77,9 @@ class _CodeRewriter:
     def call(self, function: Any, arity: int, *constants: Any) -> None:
         """Call a probe with the `arity` topmost values and the constants; leaves its result.
 
-        One exchange brings the function below its arguments, so of two values the topmost comes first, and of
-        three the topmost last. The function goes where an unbound method goes, the first argument where its
-        ``self`` goes; so no NULL is needed, and the layout is the same in all versions.
+        One exchange brings the function below its arguments, so of two values the topmost comes first, and of three the
+        topmost last. The function takes the slot of an unbound method, the first argument that of its ``self``; so no
+        NULL is needed, and the layout is the same in all versions.
         """
         self.constant(function)
         if arity:
@@ -89,7 +89,7 @@ class _CodeRewriter:
         self.group.append(_call_of(arity - 1 + len(constants)))
 
     def as_method(self) -> None:
-        """Give the callable on top the form in which a method load leaves it."""
+        """Bring the callable on top into the form that a method load leaves."""
         self.emit("PUSH_NULL")
         if not _NULL_AFTER:
             self.emit("SWAP", 2)
@@ -125,7 +125,7 @@ class _CodeRewriter:
         return key.op in _KEYS or (key.op == _OPS["LOAD_GLOBAL"] and not key.arg & 1)
 
     def _is_callee(self, step: CodeStep) -> bool:
-        """Tell of a load whether it leads to what is called: to `norm` of ``np.linalg.norm(x)``."""
+        """Tell whether a load leads to a callee: to `norm` of ``np.linalg.norm(x)``."""
         name = opcode.opname[step.op]
         if _NULL_AFTER:
             return self.following == _OPS["PUSH_NULL"] or bool(name == "LOAD_GLOBAL" and step.arg & 1)
@@ -134,21 +134,21 @@ class _CodeRewriter:
         return name == "PUSH_NULL" or (self.callee and (step.op in _ATTRIBUTES or self.previous == _OPS["PUSH_NULL"]))
 
     def _count(self, offset: int) -> None:
-        """Pass a counter through the view before it is stored, and what a loop over one goes over."""
+        """Insert probes for a counter that is stored, and for the iterable of a loop over one."""
         if offset in self.counters.stores:
             self.call(probes.count, 1, *self.counters.stores[offset])
         elif offset in self.counters.loops:
             self.call(probes.iterate, 1, self.counters.loops[offset])
 
     def _iterations(self, position: int, offset: int) -> None:
-        """Pass what a ``for`` with one variable goes over through the view, with its place."""
+        """Insert a probe for the iterable of a ``for`` with one variable, with its source location."""
         following = [opcode.opname[step.op] for _, step in self.steps[position + 1 : position + 3]]
         line, _, column, _ = next(itertools.islice(self.code.co_positions(), offset, None))
         if following == ["FOR_ITER", "STORE_FAST"] and line is not None and column is not None:
             self.call(probes.iterations, 1, weakref.ref(self.own), line, column, offset in self.counters.loops)
 
     def _start(self) -> None:
-        """Announce the call, and pass parameters that may hold a default through the view."""
+        """Insert probes for the call, and for parameters that may hold a default."""
         code = self.code
         if not self.nested:
             self.call(probes.enter, 0, id(self.own))
@@ -167,7 +167,7 @@ class _CodeRewriter:
 
 @functools.cache
 def _call_of(count: int) -> bytes:
-    """Return the instructions that call a function with so many arguments, one in the place of ``self`` left out."""
+    """Return the instructions that call a function with `count` arguments, one of them in the slot of ``self``."""
     prepared = b"" if _PRECALL is None else encoded(_PRECALL, count)
     return prepared + encoded(_OPS["CALL"], count)
 
@@ -297,7 +297,7 @@ _RESUME: Final = _OPS["RESUME"]
 
 
 def is_rewritten(code: types.CodeType) -> bool:
-    """Tell whether code has probes already: that of functions made by rewritten code has."""
+    """Tell whether code has probes already, as that of functions made by rewritten code has."""
     return any(type(constant) is types.FunctionType for constant in code.co_consts)
 
 
@@ -307,9 +307,9 @@ def rewrite(
 ) -> types.CodeType:
     """Return the code with probes.
 
-    `defaults` names the parameters whose defaults the view wants to see; `nested` code, made by rewritten
-    code, does not announce its calls; `own` is the function's own code where this is made of it. Raises
-    UnknownPythonError where the instructions are not known.
+    `defaults` names the parameters whose defaults are intercepted; `nested` code, made by rewritten code, does not
+    announce its calls; `own` is the function's own code where this one is derived from it. Raises UnknownPythonError
+    where the instructions are not known.
     """
     if sys.version_info[:2] > _LAST_KNOWN:
         raise UnknownPythonError

@@ -1,8 +1,8 @@
-"""Where a value came from, and the conditions under which a trace stays valid.
+"""Access paths of values, and the conditions under which a trace stays valid.
 
-Owns `Chain` (a root plus attribute, key and index steps that can be walked again at any time), `Guard` (one
-condition on the value at the end of a chain) and `GuardLog` (all conditions of one trace). It does not decide
-what is guarded; `jitfuse.tracing.interception.reader` does.
+Owns `Chain` (an access path: a root plus attribute, key and index steps that can be walked again at any time), `Guard`
+(one condition on the value at the end of a chain) and `GuardLog` (all conditions of one trace). Does not own what is
+guarded (`jitfuse.tracing.interception.reader`).
 """
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ROOTS: Final = frozenset({"arg", "global", "cell", "object"})
 
 
 class Chain:
-    """A way to reach a value: a root or a parent chain, and one step. Compared by content.
+    """An access path: a root or a parent chain, and one step. Compared by content.
 
-    kind and value: "arg" (position or keyword name), "global" (namespace dict, name; builtins too), "cell" (a
-    closure cell), "object" (the object itself), and the steps "attr" (name), "key" (any key; walked by
-    ``[]``) and "index" (of an exact list or tuple, not negative).
+    kind and value: "arg" (position or keyword name), "global" (namespace dict, name; builtins too), "cell" (a closure
+    cell), "object" (the object itself), and the steps "attr" (name), "key" (any key; walked by ``[]``) and "index" (of
+    an exact list or tuple, not negative).
     """
 
     __slots__ = ("__weakref__", "_hash", "_identity", "_label", "_steps", "kind", "parent", "value")
@@ -57,7 +57,7 @@ class Chain:
 
     @staticmethod
     def object(value: Any, label: str | None = None) -> Chain:
-        """Root at an object that the program keeps: it is pinned by whatever led to it."""
+        """Root at an object that the program holds; the chain that led to it is guarded."""
         name = getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
         return Chain(None, "object", value, label or str(name))
 
@@ -100,7 +100,7 @@ class Chain:
 
     @property
     def root(self) -> Chain:
-        """The first link."""
+        """The root of the chain."""
         chain = self
         while chain.parent is not None:
             chain = chain.parent
@@ -137,7 +137,7 @@ def equal(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is float and type(b) is float:
-        return float_text(a) == float_text(b)  # tells 0.0 from -0.0; NaN is equal to itself
+        return float_text(a) == float_text(b)  # distinguishes 0.0 from -0.0; NaN is equal to itself
     if type(a) is complex and type(b) is complex:
         return equal(a.real, b.real) and equal(a.imag, b.imag)
     try:
@@ -164,9 +164,9 @@ class Guard(Record, frozen=True):
     """One condition on the value at the end of a chain.
 
     kind and expected: IS (the object), APART (a chain that leads to another object), TYPE (the exact type), EQ (same
-    exact type and equal, with equal types of what it holds), LEN (length of a list, tuple or dict), KEYS (a dict's keys
-    in order; implies LEN), ABSENT (a key that the dict at the end of the chain lacks; `count` is the number of keys
-    that it had, so that LEN may stand in for it).
+    exact type and equal, with equal types of the items), LEN (length of a list, tuple or dict), KEYS (a dict's keys in
+    order; implies LEN), ABSENT (a key that the dict at the end of the chain lacks; `count` is the number of keys that
+    it had, so that LEN can replace it).
     """
 
     chain: Chain
@@ -176,11 +176,11 @@ class Guard(Record, frozen=True):
 
     @property
     def key(self) -> Any:
-        """What tells conditions of one trace apart: there is one of each kind on a chain, but for these two."""
+        """The identity of a guard in one trace: a chain has one of each kind, except ABSENT and APART."""
         return self.chain, self.kind, self.expected if self.kind in ("ABSENT", "APART") else None
 
     def check(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
-        """Tell whether the condition holds now; a chain that breaks does not hold."""
+        """Tell whether the condition holds now; it does not where the chain cannot be walked."""
         try:
             if self.kind == "APART":
                 return self.chain.resolve(args, kwargs) is not self.expected.resolve(args, kwargs)
@@ -189,7 +189,7 @@ class Guard(Record, frozen=True):
             return False
 
     def why_failed(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str | None:
-        """Return None where the condition holds, else one line that names the chain, was and is."""
+        """Return None where the condition holds, else one line with the chain, the expected and the present value."""
         try:
             value = self.chain.resolve(args, kwargs)
         except Exception as error:
@@ -231,9 +231,9 @@ def _short(value: Any) -> str:
 class GuardLog(Record):
     """What one trace depends on.
 
-    `guards` in the order in which they were first needed; `feeds`: the chains handed to the hooks as
-    arrays and numbers, with the values that they had; `volatile`: reasons why the same call cannot be
-    replayed without running Python again (empty in the usual case).
+    `guards` in the order in which they were first needed; `feeds`: the chains passed to the hooks as arrays and
+    numbers, with their values at the time; `volatile`: reasons why the trace is not cacheable, so that Python must run
+    at each call (empty in the usual case).
     """
 
     guards: list[Guard] = fresh(default_factory=list)

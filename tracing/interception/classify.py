@@ -1,4 +1,4 @@
-"""What the function sees for each kind of value that a chain leads to, and how it is guarded."""
+"""Classifies each value at the end of a chain: what the function sees for it, and how it is guarded."""
 from __future__ import annotations
 
 import array
@@ -43,7 +43,7 @@ _IDENTITY: Final = (types.BuiltinFunctionType, types.MethodWrapperType, types.Wr
 
 
 class Classifier(Functions):
-    """Turns real values into what the function sees; one instance per trace."""
+    """Maps real values to what the function sees; one instance per trace."""
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks)
@@ -52,9 +52,9 @@ class Classifier(Functions):
         self.modules: dict[int, Any] = {}
 
     def read(self, chain: Chain, real: Any, raw: bool = False, computed: bool = False) -> Any:
-        """Return what the function sees for the value now at the end of the chain.
+        """Return what the function sees for the present value at the end of the chain.
 
-        raw: the value is only subscripted, so a container comes as it is and only the items used are guarded.
+        raw: the value is only subscripted, so a container is passed as it is, and only the items used are guarded.
         computed: each read may give a new object for the same state.
         """
         found = self.values.get(chain)
@@ -63,7 +63,7 @@ class Classifier(Functions):
                 if found[1] is not real or not raw:
                     return found[1]
             else:
-                # Something that the view cannot see changed it; what came from the trace is no state.
+                # something not intercepted has changed it; values from the trace are no state
                 self.guard_log.volatile.append(f"{chain} changes while the function runs")
                 return self.known(real)
         if self.hooks.is_traced(real):
@@ -86,7 +86,7 @@ class Classifier(Functions):
         return self.remember(chain, real, self.hooks.number(chain, real))
 
     def _object(self, chain: Chain, real: Any, computed: bool) -> Any:
-        """Classify what is neither a plain value nor a container."""
+        """Classify a value that is neither plain nor a container."""
         substitute = self.substitute(real)
         if substitute is not None:
             self.guard(chain, "IS", real)
@@ -122,7 +122,7 @@ class Classifier(Functions):
         return seen
 
     def substitute(self, real: Any) -> Any | None:
-        """Return what takes the place of a callable or module: the tracer's, then the view's own."""
+        """Return the substitute of a callable or module: the tracer's, else the environment's own."""
         if is_user_class(type(real)):
             return None
         found = self.hooks.substitute(real)
@@ -143,9 +143,9 @@ class Classifier(Functions):
         return self.hooks.array(chain, real)
 
     def _instance(self, chain: Chain, real: Any, computed: bool) -> Any:
-        """An object of a user's class may be exchanged for another; what installed classes hide may not.
+        """Guard an object: of a user class by its type, of an installed class by identity, as its state is hidden.
 
-        Where each read makes a new object, it can only be known by its type.
+        Where each read makes a new object, only the type can be guarded.
         """
         known = self.alias(chain, real)
         if known is None:
@@ -155,7 +155,7 @@ class Classifier(Functions):
             self.see_class(type(real))
             if not user:
                 self.reach(real)
-                if hasattr(type(real), "__next__"):  # before anything takes an element from it
+                if hasattr(type(real), "__next__"):  # before an element is taken from it
                     raise VolatileError(f"{chain} is an iterator: its position is not seen, and moves, so that no call "
                                         "can do without Python. Pass what it gives as an argument.")
         return real
@@ -179,7 +179,7 @@ class Classifier(Functions):
             **{key: self.read(keywords.key(key), value) for key, value in real.keywords.items()})
 
     def _snapshot(self, chain: Chain, real: Any) -> Any:
-        """Compare a set or the like with a copy; the function works on a copy too."""
+        """Guard a set or the like by a copy; the function works on another copy."""
         found = self.snapshots.get(id(real))
         if found is None:
             if isinstance(real, collections.deque) and not all(type(item) in PLAIN for item in real):
@@ -208,13 +208,13 @@ class Classifier(Functions):
         return self.remember(chain, real, self.proxy(self.origin[id(real)][1], real))
 
     def proxy(self, chain: Chain, real: Any) -> Any:
-        """Return the container that the function works on in place of a real one."""
+        """Return the proxy of a container, on which the function works."""
         if any(w.owner is real or own_attributes(w.owner) is real for w in self.written.values()):
             self.guard_log.volatile.append(f"{chain} is read whole after the function has written into it")
         if is_plain_and_large(real):
             snapshot = copy.copy(real)
             self.guard(chain, "EQ", snapshot)
-            if isinstance(real, dict):  # which are equal in any order
+            if isinstance(real, dict):  # dicts are equal in any order
                 self.guard(chain, "KEYS", tuple(real))
             seen = copy.copy(real) if not isinstance(real, tuple) else real
             return self._add_proxy(chain, real, seen)

@@ -1,8 +1,7 @@
-"""Proxies: containers of the same type that the traced function gets in place of real ones it reaches.
+"""Proxies: containers of the same type that the traced function gets in place of the real ones that it reaches.
 
-A proxy holds stand-ins for arrays and numbers, so that however the function reads it (items, iteration,
-unpacking, ``in``, ``**``), its content is seen. What the function does to a proxy is done to the real
-container when the trace commits.
+A proxy holds traced arrays and numbers, so that its content is guarded however the function reads it (items, iteration,
+unpacking, ``in``, ``**``). Changes of a proxy are made to the real container when the trace commits.
 """
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 class ContainerProxy(Record):
-    """One real container, the one that the function sees, and what that one held at first."""
+    """A real container, its proxy, and the first content of the proxy."""
 
     chain: Chain
     real: Any
@@ -27,7 +26,7 @@ class ContainerProxy(Record):
     handed: Any = None
 
     def changed(self) -> bool:
-        """Tell whether the function changed its content."""
+        """Tell whether the function changed the content."""
         if isinstance(self.seen, dict):
             pairs = list(self.seen.items())
             return len(pairs) != len(self.handed) or any(
@@ -44,7 +43,7 @@ class Snapshot(Record):
     content: Any
 
     def changed(self) -> bool:
-        """Tell whether the function changed its content; a traced value among it may not be comparable."""
+        """Tell whether the function changed the content; a traced value in it may not be comparable."""
         try:
             return len(self.seen) != len(self.content) or bool(self.seen != self.content)
         except Exception:
@@ -62,7 +61,7 @@ def is_container(value: Any) -> bool:
 
 
 def is_plain_and_large(value: Any) -> bool:
-    """Tell whether a container is too large to be seen item by item, and can be compared as a whole."""
+    """Tell whether a container is too large to be guarded item by item, and can be compared as a whole."""
     if len(value) <= LIMIT:
         return False
     items = value.values() if isinstance(value, dict) else value
@@ -70,7 +69,7 @@ def is_plain_and_large(value: Any) -> bool:
 
 
 def pairs(real: Any) -> list[tuple[Any, Any]]:
-    """Return a dict's items in the order in which it gives them: an OrderedDict has one of its own."""
+    """Return a dict's items in its own order: an OrderedDict may have another one."""
     return list((OrderedDict if isinstance(real, OrderedDict) else dict).items(real))
 
 
@@ -106,9 +105,10 @@ def _plain_base(kind: type) -> Any:
 
 
 def write_back(proxy: ContainerProxy, stored: Any) -> None:
-    """Give the real container the content of the proxy; `stored(place, value)` turns stand-ins into values.
+    """Give the real container the content of the proxy; `stored(place, value)` replaces traced values.
 
-    A defaultdict of lists, say, keeps its real lists. Raises UntraceableError where a traced value would leak.
+    Nested real containers, such as the lists of a defaultdict, are kept. Raises UntraceableError where a traced value
+    would leak.
     """
     real, seen = proxy.real, proxy.seen
     if isinstance(real, tuple):

@@ -1,9 +1,9 @@
-"""Local variables that are only counted with: all that a function does with them is seen in its code.
+"""Finds local variables that are only counters, from a function's bytecode.
 
-Such a variable is set to small ints, counted up and down by them, compared with numbers where the answer decides a
-branch, and returned. Nothing else can tell an int from a traced one there, so the trace may make it a run-time value
-(`jitfuse.tracing.observe.loop_counters`): a loop that only counts comes back to the same state of Python. Owns this
-analysis; what it does not know makes a variable no counter.
+A counter is set to small ints, counted up and down by small ints, compared with numbers to decide a branch, and
+returned. No other operation could distinguish an int from a traced one. So the trace may make it a run-time number
+(`jitfuse.tracing.observe.loop_counters`): a loop that only counts then returns to the same state of Python. Owns this
+analysis; a variable with an unknown use is no counter.
 """
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ DECIDES: Final = frozenset({
     "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
     "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT", "TO_BOOL",
 })
-"""Instructions that ask an operand for its truth and take nothing else from the stack."""
+"""Instructions that read the truth of an operand, and take nothing else from the stack."""
 _LOADS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _COLLECTS: Final = frozenset({
     *_LOADS, "LOAD_CONST", "BUILD_TUPLE", "BUILD_LIST", "BUILD_CONST_KEY_MAP", "SWAP", "POP_TOP",
 })
-"""Instructions between the load of a variable and the return of a tuple, list or dict with it; none looks at it."""
+"""Instructions between the load of a variable and the return of a tuple, list or dict with it; none reads its value."""
 _SIMPLE: Final = _LOADS | {"LOAD_CONST"}
 _OPERATORS: Final = {0: 1, 13: 1, 10: -1, 23: -1}
-"""Arguments of BINARY_OP: +, +=, -, -=; and the sign of what is added."""
+"""Arguments of BINARY_OP for +, +=, -, -=, with the sign of what is added."""
 _REMAINDER: Final = 6
 _STORE: Final = opcode.opmap["STORE_FAST"]
 _SMALL: Final = 1 << 16
@@ -40,8 +40,7 @@ _OPERATOR_BITS: Final = 0 if sys.version_info < (3, 12) else 4 if sys.version_in
 
 
 class LoopCounters(NamedTuple):
-    """By offset in units: stores into counters with their names, and by how much they count (0: they set); loops over
-    counters with their names."""
+    """By offset in units: stores into counters, with name and increment (0 where they set); loops over counters."""
 
     stores: Mapping[int, tuple[str, int]]
     loops: Mapping[int, str]
@@ -51,7 +50,7 @@ NONE: Final = LoopCounters({}, {})
 
 
 def counters_of(code: types.CodeType, steps: Sequence[tuple[int, CodeStep]]) -> LoopCounters:
-    """Return the counters of a function's code, whose instructions `wordcode.parse` has found."""
+    """Return the counters of a function's code, whose instructions `assembler.parse` has found."""
     if code.co_flags & _GENERATES or not _REFLECTS.isdisjoint(code.co_names):
         return NONE
     if not any(step.op == _STORE for _, step in steps):
@@ -60,7 +59,7 @@ def counters_of(code: types.CodeType, steps: Sequence[tuple[int, CodeStep]]) -> 
 
 
 def attribute_step(code: types.CodeType, steps: Sequence[tuple[int, CodeStep]], k: int) -> int:
-    """Return by how much the store of an attribute, instruction k, counts: ``self.n += 1``; 0 where it does not."""
+    """Return the increment where instruction k stores an attribute, as in ``self.n += 1``; 0 for other stores."""
     found = [step for _, step in steps[max(k - 5, 0) : k]]
     if [opcode.opname[step.op] for step in found] != ["COPY", "LOAD_ATTR", "LOAD_CONST", "BINARY_OP", "SWAP"]:
         return 0
@@ -107,12 +106,12 @@ class _CounterAnalysis:
         )
 
     def follows(self, k: int, *names: str) -> bool:
-        """Return whether these instructions come next after instruction k, with no jump into them."""
+        """Return whether these instructions follow instruction k, with no jump into them."""
         there = self.names[k + 1 : k + 1 + len(names)] == list(names)
         return there and not any(self.entered[k + 1 : k + 1 + len(names)])
 
     def decides(self, k: int) -> bool:
-        """Return whether instruction k asks what the one before has left for its truth."""
+        """Return whether instruction k reads the truth of the previous instruction's result."""
         return k < len(self.names) and self.names[k] in DECIDES and not self.entered[k]
 
     def number(self, k: int) -> int | float | None:
@@ -132,7 +131,7 @@ class _CounterAnalysis:
         return type(value) is int and abs(value) <= _SMALL
 
     def _stored(self, k: int) -> int | None:
-        """Return by how much a store counts, 0 where it sets the variable to an int, None where it does neither."""
+        """Return the increment of a store, 0 where it sets the variable to an int, None where it does neither."""
         if self.entered[k]:
             return None
         if k >= 3 and self.names[k - 3] in _LOADS and self.steps[k - 3].arg == self.steps[k].arg:
@@ -143,24 +142,24 @@ class _CounterAnalysis:
         return 0 if self._is_small(self._set_to(k)) else None
 
     def _set_to(self, k: int) -> Any:
-        """Return the constant that a store sets its variable to, alone or with others; None where it is none."""
+        """Return the constant that a store assigns, alone or with other stores; None where it is no constant."""
         first = k
         while self.names[first - 1] == "STORE_FAST" and not self.entered[first] and first > 1:
             first -= 1
-        nth = k - first  # which of the stores it is
+        nth = k - first  # the index of this store
         if self.entered[first]:
             return None
         if self.names[first - 1] == "UNPACK_SEQUENCE":
             whole = self.names[first - 2] == "LOAD_CONST" and not self.entered[first - 1]
             return self.code.co_consts[self.steps[first - 2].arg][nth] if whole else None
-        at = first - 1 - nth  # the first of them takes what has been loaded last
+        at = first - 1 - nth  # the first store takes the last load
         loads = self.names[max(at, 0) : first]
         if len(loads) <= nth or not _SIMPLE.issuperset(loads) or any(self.entered[at + 1 : first]):
             return None
         return self.code.co_consts[self.steps[at].arg] if loads[0] == "LOAD_CONST" else None
 
     def _is_loop(self, k: int) -> bool:
-        """Return whether a store is that of a ``for``, whose iterator has just been made."""
+        """Return whether a store is that of a ``for`` right after its iterator was made."""
         return k >= 2 and self.names[k - 2 : k] == ["GET_ITER", "FOR_ITER"] and not self.entered[k]
 
 
@@ -172,19 +171,19 @@ def _counts(a: _CounterAnalysis, k: int) -> bool:
 
 
 def _compared(a: _CounterAnalysis, k: int) -> bool:
-    """``v < limit``, a number or a variable, where a branch is decided."""
+    """``v < limit``, a number or a variable, to decide a branch."""
     if k + 3 >= len(a.steps) or not a.follows(k, a.names[k + 1], "COMPARE_OP") or not a.decides(k + 3):
         return False
     return a.number(k + 1) is not None or (a.names[k + 1] in _LOADS and not _is_equality(a.steps[k + 2]))
 
 
 def _compares(a: _CounterAnalysis, k: int) -> bool:
-    """``limit > v`` where a branch is decided."""
+    """``limit > v`` to decide a branch."""
     return a.follows(k, "COMPARE_OP") and a.decides(k + 2) and not a.entered[k] and not _is_equality(a.steps[k + 1])
 
 
 def _divides(a: _CounterAnalysis, k: int) -> bool:
-    """``v % 10 == 0``, or without a comparison."""
+    """``v % 10 == 0``, or without a comparison, to decide a branch."""
     if not a.follows(k, "LOAD_CONST", "BINARY_OP") or (a.small(k + 1) or 0) < 1 or a.steps[k + 2].arg != _REMAINDER:
         return False
     if a.decides(k + 3):
@@ -205,4 +204,4 @@ def _is_equality(step: CodeStep) -> bool:
 
 
 _USES: Final[tuple[Callable[[_CounterAnalysis, int], bool], ...]] = (_counts, _compared, _compares, _divides, _returned)
-"""All that may be done with a counter."""
+"""All allowed uses of a counter."""

@@ -1,7 +1,6 @@
-"""What tells values apart that Python holds equal: 1, 1.0 and True, zeros of both signs, orders of items.
+"""Distinguishes values that Python holds equal: 1, 1.0 and True, zeros of both signs, orders of items.
 
-Containers of such compare equal, and so do slices and ranges of them, but a function that reads them does not compute
-the same.
+Containers, slices and ranges of such values compare equal, but a function that reads them may compute something else.
 """
 from __future__ import annotations
 
@@ -12,15 +11,15 @@ _CONTAINERS: Final = (tuple, list, dict, set, frozenset)
 
 
 def exact_form(value: Any) -> Any:
-    """Return what is equal for values alone that no function tells apart; None where equal values are."""
+    """Return a form that is equal only for values that no function can distinguish; None where ``==`` is enough."""
     kind = type(value)
     if kind is slice or kind is range:
         value = value.start, value.stop, value.step
     elif kind not in _CONTAINERS:
         return None
     try:
-        return marshal.dumps(value, 0)  # the first version: neither references nor interned text make a difference
-    except ValueError:  # something else is among the items
+        return marshal.dumps(value, 0)  # version 0: independent of shared references and interned text
+    except ValueError:  # an item of another type
         return tuple([_part(part) for part in (value.items() if kind is dict else value)])
 
 

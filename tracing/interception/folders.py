@@ -1,4 +1,4 @@
-"""Where Python and what is installed for it lie: what sysconfig tells too, after loading how Python was built."""
+"""The folders of Python and of installed packages, found without loading sysconfig's build variables."""
 from __future__ import annotations
 
 import os

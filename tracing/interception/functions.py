@@ -1,4 +1,4 @@
-"""Which functions run rewritten in one trace, and what is guarded about them: code, defaults, place in a class."""
+"""Which functions run rewritten in one trace, and their guards: code, defaults, and the class that has them."""
 from __future__ import annotations
 
 import enum
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Member(NamedTuple):
-    """A function of a user's class that nothing has used so far: what the trace depends on once it is called."""
+    """A function of a user's class that was not called yet, and what the trace depends on once it is."""
 
     owner: type
     name: str
@@ -46,7 +46,7 @@ class Functions(ViewState):
         self._acquired: list[types.FunctionType] = []
 
     def function(self, fn: types.FunctionType, chain: Chain) -> None:
-        """Have a function run rewritten from now on if it is the user's, and guard what it consists of."""
+        """Run a function rewritten from now on if it is the user's, and guard its code and defaults."""
         if id(fn) in self._functions:
             self.called(id(swap.original_code(fn)), located=True)
             return
@@ -81,13 +81,13 @@ class Functions(ViewState):
         raise NotImplementedError
 
     def exchange(self) -> None:
-        """Have the functions met so far, and from now on those met, run rewritten until `release`."""
+        """Run all functions found so far, and those found from now on, rewritten until `release`."""
         self._running = True
         while self._waiting:
             self._acquire(*self._waiting.pop())
 
     def release(self) -> None:
-        """Give all functions their own code back."""
+        """Restore all functions' own code."""
         self._running = False
         while self._acquired:
             swap.release(self._acquired.pop())
@@ -104,9 +104,9 @@ class Functions(ViewState):
                     self.guard_value(keywords.key(name), value)
 
     def _seen_defaults(self, fn: types.FunctionType, chain: Chain) -> frozenset[str]:
-        """Note defaults whose content may change, and name their parameters. Numbers are pinned instead.
+        """Record mutable defaults, and return the names of their parameters. Numbers are guarded instead.
 
-        A default cannot be told from an equal argument where small integers and literals are shared.
+        Small integers and literals are shared, so that such a default cannot be distinguished from an equal argument.
         """
         code = swap.original_code(fn)
         positional = code.co_varnames[: code.co_argcount]
@@ -122,7 +122,7 @@ class Functions(ViewState):
         return frozenset(name for name, _, _ in mutable)
 
     def see_class(self, cls: type) -> None:
-        """Have all methods of a user's class, and of its user's bases, run rewritten when they are called."""
+        """Run the methods of a user's class, and of its user bases, rewritten when they are called."""
         if cls in self._classes:
             return
         self._classes.add(cls)
@@ -145,7 +145,7 @@ class Functions(ViewState):
         self._install(fn, chain, lazily=True)
 
     def called(self, code: int, located: bool = False) -> None:
-        """A method that was only reached through its class is used: now the trace depends on it.
+        """Guard a method that was only found through its class, now that it is called.
 
         located: the look-up that led to it is guarded already.
         """

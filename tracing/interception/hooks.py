@@ -1,4 +1,4 @@
-"""What the view asks the tracer: which stand-in the traced function sees in place of a real value."""
+"""The tracer's hooks: which proxy the traced function sees in place of a real value."""
 from __future__ import annotations
 
 import types
@@ -9,7 +9,7 @@ from jitfuse.tracing.interception.chain import Chain
 
 
 class Hooks(Protocol):
-    """The tracer's side of the view. Every method may raise a JitfuseError, which reaches the user."""
+    """The tracer's part of the tracing environment. Every method may raise a JitfuseError, which reaches the user."""
 
     def is_array(self, value: Any) -> bool:
         """Tell whether a real value is an array that becomes a feed."""
@@ -20,81 +20,80 @@ class Hooks(Protocol):
         ...
 
     def module(self, view: Any, chain: Chain, value: Any) -> None:
-        """Guard the state of such an object; asked once per object and trace."""
+        """Guard the state of such an object; called once per object and trace."""
         ...
 
     def attribute(self, value: Any, name: str) -> Any:
-        """Return an attribute of a stand-in, or raise AttributeError where what it stands for has none."""
+        """Return an attribute of a proxy; raises AttributeError where the real value has none."""
         ...
 
     def is_traced(self, value: Any) -> bool:
-        """Tell whether a value is one of the trace's own stand-ins; called often, so make it fast."""
+        """Tell whether a value is one of the trace's proxies; called often, so make it fast."""
         ...
 
     def array(self, chain: Chain, value: Any) -> Any:
-        """Return the stand-in of an array; asked once per array object and trace."""
+        """Return the proxy of an array; called once per array object and trace."""
         ...
 
     def number(self, chain: Chain, value: Any) -> Any:
-        """Return the stand-in of an exact int or float, or call `View.guard_value` and return the value."""
+        """Return the proxy of an exact int or float, or call `View.guard_value` and return the value."""
         ...
 
     def numpy_scalar(self, chain: Chain, value: Any) -> Any:
-        """Return the stand-in of a NumPy scalar, likewise."""
+        """Return the proxy of a NumPy scalar, likewise."""
         ...
 
     def substitute(self, value: Any) -> Any | None:
-        """Return what the function sees in place of this callable or module, or None to leave it."""
+        """Return the substitute of a callable or module, or None."""
         ...
 
     def concrete(self, value: Any) -> Any:
-        """Return the plain value of a traced number (which counts as a look), or raise for an array."""
+        """Return the concrete value of a traced number (a read of its value), or raise for an array."""
         ...
 
     def read_value(self, value: Any) -> Any:
-        """Return the plain value of a traced number, also of one that only data knows, or raise."""
+        """Return the concrete value of a traced number, even if that is data-dependent, or raise."""
         ...
 
     def counted(self, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
-        """A counter of a frame has been counted by some number, or set (0): return what it is."""
+        """Return the new value of a frame's counter after it was counted by `by`, or set (0)."""
         ...
 
     def counted_of(self, owner: Any, value: Any, name: str, by: int) -> Any:
-        """Return what an attribute of an object made in the trace is from now on: it has been counted by a number."""
+        """Return the new value of an attribute, of an object made in the trace, that was counted by `by`."""
         ...
 
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
-        """A frame begins a loop whose variable is a counter: return what it goes over."""
+        """Return what a frame's loop over a counter iterates over."""
         ...
 
     def iterations(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
-        """A function begins a loop, which is at a place of its source: return what it goes over."""
+        """Return what a function's loop at a source location iterates over."""
         ...
 
     def called(self, value: Any) -> Any:
-        """Return what the function calls in place of what it calls by a name or an attribute."""
+        """Return what to call in place of a callee that was read by name or attribute."""
         ...
 
     def identified(self, *values: Any) -> tuple[Any, ...]:
-        """The function asks which objects some values are: return these, or raise where they may be others than in
-        plain Python.
-        """
+        """Return the values that the function compares by identity, or raise where they may be other objects than in
+        plain Python."""
         ...
 
     def writes(self) -> None:
-        """Python state is about to be written: raise where that may not happen."""
+        """Raise where Python state must not be written now."""
         ...
 
     def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
-        """A frame takes a step of a branch that may be if-converted: return what the step gives."""
+        """Take a step of a branch that may be if-converted in a frame; return its result."""
         ...
 
     def refuse_kept(self, place: str, value: Any) -> None:
-        """Raise where a value may not be kept at a place beyond the trace, for each call would have to move it on."""
+        """Raise where a value cannot be stored beyond the trace, because each call would have to advance its state."""
         ...
 
     def stored(self, place: str, value: Any) -> Any:
-        """A traced value is to be stored where it outlives the trace: return what is kept there meanwhile, or raise.
+        """Return what is stored, for now, in place of a traced value that is to outlive the trace; or raise.
 
         `place` reads like ``self.count``.
         """

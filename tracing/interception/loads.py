@@ -1,4 +1,4 @@
-"""Loads: what the probes of rewritten code call where the function reads a name, a free variable, an item, a default.
+"""Loads: called by the probes of rewritten code where the function reads a name, a free variable, an item, a default.
 
 How values are classified is in `jitfuse.tracing.interception.classify`, attribute look-up in `...attributes`.
 """
@@ -28,7 +28,7 @@ class Loads(Attributes):
         self.namespaces: dict[int, dict[str, Any]] = {}
 
     def load_name(self, value: Any, name: str, namespace: dict[str, Any], raw: bool) -> Any:
-        """A global or builtin was read."""
+        """Read a global or builtin."""
         quick = self.quick_names.get((id(namespace), name, raw))
         if quick is not None and quick[0] is value:
             return quick[1]
@@ -49,7 +49,7 @@ class Loads(Attributes):
         return self.arrived(value)
 
     def load_cell(self, value: Any, cell: types.CellType, raw: bool) -> Any:
-        """A free variable was read; cells made in the trace hold the trace's own values."""
+        """Read a free variable; cells made in the trace hold the trace's own values."""
         found = self.cells.get(id(cell))
         if found is None:
             return value
@@ -58,7 +58,7 @@ class Loads(Attributes):
         return self.read(found[1], value, raw)
 
     def load_item(self, owner: Any, key: Any, raw: bool) -> Any:
-        """``owner[key]``. Raises what that raises."""
+        """Read ``owner[key]``. Raises what that raises."""
         found = self.origin.get(id(owner))
         if found is None:
             namespace = self.namespaces.get(id(owner))
@@ -87,10 +87,10 @@ class Loads(Attributes):
         return self.read(chain.key(key), owner[key], raw)
 
     def _container_item(self, owner: Any, chain: Chain, key: Any, raw: bool) -> Any:
-        """One item of a container that has no proxy: only this item is guarded."""
+        """Read one item of a container without a proxy, and guard only this item."""
         if isinstance(owner, dict):
             if type(owner) is not dict and key not in owner:
-                return self.load_item(self.proxy(chain, owner), key, raw)  # a __missing__ may add it
+                return self.load_item(self.proxy(chain, owner), key, raw)  # a __missing__ may add the item
             if key not in owner:
                 self.guard(chain, "ABSENT", key, len(owner))
             return self.read(chain.key(key), owner[key], raw)
@@ -104,13 +104,13 @@ class Loads(Attributes):
         return self.read(step, owner[key], raw)
 
     def imported_name(self, module: Any, value: Any, name: str) -> Any:
-        """``from module import name`` inside the function."""
+        """Read ``from module import name`` inside the function."""
         if isinstance(module, types.ModuleType) and name in vars(module):
             return self.load_attr(module, name, False)
         return self.arrived(value)
 
     def default(self, value: Any) -> Any:
-        """A parameter whose default has content: is this the default?"""
+        """Return what the function sees for a parameter that may hold a mutable default."""
         found = self.defaults.get(id(value))
         if found is None or id(value) in self.proxies:
             return value if found is None else self.proxies[id(value)].seen

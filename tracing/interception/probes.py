@@ -1,7 +1,7 @@
-"""The functions that rewritten code calls: each finds the current view, if any, and passes the read on.
+"""The functions that rewritten code calls: each passes the read or write on to the current tracing environment.
 
-Rewritten code may run without a trace (in another thread, or in a generator that outlives its trace); then
-every probe does exactly what the plain instruction does.
+Rewritten code may run without a trace (in another thread, or in a generator that outlives its trace). Then every probe
+does exactly what the original instruction does.
 """
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ current: Final[ContextVar[View | None]] = ContextVar("jitfuse_view", default=Non
 
 
 def enter(code: int) -> None:
-    """A rewritten function starts; `code` is the id of its own, unrewritten code."""
+    """Announce that a rewritten function starts; `code` is the id of its own, unrewritten code."""
     view = current.get()
     if view is not None and code in view.pending:
         view.called(code)
 
 
 def unrewritten(fn: types.FunctionType) -> None:
-    """A function whose code cannot be rewritten is about to run as it is."""
+    """Announce that a function whose code cannot be rewritten is about to run as it is."""
     view = current.get()
     if view is not None:
         view.read_statically(fn)
 
 
 def fresh(self: Any) -> None:
-    """``__init__`` starts on an object: one that no chain reaches was made in the trace."""
+    """Announce that ``__init__`` starts; an object that no chain reaches was made in the trace."""
     view = current.get()
     if view is not None:
         view.mark_fresh(self)
 
 
 def default(value: Any) -> Any:
-    """A parameter that may have got its default."""
+    """Read a parameter that may hold its default."""
     view = current.get()
     return value if view is None else view.default(value)
 
@@ -51,13 +51,13 @@ def load_name(value: Any, name: str) -> Any:
 
 
 def load_name_raw(value: Any, name: str) -> Any:
-    """LOAD_GLOBAL whose value is only subscripted: a container comes as it is."""
+    """LOAD_GLOBAL of a value that is only subscripted: a container is passed as it is."""
     view = current.get()
     return value if view is None else view.load_name(value, name, sys._getframe(1).f_globals, True)
 
 
 def load_called(value: Any, name: str) -> Any:
-    """LOAD_GLOBAL of what is called at once."""
+    """LOAD_GLOBAL of a callee."""
     view = current.get()
     if view is None:
         return value
@@ -80,7 +80,7 @@ def load_cell(cell: types.CellType, value: Any) -> Any:
 
 
 def load_cell_raw(cell: types.CellType, value: Any) -> Any:
-    """LOAD_DEREF of a free variable whose value is only subscripted."""
+    """LOAD_DEREF of a free variable that is only subscripted."""
     view = current.get()
     return value if view is None else view.load_cell(value, cell, True)
 
@@ -92,13 +92,13 @@ def load_attr(owner: Any, name: str) -> Any:
 
 
 def load_called_attr(owner: Any, name: str) -> Any:
-    """LOAD_METHOD, and LOAD_ATTR of what is called at once."""
+    """LOAD_METHOD, and LOAD_ATTR of a callee."""
     view = current.get()
     return getattr(owner, name) if view is None else view.maker(view.load_attr(owner, name, False))
 
 
 def load_attr_raw(owner: Any, name: str) -> Any:
-    """LOAD_ATTR whose value is only subscripted."""
+    """LOAD_ATTR of a value that is only subscripted."""
     view = current.get()
     return getattr(owner, name) if view is None else view.load_attr(owner, name, True)
 
@@ -110,13 +110,13 @@ def load_item(key: Any, owner: Any) -> Any:
 
 
 def load_item_raw(key: Any, owner: Any) -> Any:
-    """BINARY_SUBSCR whose value is only subscripted."""
+    """BINARY_SUBSCR of a value that is only subscripted."""
     view = current.get()
     return owner[key] if view is None else view.load_item(owner, key, True)
 
 
 def made(value: Any) -> Any:
-    """A value out of an unhooked place: an imported module, an attribute of super()."""
+    """Pass on a value that was read without a probe: an imported module, an attribute of super()."""
     view = current.get()
     return value if view is None else view.arrived(value)
 
@@ -128,7 +128,7 @@ def imported_name(module: Any, value: Any, name: str) -> Any:
 
 
 def store_name(value: Any, name: str) -> Any:
-    """Before STORE_GLOBAL: return what is to be stored."""
+    """Before STORE_GLOBAL: return the value to store."""
     view = current.get()
     return value if view is None else view.store_name(value, name, sys._getframe(1).f_globals)
 
@@ -141,7 +141,7 @@ def delete_name(name: str) -> None:
 
 
 def store_cell(cell: types.CellType, value: Any) -> Any:
-    """Before STORE_DEREF of a free variable: return what is to be stored."""
+    """Before STORE_DEREF of a free variable: return the value to store."""
     view = current.get()
     return value if view is None else view.store_cell(cell, value)
 
@@ -156,7 +156,7 @@ def store_attr(owner: Any, value: Any, name: str) -> None:
 
 
 def count_attr(owner: Any, value: Any, name: str, by: int) -> None:
-    """STORE_ATTR of an attribute that has been counted by some number."""
+    """STORE_ATTR of an attribute that was counted by `by`."""
     view = current.get()
     if view is None:
         setattr(owner, name, value)
@@ -185,7 +185,7 @@ def store_item(owner: Any, key: Any, value: Any) -> None:
 
 
 def count(value: Any, name: str, by: int) -> Any:
-    """Before STORE_FAST of a counter that has been counted by some number, or set."""
+    """Before STORE_FAST of a counter that was counted by `by`, or set."""
     view = current.get()
     return value if view is None else view.hooks.counted(value, name, by, sys._getframe(1))
 
@@ -197,7 +197,7 @@ def iterate(value: Any, name: str) -> Any:
 
 
 def iterations(value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
-    """Before GET_ITER of a ``for``: of which function, its place in the source, and whether it is over a counter."""
+    """Before GET_ITER of a ``for``: its function, its source location, and whether its variable is a counter."""
     view = current.get()
     return value if view is None else view.hooks.iterations(value, code, line, column, counted)
 

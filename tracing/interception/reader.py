@@ -1,7 +1,7 @@
-"""The view of Python that one trace has: the run itself, and what becomes of what the function wrote.
+"""The tracing environment of one trace: the run itself, and the effects of what the function wrote.
 
 Owns `View` and `run`. What the probes of rewritten code call is in `jitfuse.tracing.interception.loads` and
-`...stores`, containers are in `...proxy`, the bookkeeping in `...state`.
+`...stores`, containers are in `...container_proxies`, the bookkeeping in `...bookkeeping`.
 """
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _FUNCTIONS: Final = frozenset({types.FunctionType, types.MethodType, types.Built
 
 
 class View(Stores):
-    """One trace's view of Python. Not shared between threads; views may nest."""
+    """The tracing environment of one trace. Not shared between threads; may be nested."""
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks)
         self._settled = False
         self._delivered: set[int] = set()
-        """The ids of writes, and of proxies, whose places calls bind."""
+        """The ids of the writes and proxies whose effects calls deliver."""
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the function with its code and all user code that it reaches seen by this view.
+        """Call the function, and run all user code that it reaches rewritten.
 
-        args and kwargs are passed as they are: whatever in them is not the trace's own must have gone through
-        `read`. Errors of the function pass, without the view's frames. Call `commit` or `rollback` afterwards.
+        args and kwargs are passed as they are: `read` must have seen all that was not made in the trace. Errors of the
+        function propagate, without jitfuse's frames. Call `commit` or `rollback` afterwards.
         """
         fn = self._adopt_callable(fn)
         token = probes.current.set(self)
@@ -60,7 +60,7 @@ class View(Stores):
             self.release()
 
     def _adopt_callable(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """See the decorated function, method, partial or callable object; return what to call."""
+        """Intercept the decorated function, method, partial or callable object; return what to call."""
         target = fn.__func__ if isinstance(fn, types.MethodType) else fn
         if isinstance(target, types.FunctionType):
             claim(target)
@@ -68,10 +68,10 @@ class View(Stores):
         return seen
 
     def rebound(self) -> list[tuple[Chain, Any, bool]]:
-        """Return the places that calls bind anew, what the function has put there, and whether it is a new item; asked
+        """Return the chains that calls bind, with the function's value for each and whether it is a new item. Call this
         once, when the function has ended.
 
-        `commit` puts these back, as `rollback` does all: only calls bind them.
+        `commit` restores their old values, as `rollback` does for all writes: only calls bind them.
         """
         if not self.written and not any(proxy.changed() for proxy in self.proxies.values()):
             return []
@@ -81,7 +81,7 @@ class View(Stores):
         return found
 
     def place_of(self, value: Any) -> Chain | None:
-        """Return the chain that leads to a container or object of the caller's; None for others, and what is pinned."""
+        """Return the chain of a container or object of the caller's; None for others, and those guarded by identity."""
         real = self.real(value)
         self.refuse_unplaced(real)
         if id(real) in self.proxies:
@@ -91,16 +91,16 @@ class View(Stores):
         return None if found is None or pinned else found[1]
 
     def altered(self) -> list[Any]:
-        """Return what tells whether the function has written real state between two moments: compare by identity."""
+        """Return items that differ, by identity, once the function has written real state."""
         changed = (s.seen for s in self.proxies.values() if s.changed())
         items = ([*seen, *seen.values()] if isinstance(seen, dict) else seen for seen in changed)
         return [self.stores, *(item for some in items for item in some)]
 
     def settle(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[str]:
-        """Decide what the function's writes mean, without touching real containers; return `Trail.volatile`.
+        """Decide what the function's writes mean, without changing real containers; return `GuardLog.volatile`.
 
-        args and kwargs are the call's own, for chains that start at an argument. Where the answer is not empty,
-        the trace cannot stand for later calls: `commit` and use it once, or `rollback` and run the function.
+        args and kwargs are the call's own, for chains that start at an argument. If the result is not empty, the trace
+        is not cacheable: `commit` and use it once, or `rollback` and run the function.
         """
         if not self._settled:
             self._settled = True
@@ -112,7 +112,7 @@ class View(Stores):
         return self.guard_log.volatile
 
     def commit(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
-        """Settle, do to real containers what the function did to their proxies, and put back what calls deliver.
+        """Settle, apply changes of proxies to the real containers, and restore what calls will bind.
 
         Raises UntraceableError where a traced value would stay in a container; then no container is changed.
         """
@@ -128,7 +128,7 @@ class View(Stores):
             write_back(proxy, self._container_value)
 
     def rollback(self) -> None:
-        """Put back what the function wrote to globals, closure cells and attributes; proxies are dropped."""
+        """Restore what the function wrote to globals, closure cells and attributes; drop all proxies."""
         for write in reversed(self.written.values()):
             write.restore()
         self.written.clear()
@@ -144,18 +144,18 @@ class View(Stores):
             raise leak(place)
         return stored
 
-    # What the substitutes need
+    # methods for the substitutes
 
     def same(self, left: Any, right: Any) -> bool:
-        """``left is right``: between two objects that chains lead to, both are pinned.
+        """Compute ``left is right``; two objects with chains are guarded by identity.
 
-        A stand-in of a bool is True or False itself, as in ``training is True``. Two arrays that might be one in
-        another call are not told apart by any guard: Python has to.
+        A traced bool is compared as True or False itself, as in ``training is True``. No guard says whether two arrays
+        are one, so if they could be, Python runs at each call.
         """
         left, right = self.hooks.identified(left, right)
         left, right = self._constant(left, right), self._constant(right, left)
         if left is not right and self._may_be_int(left) and self._may_be_int(right):
-            left, right = self.read_value(left), self.read_value(right)  # small ints are one where they are equal
+            left, right = self.read_value(left), self.read_value(right)  # equal small ints are one object
         a, b = self.origin.get(id(left)), self.origin.get(id(right))
         if a is not None and b is not None and a[0] is left and b[0] is right:
             self.guard(a[1], "IS", left)
@@ -165,16 +165,16 @@ class View(Stores):
         return left is right
 
     def _may_be_int(self, value: Any) -> bool:
-        """Return whether a value is an int of Python's, or the stand-in of one."""
+        """Return whether a value is a Python int, or the proxy of one."""
         return type(value) is int or (self.hooks.is_traced(value) and getattr(value, "weak", False)
                                       and str(value.dtype) == "int64")
 
     def read_value(self, value: Any) -> Any:
-        """Return the plain value of a traced number, for which the program may be split; others as they are."""
+        """Return the concrete value of a traced number, by a graph break if needed; other values as they are."""
         return self.hooks.read_value(value) if self.hooks.is_traced(value) else value
 
     def _may_be_one(self, left: Any, right: Any) -> bool:
-        """Return whether two stand-ins are of arrays that could be one array in another call: they look the same."""
+        """Return whether two proxies are of arrays that another call could pass as one: shape and dtype are equal."""
         if not (self.hooks.is_traced(left) and self.hooks.is_traced(right)):
             return False
         found = [self.reals.get(id(v)) for v in (left, right)]
@@ -189,19 +189,19 @@ class View(Stores):
         return value
 
     def mark_fresh(self, value: Any) -> None:
-        """Note an object made in the trace: its attributes are the trace's own."""
+        """Record an object made in the trace: its attributes are the trace's own."""
         if id(value) not in self.origin:
             self.fresh[id(value)] = value
 
     def maker(self, value: Any) -> Any:
-        """Return what to call in place of a value that is called at once."""
+        """Return what to call in place of a callee."""
         if not isinstance(value, type):
             return value if type(value) in _FUNCTIONS else self.hooks.called(value)
         plainly = class_member(value, "__new__") is _NEW and class_member(value, "__init__") is _INIT
         if not plainly or type(value).__call__ is not type.__call__ or not is_user_class(value):
             return self.hooks.called(value)
 
-        def make(*args: Any, **kwargs: Any) -> Any:  # no `__init__` tells that the object is new
+        def make(*args: Any, **kwargs: Any) -> Any:  # no `__init__` shows that the object is new
             made = value(*args, **kwargs)
             self.mark_fresh(made)
             return made
@@ -209,7 +209,7 @@ class View(Stores):
         return make
 
     def is_traced_array(self, value: Any) -> bool:
-        """Tell whether a value is a stand-in that cannot be made concrete."""
+        """Tell whether a value is a proxy that cannot be made concrete."""
         if not self.hooks.is_traced(value):
             return False
         try:
@@ -219,11 +219,11 @@ class View(Stores):
         return False
 
     def plain(self, value: Any) -> Any:
-        """Return the plain value behind a stand-in; counts as a look."""
+        """Return the real or concrete value of a proxy; this counts as a read of a value."""
         return self.hooks.concrete(value) if self.hooks.is_traced(value) else self.real(value)
 
     def adopt_result(self, value: Any) -> Any:
-        """See an object that installed code keeps and hands out; plain values are constants."""
+        """Intercept an object that installed code holds and returns; plain values are constants."""
         if isinstance(value, int | float | complex | str | bytes | bool | None):
             return value
         return self.read(Chain.object(value), value)
@@ -236,7 +236,7 @@ class View(Stores):
 
 
 def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, GuardLog]:
-    """Trace one call: read the arguments, run, commit. Returns the result and what it depends on."""
+    """Trace one call: read the arguments, run, commit. Returns the result and its guard log."""
     view = View(hooks)
     seen = [view.read(Chain.arg(place), value) for place, value in enumerate(args)]
     named = {name: view.read(Chain.arg(name), value) for name, value in kwargs.items()}

@@ -1,7 +1,7 @@
-"""Places of real state that the function binds anew, and what they hold in the end.
+"""Effects: the names, attributes and items of real state that the function binds, and their final values.
 
-A call can put there what the program has computed, without running Python. Owns which writes these are: of values that
-can be results, into places whose owners take them as they are. All others are settled in
+A call can bind there what the program has computed, without running Python. Owns which writes are delivered so: those
+whose values can be results, and whose owners store them as they are. All others are settled in
 `jitfuse.tracing.interception.bookkeeping`.
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _FEW: Final = 16
-"""Objects of one type up to which any two are guarded to be two; of more each is guarded to be itself."""
+"""Most objects of one type whose pairs are guarded to be distinct; beyond, each is guarded by identity."""
 _CONTAINERS: Final = (list, tuple, dict)
 _KEEPS: Final[tuple[Any, ...]] = (
     object.__setattr__, type.__setattr__, types.SimpleNamespace.__setattr__, types.FunctionType.__setattr__,
@@ -30,8 +30,8 @@ _KEEPS: Final[tuple[Any, ...]] = (
 
 
 def rebound(view: View) -> tuple[list[tuple[Chain, Any, bool]], set[int]]:
-    """Return the places that calls bind anew, what the function has put there, and whether it is an item that was not
-    there; and the ids of these writes, and of the proxies all changes of which are among them."""
+    """Return the chains that calls bind, with the function's value for each and whether it is a new item; and the ids
+    of the writes and proxies that are delivered completely."""
     found: list[tuple[Chain, Any, bool]] = []
     delivered: set[int] = set()
     owners: list[tuple[Any, Chain]] = []
@@ -57,8 +57,8 @@ def rebound(view: View) -> tuple[list[tuple[Chain, Any, bool]], set[int]]:
 
 
 def _guard_owners(view: View, owners: dict[int, tuple[Any, Chain]]) -> None:
-    """Have the owners of places that are bound be of their types, and other objects than those of their types that the
-    function has met: what it has read there is not what it has written here."""
+    """Guard the types of the owners, and that each is distinct from every other object of its type that the function
+    met: a read from one must not be a write into the other."""
     of_type: dict[type, list[tuple[Any, Chain]]] = {type(owner): [] for owner, _ in owners.values()}
     for real, chain in list(view.origin.values()):
         if type(real) in of_type:
@@ -81,16 +81,16 @@ def _guard_owners(view: View, owners: dict[int, tuple[Any, Chain]]) -> None:
 
 
 def _differs(view: View, owner: Any, other: Any) -> bool:
-    """Return whether guards on what two containers hold tell them apart."""
+    """Return whether guards on the contents of two containers distinguish them."""
     one, two = (view.proxies.get(id(real)) for real in (owner, other))
     return one is not None and two is not None and (
         len(one.handed) != len(two.handed) or (type(owner) is dict and tuple(owner) != tuple(other)))
 
 
 def _takes_anything(write: Write) -> bool:
-    """Return whether to set an attribute of a place's owner is to keep the value, and nothing else.
+    """Return whether setting an attribute of a write's owner stores the value and does nothing else.
 
-    What the user's own ``__setattr__`` writes is seen, place by place.
+    Writes by the user's own ``__setattr__`` are intercepted one by one.
     """
     found: Any = type(write.owner).__setattr__
     return any(found is plain for plain in _KEEPS) or has_own_setter(write.owner)
@@ -118,7 +118,7 @@ def _items(view: View, proxy: ContainerProxy) -> list[tuple[Chain, Any, bool]] |
 
 
 def _is_key(view: View, key: Any) -> bool:
-    """Return whether a key is what it is in each call: the traced numbers of one trace are none of another."""
+    """Return whether a key is the same in each call: a traced number belongs to one trace."""
     if view.hooks.is_traced(key):
         return False
     return isinstance(key, str | int) or not isinstance(key, tuple | frozenset) or all(
@@ -130,8 +130,8 @@ def _pairs(proxy: ContainerProxy) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_result(view: View, value: Any, inside: bool = False) -> bool:
-    """Return whether a value can be what a call delivers: arrays, numbers, new containers of these, and what is the
-    caller's as a whole."""
+    """Return whether a call can deliver a value: arrays, numbers, new containers of these, or an object of the
+    caller's."""
     if view.hooks.is_traced(value) or isinstance(value, _PLAIN) or view.hooks.is_array(value):
         return True
     if view.place_of(value) is not None:

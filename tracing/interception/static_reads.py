@@ -1,7 +1,7 @@
-"""For code that cannot be rewritten: read its chains of names and attributes from the code, and guard them.
+"""Guards code that cannot be rewritten, by the chains of names and attributes found in its bytecode.
 
-This is the way down on a Python whose instructions are not known yet. The function then runs as it is;
-numbers that it reads are constants of the trace, and creation functions are NumPy's own.
+This is the fallback on a Python whose instructions are not known yet. The function then runs as it is; numbers that it
+reads are constants of the trace, and creation functions are NumPy's own.
 """
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _root(view: View, fn: types.FunctionType, cells: dict[str, types.CellType], 
 
 
 def _follow(view: View, chain: Chain, value: Any, names: list[str]) -> None:
-    """Guard the value, and what each attribute after it leads to."""
+    """Guard the value, and the value of each attribute after it."""
     _guard(view, chain, value)
     for name in names:
         if isinstance(value, types.ModuleType) and not is_user_module(value):

@@ -1,6 +1,6 @@
-"""Stores: what the probes call where the function writes or deletes a name, a free variable, an attribute, an item.
+"""Stores: called by the probes where the function writes or deletes a name, a free variable, an attribute, an item.
 
-What a write means for later calls is settled by `jitfuse.tracing.interception.bookkeeping`.
+The meaning of a write for later calls is settled by `jitfuse.tracing.interception.bookkeeping`.
 """
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Stores(Loads):
     """The stores of one trace."""
 
     def store_name(self, value: Any, name: str, namespace: dict[str, Any]) -> Any:
-        """A global is about to be written or deleted."""
+        """Record that a global is about to be written or deleted; return the value to store."""
         chain = self.name_chain(namespace, name)
         self.note_write(namespace, name, chain, namespace.get(name, MISSING),
                         lambda old: namespace.__setitem__(name, old), lambda: namespace.pop(name, None))
         return self.to_store(name, value)
 
     def store_cell(self, cell: types.CellType, value: Any) -> Any:
-        """A free variable is about to be written."""
+        """Record that a free variable is about to be written; return the value to store."""
         found = self.cells.get(id(cell))
         if found is None:
             return value
@@ -47,7 +47,7 @@ class Stores(Loads):
         return self.to_store(str(found[1]), value)
 
     def store_attr(self, owner: Any, name: str, value: Any, put: Callable[[Any, str, Any], None] = setattr) -> None:
-        """``owner.name = value``; what was made in the trace may hold traced values."""
+        """Carry out ``owner.name = value``; objects made in the trace may hold traced values."""
         if self.hooks.is_traced(owner):
             setattr(owner, name, value)
             return
@@ -66,7 +66,7 @@ class Stores(Loads):
         member = class_member(type(owner), name)
         by_user = put is setattr and has_own_setter(owner)
         if by_user or isinstance(member, property) or (member is not MISSING and is_user_class(type(member))):
-            put(owner, name, value)  # what that writes is seen
+            put(owner, name, value)  # its own writes are intercepted
             return
         chain = found[1].attr(name)
         self._note_attr(owner, name, chain)
@@ -83,19 +83,19 @@ class Stores(Loads):
                 own = vars(owner) if isinstance(owner, type) else own_attributes(owner) or {}
                 old = own.get(name, MISSING)
                 if old is MISSING and slot is MISSING and not isinstance(owner, type):
-                    old = getattr(owner, name, MISSING)  # a __getattr__ finds it, as for parameters of torch's modules
+                    old = getattr(owner, name, MISSING)  # found by a __getattr__, as parameters of torch's modules are
         self.note_write(owner, name, chain, old, lambda value: set_itself(owner, name, value),
                         lambda: delete_itself(owner, name))
 
     def delete_attr(self, owner: Any, name: str) -> None:
-        """``del owner.name``."""
+        """Carry out ``del owner.name``."""
         found = self.origin.get(id(owner))
         if found is not None and hasattr(owner, name):
             self._note_attr(owner, name, found[1].attr(name))
         delattr(owner, name)
 
     def store_item(self, owner: Any, key: Any, value: Any) -> None:
-        """``owner[key] = value``: a real container that was only subscripted so far gets its proxy."""
+        """Carry out ``owner[key] = value``; a real container that was only subscripted so far gets its proxy."""
         if id(owner) in self.namespaces:
             owner[key] = self.store_name(value, key, owner)
             return

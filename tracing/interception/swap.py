@@ -1,9 +1,9 @@
-"""Functions run rewritten code while a trace is on: their ``__code__`` is exchanged in place, and put back.
+"""Exchanges the ``__code__`` of functions for rewritten code while a trace runs, and restores it.
 
-In place, because then every way of calling a function is seen (methods that C code or a library calls,
-partials, ``map``), and a function stays the same object to user code. While the code is exchanged, other
-threads run the same function with the same results, only slower. The first call rewrites: until then a
-function has a small stub as code, so that a class with many methods costs little.
+The code is exchanged in place, so that every call of a function is intercepted (methods that C code or a library calls,
+partials, ``map``), and a function stays the same object to user code. Meanwhile, other threads run the same function
+with the same results, only slower. A function has a small stub as code until its first call, which rewrites it, so that
+a class with many methods costs little.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _lock: Final = threading.RLock()
 
 
 class _Swap:
-    """One function whose code is exchanged: its own code, the code that it has instead, and for how many traces."""
+    """One function whose code is exchanged: its own code, the new code, and the number of traces that use it."""
 
     __slots__ = ("count", "defaults", "fn", "installed", "original")
 
@@ -36,7 +36,7 @@ class _Swap:
         self.count = 0
 
     def install(self, code: types.CodeType) -> None:
-        """Exchange the code, unless someone else has put in another meanwhile."""
+        """Exchange the code, unless someone else has replaced it meanwhile."""
         if self.fn.__code__ is self.installed:
             self.fn.__code__ = code
             self.installed = code
@@ -56,7 +56,7 @@ _COPY_FREE_VARIABLES: Final = opcode.opmap["COPY_FREE_VARS"]
 
 @functools.cache
 def _stub_code(free_variables: int) -> types.CodeType:
-    """Return the stub's code with room for so many free variables: the closure must have been copied."""
+    """Return the stub's code with this many free variables: the closure must match."""
     code = _stub.__code__
     if not free_variables:
         return code
@@ -77,7 +77,7 @@ def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset(), lazi
             swap = _Swap(fn, defaults)
             if not is_rewritten(swap.original):
                 swap.install(_known(swap) or (_make_stub(swap) if lazily else _rewritten_code(swap) or swap.original))
-            _swaps[id(fn)] = swap  # not where it raises: the next one would find what was never installed
+            _swaps[id(fn)] = swap  # not where it raises: the next call would find a swap that was never installed
         swap.count += 1
 
 
@@ -110,7 +110,7 @@ def _known(swap: _Swap) -> types.CodeType | None:
 
 
 def _source(swap: _Swap) -> types.CodeType:
-    """Return the code that is rewritten: the function's own, or that with if-converted branches."""
+    """Return the code to rewrite: the function's own, or that with if-converted branches."""
     return if_converted(swap.original) or swap.original
 
 
@@ -153,8 +153,8 @@ def _rewritten_code(swap: _Swap) -> types.CodeType | None:
 
 
 def _after_fork() -> None:
-    """In a forked child: put back the codes that other threads had exchanged, for those threads are not there."""
-    if probes.current.get() is None:  # else the thread that forked is in a trace of its own, and will put back its own
+    """In a forked child, restore the codes that other threads had exchanged: those threads do not exist there."""
+    if probes.current.get() is None:  # else the forking thread is in a trace, and will restore its own codes
         for swap in _swaps.values():
             swap.install(swap.original)
         _swaps.clear()

@@ -1,4 +1,4 @@
-"""Tracebacks without the frames that users have not written."""
+"""Tracebacks without frames that the user has not written."""
 from __future__ import annotations
 
 import os
@@ -9,7 +9,7 @@ _FOLDER: Final = os.path.dirname(__file__) + os.sep
 
 
 def hide_frames(error: BaseException, folders: tuple[str, ...] = (_FOLDER,)) -> None:
-    """Take the frames of files in some folders, the view's own, out of a traceback; the others stay in order."""
+    """Remove the frames of files in some folders, by default this one, from a traceback; the others stay in order."""
     trace = error.__traceback__
     frames = []
     while trace is not None:
@@ -18,6 +18,6 @@ def hide_frames(error: BaseException, folders: tuple[str, ...] = (_FOLDER,)) -> 
         trace = trace.tb_next
     head: types.TracebackType | None = None
     for frame in reversed(frames):
-        line = frame.tb_lineno if frame.tb_lineno is not None else -1  # no line where a signal came between two
+        line = frame.tb_lineno if frame.tb_lineno is not None else -1  # none where a signal came between lines
         head = types.TracebackType(head, frame.tb_frame, frame.tb_lasti, line)
     error.__traceback__ = head

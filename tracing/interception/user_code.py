@@ -1,4 +1,4 @@
-"""Which code belongs to the user, and is traced through the view, and which is installed and runs as it is."""
+"""Which code is the user's, and is traced, and which is installed and runs as it is."""
 from __future__ import annotations
 
 import enum
@@ -34,7 +34,7 @@ def _in_library(filename: str) -> bool:
 
 
 def claim(fn: types.FunctionType) -> None:
-    """Count the package of a decorated function as user code, wherever it is installed: of some libraries, a module.
+    """Count the package of a decorated function as user code, wherever it is; of some libraries, only the module.
 
     A module's own `forward` may be decorated, but the layers that it calls run as they are; and `@np.errstate(...)`
     makes a function of NumPy's.

@@ -1,1 +1,1 @@
-"""A function's source, read and rewritten so that its branches and loops ask the trace first."""
+"""A function's source, read and rewritten so that its branches and loops call into the trace first."""

@@ -1,7 +1,7 @@
-"""Expressions of if-converted branches, and the small trees that they and statements are made of.
+"""Expressions of if-converted branches, and helpers that build syntax trees.
 
-Owns ``a if c else b``, the truths of tests (``and``, ``or``, ``not``, comparisons in a row), and which functions
-branches call. Does not own statements (`jitfuse.tracing.rewrite.branch_statements`).
+Owns ``a if c else b``, the truths of tests (``and``, ``or``, ``not``, chained comparisons), and the check of functions
+that branches call. Does not own statements (`jitfuse.tracing.rewrite.branch_statements`).
 """
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ FORBIDDEN: Final = (
     ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr, ast.Lambda, ast.Starred, ast.ListComp, ast.SetComp,
     ast.DictComp, ast.GeneratorExp,
 )
-"""What no branch holds: its order of evaluation or its scope is another."""
+"""Nodes that no branch may contain, because their order of evaluation or their scope differs."""
 
 
 _SCOPES: Final = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class RewriteContext:
-    """What the parts of one function have in common while it is rewritten."""
+    """The state that all parts of one function share while it is rewritten."""
 
     def __init__(self, filename: str) -> None:
         self.filename = filename
         self.count = 0
         """How many branches have been rewritten."""
         self.loops: set[int] = set()
-        """The lines of loops that may be loops of the program."""
+        """The lines of loops that may be captured."""
         self.temporaries = 0
-        """How many names have been made for what tests found."""
+        """How many temporary names have been made."""
 
     def temporary(self) -> str:
         """Return a new name."""
@@ -39,18 +39,18 @@ class RewriteContext:
         return f"{NAME}{self.temporaries}"
 
     def place(self, node: ast.expr | ast.stmt) -> ast.expr:
-        """Return where a branch is."""
+        """Return the site of a branch, as a constant."""
         return constant((self.filename, node.lineno, node.col_offset))
 
 
 class Expressions(ast.NodeTransformer):
-    """Expressions: ``a if c else b`` is if-converted; what branches call is asked for."""
+    """If-converts ``a if c else b``, and passes the functions that branches call through a probe."""
 
     def __init__(self, context: RewriteContext, in_branch: bool = False) -> None:
         self.context, self.in_branch = context, in_branch
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Have a branch ask for the function that it calls."""
+        """Pass the function that a branch calls through a probe."""
         self.generic_visit(node)
         if self.in_branch:
             named = constant(tuple(k.arg or "" for k in node.keywords))
@@ -67,11 +67,11 @@ class Expressions(ast.NodeTransformer):
         )
 
     def visit(self, node: ast.AST) -> Any:
-        """Rewrite an expression; in a comprehension, a name that a test sets would be the comprehension's own."""
+        """Rewrite an expression; not in a comprehension, where the temporary names would be local."""
         return node if isinstance(node, _SCOPES) else super().visit(node)
 
     def truth(self, node: ast.expr) -> ast.expr:
-        """Rewrite an expression of which only the truth is asked."""
+        """Rewrite an expression of which only the truth is used."""
         branches = Expressions(self.context, in_branch=True)
         if isinstance(node, ast.BoolOp):
             *before, made = node.values
@@ -120,7 +120,7 @@ class Expressions(ast.NodeTransformer):
 
 
 def constant(value: Any) -> ast.expr:
-    """Return a constant; tuples are among them."""
+    """Return a constant, which may be a tuple."""
     return ast.Constant(value)
 
 
@@ -130,30 +130,30 @@ def load(name: str) -> ast.expr:
 
 
 def call(name: str, *values: ast.expr) -> ast.expr:
-    """Return a call of the trace, which code that is compiled has a probe for."""
+    """Return a call of a step, by the mark that compiled code replaces with a probe."""
     return ast.Call(ast.Constant(MARK + name), list(values), [])
 
 
 def assign(names: Sequence[str], value: ast.expr) -> ast.stmt:
-    """Return an assignment to one name, or to a tuple of any other number of them."""
+    """Return an assignment to one name, or to a tuple of names."""
     targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
     return ast.Assign([targets[0] if len(targets) == 1 else ast.Tuple(targets, ast.Store())], value)
 
 
 def targets(target: ast.expr) -> list[ast.expr]:
-    """Return the parts of what is assigned to."""
+    """Return the elements of an assignment's target."""
     if isinstance(target, ast.Tuple | ast.List):
         return list(target.elts)
     return [target]
 
 
 def has(node: ast.AST, *kinds: type[ast.AST]) -> bool:
-    """Return whether there is one of these in a tree."""
+    """Return whether a tree contains a node of these kinds."""
     return any(isinstance(n, kinds) for n in ast.walk(node))
 
 
 def located(node: Any, like: ast.AST) -> Any:
-    """Give a new tree the place of the statement or expression that it stands for."""
+    """Give a new tree the source location of the node that it replaces."""
     for n in ast.walk(node):
         if isinstance(n, ast.stmt | ast.expr) and not hasattr(n, "lineno"):
             ast.copy_location(n, like)

@@ -3,14 +3,14 @@
 An ``if`` becomes, for the names x and y that its branches assign::
 
     t = ask(place, test)
-    if plain(t): t = True if t else False    # no traced data, or the trace wants Python to look at it
-    if then(t): ...                          # both run where t is traced
+    if plain(t): t = True if t else False    # not traced, or a graph break is wanted here
+    if then(t): ...                          # both branches run where t is traced
     if is_both(t): x, y = begin_other(t, ("x", "y"))
     if otherwise(t): ...
     if is_both(t): x, y = merge(t); and names that only one branch has bound are deleted
     t = None
 
-Owns which statements branches may hold, and which names are chosen. Does not own expressions
+Owns which statements branches may contain, and which names are selected. Does not own expressions
 (`jitfuse.tracing.rewrite.branch_expressions`) or what the calls do (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
@@ -52,23 +52,23 @@ _OPERATORS: Final = {
 
 
 class BranchRewriter(RewriteContext):
-    """One function being rewritten, with the functions in it."""
+    """Rewrites one function, with the functions in it."""
 
     def __init__(
         self, filename: str, lines: Collection[int] = (), long: Collection[int] = (), independent: Collection[int] = (),
         if_converted: bool = True,
     ) -> None:
-        """`lines`: where loops begin whose ranges are data, `long`: whose ranges are known and long, `independent`:
-        whose iterations may be vectorised.
+        """Take the lines of loops: `lines` of those over data-dependent ranges, `long` of those over long known ranges,
+        `independent` of those that may be vectorised.
 
-        In code without any of these, loops are left alone. Without `if_converted`, so is all but the last kind.
+        Without any of these, loops are left alone. Without `if_converted`, only loops in `independent` are rewritten.
         """
         super().__init__(filename)
         self.lines, self.long, self.independent, self._if_converted = lines, long, independent, if_converted
         self._outer: frozenset[str] = frozenset()
         self._function: ast.FunctionDef | None = None
         self._is_inner = False
-        """Whether the function is part of loops that call it."""
+        """Whether the function is inlined into the loops that call it."""
 
     def function(self, node: ast.FunctionDef) -> None:
         """Rewrite a function's body in place."""
@@ -85,13 +85,13 @@ class BranchRewriter(RewriteContext):
 
     @property
     def makes_loops(self) -> bool:
-        """Whether loops may be loops of the program."""
+        """Whether any loop may be captured."""
         return bool(self.lines or self.long or self.independent or self._is_inner)
 
     def inner(self, node: ast.FunctionDef) -> bool:
-        """Rewrite a function that loops of the program call: all that it does goes through probes, as in a branch.
+        """Rewrite a function that captured loops call: all of it goes through probes, as in a branch.
 
-        False where it does more than compute, or returns in a way that cannot be put at its end.
+        Returns False where it does more than compute, or has a ``return`` that cannot be moved to its end.
         """
         self._outer = frozenset(n for s in ast.walk(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names)
         self._function, self._is_inner = node, True
@@ -111,7 +111,7 @@ class BranchRewriter(RewriteContext):
         return True
 
     def _independent_loops(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Rewrite the loops among statements whose iterations may be vectorised, and nothing else."""
+        """Rewrite the loops that may be vectorised, and nothing else."""
         made: list[ast.stmt] = []
         for s in body:
             loop = loop_statements.as_loop(self, s) if isinstance(s, ast.For) and s.lineno in self.independent else None
@@ -126,7 +126,7 @@ class BranchRewriter(RewriteContext):
         return made
 
     def block(self, body: Sequence[ast.stmt], loop: bool) -> list[ast.stmt]:
-        """Rewrite statements that follow one another; `loop`: they are the whole body of a loop."""
+        """Rewrite a block of statements; `loop`: they are the whole body of a loop."""
         made: list[ast.stmt] = []
         body = list(body)
         for k, statement in enumerate(body):
@@ -145,7 +145,7 @@ class BranchRewriter(RewriteContext):
         return made
 
     def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
-        """Rewrite what is inside of a statement other than a branch."""
+        """Rewrite the inside of a statement other than a branch."""
         if isinstance(statement, ast.FunctionDef):
             self.function(statement)
         elif isinstance(statement, ast.For | ast.While) and self.makes_loops and (
@@ -164,14 +164,14 @@ class BranchRewriter(RewriteContext):
         return [statement]
 
     def _cleared(self, before: int, like: ast.stmt) -> list[ast.stmt]:
-        """Return what lets go of the temporary names that have been made."""
+        """Return statements that clear the temporary names made since `before`."""
         names = [f"{NAME}{k + 1}" for k in range(before, self.temporaries)]
         return [located(assign([n], ast.Constant(None)), like) for n in names]
 
     def _branch(self, node: ast.If, loop: bool, in_branch: bool = False) -> list[ast.stmt]:
         """Rewrite an ``if``: if-converted where its branches only compute and assign.
 
-        `in_branch`: what its test calls is asked for, as in the branch or loop of the program that it is in.
+        `in_branch`: functions that its test calls go through a probe, as in the surrounding branch or captured loop.
         """
         if not self.fits([*node.body, *node.orelse]) or has(node.test, *FORBIDDEN):
             node.body = self.block(node.body, loop)
@@ -217,7 +217,7 @@ class BranchRewriter(RewriteContext):
         )
 
     def fits(self, body: Sequence[ast.stmt], depth: int = 0) -> bool:
-        """Return whether statements do nothing but compute and assign, as far as their form tells."""
+        """Return whether statements only compute and assign, as far as their form shows."""
         return bool(body) and depth < _DEPTH and all(self._computes(s, depth) for s in body)
 
     def _computes(self, s: ast.stmt, depth: int) -> bool:
@@ -237,12 +237,12 @@ class BranchRewriter(RewriteContext):
         return False
 
     def _goes_on(self, loop: ast.For | ast.While, depth: int) -> bool:
-        """Return whether the body of a loop within does nothing else."""
+        """Return whether the body of an inner loop only computes and assigns."""
         body = loop_statements.straight(loop.body, NAME) if self.makes_loops else loop.body
         return self.fits(body, depth + 1)
 
     def is_target(self, target: ast.expr) -> bool:
-        """Return whether what is assigned to is names of the function alone, and items."""
+        """Return whether a target consists of local names and items."""
         return all(
             (isinstance(t, ast.Name) and t.id not in self._outer)
             or (isinstance(t, ast.Subscript) and not has(t, *FORBIDDEN))
@@ -251,7 +251,7 @@ class BranchRewriter(RewriteContext):
 
 
 class BranchBody:
-    """The statements of a branch: what they write goes through probes, and functions that they call are asked for."""
+    """The statements of a branch: their writes, and the functions that they call, go through probes."""
 
     def __init__(self, rewriter: BranchRewriter) -> None:
         self.rewriter = rewriter
@@ -281,7 +281,7 @@ class BranchBody:
         return made
 
     def _assignment(self, s: ast.Assign) -> list[ast.stmt]:
-        """Write ``a[i], x = value`` with names first, then one item after the other."""
+        """Rewrite ``a[i], x = value``: unpack into temporary names, then assign one target after the other."""
         value = self.value(s.value)
         if all(isinstance(t, ast.Name) for target in s.targets for t in targets(target)):
             s.value = value
@@ -315,7 +315,7 @@ class BranchBody:
 
 
 def _key(branches: BranchBody, node: ast.expr) -> ast.expr:
-    """Return an index as a value: slices are calls of `slice`."""
+    """Return an index as a value; slices become calls of `slice`."""
     if isinstance(node, ast.Slice):
         parts = [
             branches.value(p) if p is not None else ast.Constant(None) for p in (node.lower, node.upper, node.step)
@@ -331,7 +331,7 @@ def _is(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
 
 
 def _identifies(node: ast.AST) -> bool:
-    """Return whether a node asks which object a value is: what is chosen of two is neither of them."""
+    """Return whether a node tests for identity, other than with None: a selected value is a new object."""
     if not isinstance(node, ast.Compare):
         return False
     nothing = [isinstance(n, ast.Constant) and n.value in (None, ...) for n in (node.left, *node.comparators)]
@@ -339,7 +339,7 @@ def _identifies(node: ast.AST) -> bool:
 
 
 def _begins(body: Sequence[ast.stmt], name: str) -> bool:
-    """Return whether every read of a name in statements is of what they have set before, in whatever way they go."""
+    """Return whether, on every path through statements, a name is assigned before it is read."""
     for k, s in enumerate(body):
         if not _has(s, name):
             continue
@@ -347,7 +347,7 @@ def _begins(body: Sequence[ast.stmt], name: str) -> bool:
             found = [n for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
             return len(found) == 1 and isinstance(found[0].ctx, ast.Store)
         if any(_has(later, name) for later in body[k + 1 :]):
-            return False  # where a loop has no iterations, or a branch leaves it out, it would be read as it was before
+            return False  # a loop without iterations, or a branch not taken, would leave the old value to be read
         if isinstance(s, ast.For):
             return not _has(s.iter, name) and (_has(s.target, name) or _begins(s.body, name))
         return isinstance(s, ast.If) and not _has(s.test, name) and _begins(s.body, name) and _begins(s.orelse, name)

@@ -1,8 +1,8 @@
-"""If-converted branches: a function's code again, with an ``if`` that only computes and assigns asking the trace first.
+"""Recompiles a function from its source, so that an ``if`` that only computes and assigns calls into the trace first.
 
-Where Python decides by traced data what to assign, both branches can be computed and chosen between. The bytecode does
-not say where branches end and what they assign, so the function is compiled anew from its source, if compiling that
-source gives the function's very code. Owns which code that is, and what it calls. How statements are rewritten is in
+Where a traced value decides what is assigned, both branches can be computed and selected from. The bytecode does not
+show where branches end and what they assign. So the function's source is compiled again, if it compiles to exactly the
+function's code. Owns which code is recompiled, and the probes that it calls. How statements are rewritten is in
 `jitfuse.tracing.rewrite.branch_statements`, what the calls do in `jitfuse.tracing.control.if_conversion`.
 """
 from __future__ import annotations
@@ -31,25 +31,25 @@ _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
 _ADD_TO: Final = opcode.opmap["BINARY_OP"], 13
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
 _wanted: Final[dict[_Place, frozenset[int]]] = {}
-"""File and first line of code whose branches are if-converted; the lines of its loops over ranges that are data."""
+"""By file and first line of code whose branches are if-converted: the lines of its loops to be captured."""
 _long: Final[dict[_Place, frozenset[int]]] = {}
-"""The same for the lines of its loops over ranges that are known, and long."""
+"""The same for the lines of its loops over long known ranges."""
 _inner: Final[dict[_Place, bool]] = {}
-"""By file and first line, whether functions that loops of the program call may be part of these."""
+"""By file and first line: whether a function that captured loops call can be inlined into them."""
 _apart: Final[dict[int, tuple[Any, frozenset[int]]]] = {}
 """By the id of a function's own code: a weak reference to it, and the lines of its loops that may be vectorised."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
-"""By the id of a function's own code: a weak reference to it, and the if-converted code, if there is any."""
+"""By the id of a function's own code: a weak reference to it, and the recompiled code, if there is any."""
 
 
 class BranchProbe:
-    """What compiled code calls for a step of a branch."""
+    """The probe that compiled code calls for a step of a branch."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, *values: Any) -> Any:
-        """Have the trace that is going on take the step, or what does it outside of traces."""
+        """Take the step in the current trace; outside of traces, do what the step does there."""
         view = probes.current.get()
         if view is not None:
             return view.hooks.branch(self.name, sys._getframe(1), values)
@@ -61,17 +61,17 @@ class BranchProbe:
 
 
 def want(code: types.CodeType, line: int) -> bool:
-    """If-convert the branches of a frame's code from now on. False where they are already, or cannot be."""
+    """If-convert the branches of a frame's code from now on. False where they already are, or cannot be."""
     return _want(code, None)
 
 
 def want_loop(code: types.CodeType, line: int) -> bool:
-    """Have the loop over a range at a line be one of the program. False as for `want`."""
+    """Capture the loop over a range at a line from now on. False as for `want`."""
     return _want(code, line)
 
 
 def want_end(code: types.CodeType, line: int) -> bool:
-    """Have the loop that ends by what a line of its looks at be one of the program. False as for `want`."""
+    """Capture the loop that ends by a value read at a line from now on. False as for `want`."""
     node = _function(code.co_filename, code.co_firstlineno)
     loops = [n for n in ast.walk(node) if isinstance(n, ast.For | ast.While)
              and n.lineno <= line <= (n.end_lineno or line)] if node is not None else []
@@ -95,9 +95,9 @@ def _want(code: types.CodeType, line: int | None) -> bool:
 
 
 def want_long(code: types.CodeType, line: int) -> bool:
-    """Have a loop at a line of a frame's code, and those in it, be loops of the program from now on, known as they are.
+    """Capture a loop at a line of a frame's code, and the loops in it, from now on, though their ranges are known.
 
-    False where that is so already, or cannot be.
+    False where they already are, or cannot be.
     """
     place = code.co_filename, code.co_firstlineno
     known = _long.get(place, frozenset())
@@ -110,7 +110,7 @@ def want_long(code: types.CodeType, line: int) -> bool:
 
 
 def want_inner(code: types.CodeType) -> bool:
-    """Have a function be part of the loops of the program that call it. False where it is already, or cannot be."""
+    """Inline a function into the captured loops that call it. False where it already is, or cannot be."""
     place = code.co_filename, code.co_firstlineno
     if place in _inner:
         return False
@@ -122,20 +122,20 @@ def want_inner(code: types.CodeType) -> bool:
 
 
 def is_inner(code: types.CodeType) -> bool:
-    """Return whether a function may be part of loops of the program that call it."""
+    """Return whether a function is inlined into the captured loops that call it."""
     return _inner.get((code.co_filename, code.co_firstlineno), False)
 
 
 def loops_around(code: types.CodeType, line: int) -> list[int]:
-    """Return the lines of the loops that a line of a frame's code is in, from the outside in."""
+    """Return the lines of the loops around a line of a frame's code, outermost first."""
     found = _function(code.co_filename, code.co_firstlineno)
     loops = [n for n in ast.walk(found) if isinstance(n, ast.For)] if found is not None else []
     return sorted({n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or n.lineno)})
 
 
 def if_converted(code: types.CodeType) -> types.CodeType | None:
-    """Return a function's code with if-converted branches, where that is wanted, and with loops whose iterations
-    may be vectorised; None where it has neither."""
+    """Return a function's code with if-converted branches, if wanted, and loops that may be vectorised; None if it has
+    none."""
     if not _wanted and not _inner and not _may_be_independent(code):
         return None
     known = _made.get(id(code))
@@ -148,7 +148,7 @@ def if_converted(code: types.CodeType) -> types.CodeType | None:
 
 
 def _may_be_independent(code: types.CodeType) -> bool:
-    """Return whether a function has loops over ranges, and assigns items or adds to something."""
+    """Return whether a function uses `range`, and assigns items or adds in place."""
     if "range" not in code.co_names:
         return False
     steps = code.co_code
@@ -168,7 +168,7 @@ def _independent_lines(code: types.CodeType) -> frozenset[int]:
 
 
 def _function(filename: str, line: int) -> ast.FunctionDef | None:
-    """Return the function of a file that begins at a line."""
+    """Return the function that begins at a line of a file."""
     tree = parsing.parsed(filename, line)
     return None if tree is None else parsing.function_at(tree, line)
 
@@ -181,7 +181,7 @@ def _is_wanted(code: types.CodeType) -> bool:
 def _sites_in(
     filename: str, line: int, lines: frozenset[int], loop: int | None, long: frozenset[int] = frozenset()
 ) -> bool:
-    """Return whether a function of a file has branches that can be if-converted, or such a loop at a line."""
+    """Return whether a function has branches that can be if-converted, or the given loop at a line."""
     found = _function(filename, line)
     if found is None:
         return False
@@ -191,7 +191,7 @@ def _sites_in(
 
 
 def _compiled(code: types.CodeType) -> types.CodeType | None:
-    """Compile a function again from its source; None where the source is not that of the code."""
+    """Compile a function again from its source; None where the source does not match the code."""
     found = _read(code)
     if found is None:
         return None
@@ -210,13 +210,13 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
 
 
 def source_of(code: types.CodeType) -> ast.FunctionDef | None:
-    """Return a function's source; None where the file's is not that of the code, or the function reflects."""
+    """Return a function's source; None where the file does not match its code, or the function uses reflection."""
     found = _read(code)
     return None if found is None else found[1]
 
 
 def _read(code: types.CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
-    """Return the part of its module that a function's code is from, and the function in it."""
+    """Return the parsed part of the module that defines a function, and the function in it."""
     tree = parsing.parsed(code.co_filename, code.co_firstlineno)
     node = None if tree is None else parsing.function_at(tree, code.co_firstlineno)
     if tree is None or node is None or not _REFLECTS.isdisjoint(code.co_names):
@@ -226,7 +226,7 @@ def _read(code: types.CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
 
 
 def _code_of(tree: ast.Module, like: types.CodeType) -> types.CodeType | None:
-    """Compile a module and return the code of the function that is where `like` is."""
+    """Compile a module; return the code of the function that matches `like`."""
     with warnings.catch_warnings(action="ignore"):
         whole = compile(tree, like.co_filename, "exec", dont_inherit=True)
     todo = [whole]
@@ -252,9 +252,9 @@ def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
 
 
 def _with_probes(code: types.CodeType) -> types.CodeType:
-    """Put probes, and what takes no trace, where their marks are among the constants."""
+    """Replace the marks among the constants by probes, or by functions that need no trace."""
     from jitfuse.tracing.control.loop_capture import is_loop
-    from jitfuse.tracing.scalars.branch_values import TESTS  # which imports the tracer
+    from jitfuse.tracing.scalars.branch_values import TESTS  # it imports the tracer
 
     def exchanged(value: Any) -> Any:
         if isinstance(value, types.CodeType):

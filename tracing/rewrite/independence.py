@@ -1,9 +1,8 @@
-"""Loops over ranges each iteration of which writes elements of its own: found in a function's source.
+"""Finds, in a function's source, loops over ranges each iteration of which writes elements of its own.
 
-Such loops may be vectorised (`jitfuse.tracing.control.vectorise.vectorised_loop`). What is found here is a
-guess that saves the others an attempt: every array that the body writes is read and written, in the whole body, at one
-place along some axis, which the loop's variable says. A name that each iteration adds to is no obstacle, one that it
-hands on is.
+Such loops may be vectorised (`jitfuse.tracing.control.vectorise.vectorised_loop`). The result is a guess that avoids
+hopeless attempts. Within the whole body, every array that it writes must be indexed along some axis by one expression
+of the loop variable. The body may add to a name, but may not carry any other name between iterations.
 """
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def _is_independent(loop: ast.For) -> bool:
         return False
     slices = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Slice)]
     if any(not names_in(n).isdisjoint(_changing(loop)) for n in slices):
-        return False  # their extents would have to be the same in all iterations
+        return False  # their lengths may differ between iterations
     items = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript)]
     written = {_name(n) for n in items if isinstance(n.ctx, ast.Store)}
     made = begun_in(body)
@@ -54,14 +53,14 @@ def _is_independent(loop: ast.For) -> bool:
 
 
 def _may_be_called(function: ast.expr) -> bool:
-    """Return whether what is called is a function, or a method that arrays have: others may keep a state."""
+    """Return whether a callee is a function or an array method: others may keep state."""
     if isinstance(function, ast.Name) or (isinstance(function, ast.Attribute) and function.attr in METHODS):
         return True
     return chain_of(function)[:1] in _MODULES
 
 
 def _changing(loop: ast.For) -> set[str]:
-    """Return the names that a loop assigns, and the variables of loops in it."""
+    """Return the names that a loop assigns, inner loop variables included."""
     return {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
@@ -70,7 +69,7 @@ def _name(item: ast.Subscript) -> str:
 
 
 def _has_own_part(name: str, variable: str, body: Sequence[ast.stmt], items: Sequence[ast.Subscript]) -> bool:
-    """Return whether an array is met only at one place along some axis, which the variable says."""
+    """Return whether an array is indexed, along some axis, only by one expression of the loop variable."""
     own = [n for n in items if _name(n) == name]
     if len(own) != sum(_uses(s, name) for s in body):
         return False
@@ -84,7 +83,7 @@ def _has_own_part(name: str, variable: str, body: Sequence[ast.stmt], items: Seq
 
 
 def _uses(node: ast.AST, name: str) -> int:
-    """Return how often a name is met, but for where only the shape of what it holds is asked for."""
+    """Return how often a name is used, other than for its shape or dtype."""
     if isinstance(node, ast.Name):
         return node.id == name
     if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim", "dtype"):
@@ -95,7 +94,7 @@ def _uses(node: ast.AST, name: str) -> int:
 
 
 def _only_added_to(name: str, body: Sequence[ast.stmt]) -> bool:
-    """Return whether a name is met where something is added to it, or subtracted, and nowhere else."""
+    """Return whether a name is only the target of ``+=`` and ``-=``."""
     steps = [n for s in body for n in ast.walk(s) if isinstance(n, ast.AugAssign)]
     added = [n for n in steps if isinstance(n.target, ast.Name) and n.target.id == name]
     met = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]

@@ -1,4 +1,4 @@
-"""Names in the source of a loop: which are assigned, and which of these each iteration begins anew."""
+"""Names in the source of a loop: those that it assigns, and those that each iteration assigns before it reads them."""
 from __future__ import annotations
 
 import ast
@@ -11,7 +11,7 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDe
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Return a node and all within it but for functions."""
+    """Yield a node and all nodes in it, but not those of functions."""
     if not isinstance(node, _SCOPES):
         yield node
         for child in ast.iter_child_nodes(node):
@@ -24,7 +24,7 @@ def names_in(e: ast.AST) -> set[str]:
 
 
 def names_beside_items(e: ast.AST) -> set[str]:
-    """Return the names that an expression is computed of: not those that only say which item is meant."""
+    """Return the names from which an expression is computed, without those that are only indices."""
     if isinstance(e, ast.Subscript):
         return names_beside_items(e.value)
     if isinstance(e, ast.Name):
@@ -33,7 +33,7 @@ def names_beside_items(e: ast.AST) -> set[str]:
 
 
 def chain_of(e: ast.expr) -> tuple[str, ...]:
-    """Return the names that ``np.linalg.norm`` is made of; nothing for other expressions."""
+    """Return the names of a chain such as ``np.linalg.norm``; () for other expressions."""
     if isinstance(e, ast.Name):
         return (e.id,)
     root = chain_of(e.value) if isinstance(e, ast.Attribute) else ()
@@ -41,7 +41,7 @@ def chain_of(e: ast.expr) -> tuple[str, ...]:
 
 
 def assignments(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.expr | None, ast.Name]]:
-    """Return the names that statements assign, each with its value; None where that is one of several."""
+    """Yield the names that statements assign, each with its value; None where the value is one of several."""
     for node in (n for s in body for n in inside(s)):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             yield node.value, node.target
@@ -55,10 +55,10 @@ def assignments(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.expr | None, ast
 
 
 def begun_in(body: Sequence[ast.stmt], *, in_branches: bool = True) -> set[str]:
-    """Return the names that each iteration assigns before anything of it reads them.
+    """Return the names that each iteration assigns before it reads them.
 
-    An inner loop may have no iterations, and one branch of a branch does not run. What they begin is begun where
-    nothing reads it but the loop, or the branch. Without `in_branches`, branches begin nothing.
+    An inner loop may have no iterations, and only one branch runs. So a name that these assign counts only where
+    nothing outside of the loop or branch reads it. Without `in_branches`, assignments in branches never count.
     """
     begun: set[str] = set()
     within: set[str] = set()

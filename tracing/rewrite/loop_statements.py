@@ -1,21 +1,21 @@
-"""Loops over ranges that are data, and loops that end by data, as loops of the program.
+"""Captured loops: loops over data-dependent ranges, and loops that end by traced values.
 
 ``for k in range(a, b): ...`` whose body only computes and assigns becomes, for the names x and y that it assigns::
 
-    t = loop(place, around, ("x", "y"), range, a, b)    # the range, where Python goes through it
-    for k in t:                                         # else once, or again where types turn out to be others
-        if is_loop(t): x, y = enter(t); and what is not bound then is deleted
+    t = loop(place, form, ("x", "y"), range, a, b)      # the range, where Python runs the loop
+    for k in t:                                         # else one iteration, or more where dtypes change
+        if is_loop(t): x, y = enter(t); and unbound names are deleted
         ...
         if is_loop(t): leave(t)
-    if is_loop(t): x, y = finish(t); and what may not be bound after the loop, k among it, is deleted
+    if is_loop(t): x, y = finish(t); and names that may be unbound after the loop, such as k, are deleted
     t = None
 
-``break`` sets a name that `leave` hears, and what follows it is in the other branch. ``while c: ...`` is such a loop
-without an end, which begins with ``if not c: break``. Beside such loops they stand as they were, where Python goes
-through them; in branches and loops, where it cannot, they are refused.
+``break`` sets a name that is passed to `leave`; the statements after it move into the other branch. A ``while c`` is
+such a loop without an end, which begins with ``if not c: break``. Both are kept beside their original form, which runs
+where Python runs the loop. In branches and captured loops, where Python cannot, they are rejected.
 
-Owns which loops these are. Does not own branches (`jitfuse.tracing.rewrite.branch_statements`) or what the calls do
-(`jitfuse.tracing.control.loop_capture`).
+Owns which loops may be captured. Does not own branches (`jitfuse.tracing.rewrite.branch_statements`) or what the calls
+do (`jitfuse.tracing.control.loop_capture`).
 """
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ HARMLESS: Final = frozenset({
     "errstate", "printoptions", "catch_warnings", "nullcontext", "closing", "redirect_stdout", "open", "no_grad",
     "enable_grad", "inference_mode", "autocast", "record_function",
 })
-"""Context managers of Python, NumPy and torch that let errors pass."""
+"""Context managers of Python, NumPy and torch that do not suppress errors."""
 
 
 def catches(function: ast.FunctionDef) -> bool:
-    """Return whether a function may catch errors: names that a loop must not leave bound raise where they are used."""
+    """Return whether a function may catch errors: a name that a loop leaves unbound raises where it is used."""
     return any(
         (isinstance(n, ast.Try | ast.TryStar) and bool(n.handlers)) or (isinstance(n, ast.With) and not all(
             isinstance(i.context_expr, ast.Call) and _last_name(i.context_expr.func) in HARMLESS for i in n.items))
@@ -48,7 +48,7 @@ def _last_name(e: ast.expr) -> str:
 
 
 def as_loop(rewriter: BranchRewriter, node: ast.For | ast.While) -> list[ast.stmt] | None:
-    """Return what a loop is rewritten to; None where its form is another."""
+    """Return the statements that replace a loop; None for a loop of another form."""
     made = _as_for(rewriter, node) if isinstance(node, ast.For) else _as_while(rewriter, node)
     return None if made is None else [located(s, node) for s in made]
 
@@ -137,7 +137,7 @@ def _line(loop: ast.For | ast.While) -> int:
 
 
 def _left(t: str, stop: str | None) -> ast.stmt:
-    """Return what ends an iteration; `stop` says whether it is the last one."""
+    """Return the statement that ends an iteration; `stop` names the flag for the last one."""
     return ast.Expr(call("leave", load(t), ast.Constant(False) if stop is None else load(stop)))
 
 
@@ -150,7 +150,7 @@ def _cleared(rewriter: BranchRewriter, before: int) -> list[ast.stmt]:
 
 
 def _named(names: Sequence[str], value: ast.expr) -> list[ast.stmt]:
-    """Return what gives names their values, and deletes those that are to hold nothing."""
+    """Return statements that assign names, and delete those that are to be unbound."""
     if not names:
         return [ast.Expr(value)]
     return [
@@ -160,7 +160,7 @@ def _named(names: Sequence[str], value: ast.expr) -> list[ast.stmt]:
 
 
 def without_continue(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the body of a loop with what comes after ``if c: continue`` in the other branch."""
+    """Return the body of a loop with the statements after ``if c: continue`` in the other branch."""
     for k, s in enumerate(body):
         if isinstance(s, ast.Continue):
             return body[:k] or [located(ast.Pass(), s)]
@@ -173,13 +173,13 @@ def without_continue(body: list[ast.stmt]) -> list[ast.stmt]:
 
 # ---------------------------------------------------------------- loops that end early
 def breaks(body: Sequence[ast.stmt]) -> bool:
-    """Return whether statements leave the loop that they are the body of."""
+    """Return whether the body of a loop may leave it by ``break``."""
     return any(
         isinstance(s, ast.Break) or (isinstance(s, ast.If) and (breaks(s.body) or breaks(s.orelse))) for s in body)
 
 
 def straight(body: Sequence[ast.stmt], stop: str | None) -> list[ast.stmt]:
-    """Return a copy of a loop's body without ``continue`` and, where `stop` is a name that says so, ``break``."""
+    """Return a copy of a loop's body without ``continue``; with `stop`, the name of a flag, also without ``break``."""
     made = without_continue([copy.deepcopy(s) for s in body])
     if stop is None or not breaks(made):
         return made
@@ -187,7 +187,7 @@ def straight(body: Sequence[ast.stmt], stop: str | None) -> list[ast.stmt]:
 
 
 def _without_break(body: list[ast.stmt], stop: str) -> list[ast.stmt]:
-    """Return statements that set a name where they would leave the loop, and then do nothing else."""
+    """Return statements that set the flag in place of ``break``, and then do nothing else."""
     for k, s in enumerate(body):
         if isinstance(s, ast.Break):
             return [*body[:k], located(_set(stop, True), s)]
@@ -201,7 +201,7 @@ def _without_break(body: list[ast.stmt], stop: str) -> list[ast.stmt]:
 
 
 def _unless(stop: str, rest: list[ast.stmt], asks: bool) -> list[ast.stmt]:
-    """Return statements that are left out where a name says that the loop has been left."""
+    """Return statements that are skipped where the flag says that the loop has been left."""
     rest = _without_break(rest, stop)
     if not rest or not asks:
         return rest

@@ -1,7 +1,7 @@
-"""The source of a function as a syntax tree: of its module, the statement of the top level that it stands in.
+"""Parses the top-level statement of a module that contains a function.
 
-A module is parsed as a whole once, to know where its statements begin and end; functions are then parsed, and compiled,
-without the others. Lines keep their numbers. Does not own what is done with the trees.
+A module is parsed as a whole once, to find where its statements begin and end. Functions are then parsed and compiled
+without the others. Line numbers stay the same. Does not own what is done with the trees.
 """
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from collections.abc import Iterator, Sequence
 
 
 def parsed(filename: str, line: int) -> ast.Module | None:
-    """Return the statement of a file's top level that a line is in, with the module's imports; a new tree, which may be
-    changed. None where the file has no such statement, or cannot be read."""
+    """Return the top-level statement of a file that contains a line, with the module's imports, as a new tree that may
+    be changed. None where the file has no such statement, or cannot be read."""
     source = "".join(linecache.getlines(filename))
     imports, ends = _statements(source)
     at = bisect.bisect_left(ends, line)
     if at == len(ends):
         return None
-    lines = source.split("\n")  # as the parser counts them
+    lines = source.split("\n")  # lines as the parser counts them
     first = ends[at - 1] if at else 0
     text = "\n".join(lines[first : ends[at]]) + "\n\n"  # it may end in a backslash
     return _tree(f"{imports}{chr(10) * first}{text}" if first else f"{text}{imports}")
 
 
 def _tree(source: str) -> ast.Module | None:
-    with warnings.catch_warnings(action="ignore"):  # where they are errors, texts would be none that can be read
+    with warnings.catch_warnings(action="ignore"):  # where warnings are errors, no text could be parsed
         try:
             return ast.parse(source)
         except (SyntaxError, ValueError):
@@ -37,8 +37,8 @@ def _tree(source: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=64)
 def _statements(source: str) -> tuple[str, tuple[int, ...]]:
-    """Return the imports of a module as one line, for CPython calls what is imported in another way, and the last lines
-    of its statements; statements that share a line are one."""
+    """Return the imports of a module as one line, because CPython compiles calls of imported names differently; and the
+    last lines of its statements. Statements that share a line are one."""
     tree = _tree(source)
     if tree is None:
         return "", ()
@@ -51,7 +51,7 @@ def _statements(source: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _imports(body: Sequence[ast.AST]) -> Iterator[ast.stmt]:
-    """Return the imports among statements and in their blocks, but for those of functions and classes."""
+    """Yield the imports in statements and their blocks, but not those in functions and classes."""
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
@@ -60,7 +60,7 @@ def _imports(body: Sequence[ast.AST]) -> Iterator[ast.stmt]:
 
 
 def first_line(node: ast.stmt) -> int:
-    """Return the line where a statement begins, with its decorators."""
+    """Return the line where a statement begins, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)])
 

@@ -1,7 +1,7 @@
-"""Functions that return at their end alone: what loops of the program call has to come out of them in one place.
+"""Functions with one ``return``, at their end: captured loops that call them need a single exit.
 
-``if c: return a`` with more after it becomes a choice of what a name holds; ``return`` in a loop, if the function
-returns a value right after it that is known before it, becomes that value, another one, and ``break``. Owns this form.
+``if c: return a`` with statements after it becomes a branch that assigns the result. A ``return`` in a loop becomes an
+assignment and ``break``, if the function returns right after the loop a value that is known before it. Owns this form.
 Does not own what becomes of it (`jitfuse.tracing.rewrite.branch_statements`).
 """
 from __future__ import annotations
@@ -21,7 +21,7 @@ def rewritten(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
     """Return a function's statements with one ``return``, the last of them; None where there is no such form."""
     body = list(body)
     if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]  # what the function says of itself
+        body = body[1:]  # the docstring
     if not body:
         return None
     if isinstance(body[-1], ast.Return) and not any(map(_returns, body[:-1])):
@@ -35,7 +35,7 @@ def _returns(node: ast.AST) -> bool:
 
 
 def _always(body: Sequence[ast.stmt]) -> bool:
-    """Return whether statements return in whatever way they go."""
+    """Return whether statements return on every path."""
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return _always(last.body) and _always(last.orelse)
@@ -43,14 +43,14 @@ def _always(body: Sequence[ast.stmt]) -> bool:
 
 
 def _ended(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
-    """Return statements that name what the function returns; None where they may come to an end without it."""
+    """Return statements that assign the function's result; None where they may end without one."""
     for k, s in enumerate(body):
         rest = list(body[k + 1 :])
         if isinstance(s, ast.Return):
             return None if s.value is None else [*body[:k], _named(s)]
         if isinstance(s, ast.If) and _returns(s):
             if not (_always(s.body) or _always(s.orelse) or not rest):
-                return None  # what follows would be there twice
+                return None  # the statements that follow would be duplicated
             branches = [branch if _always(branch) else [*branch, *rest] for branch in (s.body, s.orelse)]
             first, other = map(_ended, branches)
             if first is None or other is None:
@@ -64,7 +64,7 @@ def _ended(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
 
 
 def _left(before: list[ast.stmt], loop: ast.For | ast.While, rest: Sequence[ast.stmt]) -> list[ast.stmt] | None:
-    """Return a loop that is left where it returned, with what the function returns after it as its result before."""
+    """Return a loop with ``break`` for ``return``; before it, the result is that of the ``return`` after it."""
     stored = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     end = rest[0] if len(rest) == 1 else None
     if not isinstance(end, ast.Return) or end.value is None or loop.orelse:
@@ -90,7 +90,7 @@ def _with_breaks(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
                 return None
             s.body, s.orelse = first, other
         elif _returns(s):
-            return None  # in a loop within
+            return None  # in an inner loop
         made.append(s)
     return made
 

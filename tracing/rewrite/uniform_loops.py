@@ -1,9 +1,8 @@
-"""Loops over ranges each iteration of which does what the others do, to other elements: found in a function's source.
+"""Finds, in a function's source, loops over ranges whose iterations do the same to different elements.
 
-The iterations of such a loop differ in its variable alone, and all that the variable does is to say by a linear rule
-which elements are meant. So whatever Python does in one iteration, it does in all, as long as its own state is the same
-after each. What of that cannot be read from source is watched while iterations run
-(`jitfuse.tracing.control.replication`). What is not known here makes a loop none of these.
+The iterations of such a loop differ only in its variable, which only selects elements, by a linear rule. So Python does
+the same in all iterations, as long as its own state is the same after each. What the source does not show is checked
+while iterations run (`jitfuse.tracing.control.replication`). A loop with an unknown construct is not uniform.
 """
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from jitfuse.tracing.rewrite.loop_names import assignments, begun_in, chain_of, 
 KEYWORDS: Final = frozenset({
     "axis", "copy", "ddof", "dtype", "fill_value", "initial", "k", "keepdims", "n", "order", "out", "shape", "where",
 })
-"""Arguments of functions that may be named: there are others by which functions return more than an array."""
+"""Keyword arguments that calls may have: with others, functions may return more than an array."""
 METHODS: Final = frozenset({
     "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal",
     "dot", "flatten", "max", "mean", "min", "prod", "ravel", "reshape", "round", "squeeze", "std", "sum",
@@ -41,19 +40,18 @@ FUNCTIONS: Final = frozenset({
 """Functions of NumPy, beside its ufuncs, that make one array and do nothing else."""
 _BUILTINS: Final = frozenset({"abs", "min", "max", "len", "float", "int", "bool", "complex", "round", "sum", "pow"})
 _ENDED: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
-"""What a function must not have: its frame would be left in the middle, or its names be those of others."""
+"""Nodes that a function must not contain: they suspend its frame, or share its names with other frames."""
 
 Site = tuple[str, int, int]
 """The file, line and column of a loop."""
 
 
 class UniformLoop(NamedTuple):
-    """A loop, and what has to be looked at while it runs.
+    """A uniform loop, and the conditions to check while it runs.
 
-    `functions` are read of modules, the parts of their names; `builtins` must be Python's own. `arrays` must hold
-    arrays, `ints` Python's, `values` any numbers or arrays; `outside` are those of them that are global names. `kept`
-    are assigned and hold something from one iteration to the next. `branches` says that Python may have to decide
-    something in it.
+    `functions` are the chains of names that are read from modules; `builtins` must be Python's own. `arrays` must be
+    arrays, `ints` Python ints, `values` numbers or arrays; `outside` are the global names among them. `kept` are
+    assigned and carried between iterations. `branches`: a graph break may be needed in it.
     """
 
     site: Site
@@ -94,31 +92,31 @@ def _loops_of(code: types.CodeType) -> dict[tuple[int, int], UniformLoop]:
         if isinstance(loop, ast.For) and id(loop) not in tried:
             reading = _LoopReading(loop, places)
             if reading.fits():
-                place = loop.lineno, loop.col_offset  # of GET_ITER; from 3.12 on it is that of what is iterated over
+                place = loop.lineno, loop.col_offset  # location of GET_ITER; from 3.12 on it is that of the iterable
                 found[place] = reading.loop((code.co_filename, *place))
                 found[loop.iter.lineno, loop.iter.col_offset] = found[place]
     return found
 
 
 class _LoopReading:
-    """One loop being read. `places` are the function's variables."""
+    """Reads one loop. `places` are the function's local and free variables."""
 
     def __init__(self, loop: ast.For, places: set[str]) -> None:
         self._loop, self._places = loop, places
         self._moving: set[str] = set()
-        """Ints that each iteration counts on, and those that loops in it count."""
+        """Ints that follow the loop variable, and the variables of inner loops."""
         self._turning: set[str] = set()
-        """Those of them that are the same in all iterations, at the same place of an inner loop."""
+        """Those of them that take the same values in every iteration, because an inner loop counts them."""
         self._functions: set[tuple[str, ...]] = set()
         self._builtins: set[str] = set()
         self._values: set[str] = set()
         self._ints: set[str] = set()
-        """Names that say where items are taken that move."""
+        """Names in indices, which must hold Python ints."""
         self._arrays: set[str] = set()
-        """Names items of which are taken at places that move."""
+        """Names that are subscripted by moving indices."""
 
     def fits(self) -> bool:
-        """Return whether nothing stands in the way of equal iterations."""
+        """Return whether the loop is uniform."""
         loop = self._loop
         if not self._is_range(loop):
             return False
@@ -133,7 +131,7 @@ class _LoopReading:
         return fits and self._ints.isdisjoint(assigned) and self._hold_arrays()
 
     def loop(self, site: Site) -> UniformLoop:
-        """Return what has been found."""
+        """Return the loop with the conditions found."""
         body = self._loop.body
         assigned = ({t.id for _, t in assignments(body)} - self._moving) | self._turning
         branches = any(isinstance(n, ast.If | ast.IfExp | ast.BoolOp) for s in body for n in inside(s))
@@ -144,7 +142,7 @@ class _LoopReading:
             frozenset(assigned - begun_in(body, in_branches=False)), branches)
 
     def _hold_arrays(self) -> bool:
-        """Return whether names whose items are taken at moving places are assigned nothing but arrays in the loop."""
+        """Return whether names with moving indices are assigned only arrays in the loop."""
         todo, met = set(self._arrays), set()
         while todo:
             name = todo.pop()
@@ -169,7 +167,7 @@ class _LoopReading:
         if isinstance(e, ast.Call):
             chain = chain_of(e.func)
             if chain and chain[0] not in self._places:
-                return len(chain) > 1  # a function of a module, of which there are those alone that make arrays
+                return len(chain) > 1  # a module's function: all functions allowed here make arrays
             return isinstance(e.func, ast.Attribute) and self._is_array(e.func.value)
         parts = (e.left, e.right) if isinstance(e, ast.BinOp) else (e.operand,) if isinstance(e, ast.UnaryOp) else ()
         return bool(parts) and all(map(self._is_array, parts))
@@ -181,7 +179,7 @@ class _LoopReading:
         return isinstance(loop.target, ast.Name) and not (call.keywords or loop.orelse)
 
     def _computed_of(self, names: set[str]) -> set[str]:
-        """Return names, and those that are computed of them: by assignments, or by loops over ranges of them."""
+        """Return these names, and those computed from them by assignments or by loops over ranges of them."""
         found = set(names)
         while True:
             before = len(found)
@@ -194,7 +192,7 @@ class _LoopReading:
                 return found
 
     def _leave_out_others(self) -> None:
-        """Have what is computed of inner loops' variables, and is no int that says where, be a value like others."""
+        """Treat names computed from inner loop variables as ordinary values, unless they are ints for indices."""
         body = self._loop.body
         steps = [n for s in body for n in inside(s) if isinstance(n, ast.Assign)]
         before: set[str] = set()
@@ -242,7 +240,7 @@ class _LoopReading:
 
     # ------------------------------------------------------------------ expressions
     def _same(self, e: ast.expr) -> bool:
-        """Return whether an expression is one way to compute a value in all iterations."""
+        """Return whether an expression computes its value by the same steps in all iterations."""
         if isinstance(e, ast.Constant):
             return True
         if isinstance(e, ast.Name):
@@ -284,7 +282,7 @@ class _LoopReading:
         return self._same(e)
 
     def _is_of_module(self, e: ast.Attribute) -> bool:
-        """Return whether this reads ``np.exp``: attributes of a global name."""
+        """Return whether this reads attributes of a global name, such as ``np.exp``."""
         chain = chain_of(e)
         if not chain or chain[0] in self._places:
             return False
@@ -292,7 +290,7 @@ class _LoopReading:
         return True
 
     def _array(self, e: ast.expr) -> bool:
-        """Return whether this is a variable, or a part of one, which elements can be taken of."""
+        """Return whether this is a variable, or a part of one, that may be indexed."""
         if isinstance(e, ast.Name):
             self._arrays.add(e.id)
             return e.id not in self._moving and self._value(e.id)
@@ -309,8 +307,7 @@ class _LoopReading:
         return self._linear(e) if not self._moving.isdisjoint(names_in(e)) else self._same(e)
 
     def _linear(self, e: ast.expr) -> bool:
-        """Return whether an int of Python's, which never wraps, is the same in all iterations or moves on by the
-        same."""
+        """Return whether an index is a Python int, which never wraps, that is constant or moves by a fixed step."""
         if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Add | ast.Sub):
             return self._linear(e.left) and self._linear(e.right)
         if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult):
@@ -320,7 +317,7 @@ class _LoopReading:
         return self._int(e) or (isinstance(e, ast.Name) and e.id in self._moving)
 
     def _int(self, e: ast.expr) -> bool:
-        """Return whether this is an int of Python's that nothing in the loop changes."""
+        """Return whether this is a Python int that nothing in the loop changes."""
         if isinstance(e, ast.Constant):
             return type(e.value) is int
         if isinstance(e, ast.Name):

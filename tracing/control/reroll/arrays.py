@@ -1,8 +1,8 @@
-"""Arrays that iterations write into by regions that move on, or stay: a loop holds them and writes in place.
+"""Arrays into which iterations write regions that move or stay: a re-rolled loop carries them and writes in place.
 
-The `update_slice` ops of such an array are a chain from iteration to iteration, which disappears: what is left are
-windows that are read when an iteration begins and written when it ends. A slice of what the same iteration has written
-is the value written, or lies apart from it and is read in the beginning; anything else is no loop. Does not own the
+The `update_slice` ops of such an array form a chain through the iterations. In the loop only windows are left, read
+when an iteration begins and written when it ends. A slice after a write of the same iteration either reads the value
+written, or is disjoint from it and is read at the beginning. With any other slice there is no loop. Does not own the
 windows (`jitfuse.ir.semantics.rerolled`), nor the body (`jitfuse.tracing.control.reroll.body`).
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jitfuse.tracing.control.reroll.run import Carry, Inner, Iterations, NoLoopE
 
 
 class MovingRegion(NamedTuple):
-    """The region of a slice: counts, starts in the first iteration, steps, and how far the starts move."""
+    """The region of a slice: counts, starts in the first iteration, steps, and how far the starts move in each."""
 
     counts: tuple[int, ...]
     starts: tuple[int, ...]
@@ -35,7 +35,7 @@ class MovingRegion(NamedTuple):
         return IterationWindow(operand, offset, step, 0, self.counts, apart)
 
     def is_disjoint(self, other: MovingRegion, count: int) -> bool:
-        """Return whether two regions overlap in none of so many iterations, as far as one axis tells."""
+        """Return whether two regions are disjoint in each of `count` iterations, as far as one axis shows."""
         if 0 in self.counts or 0 in other.counts:
             return True
         for a, b in zip(self.extents(), other.extents(), strict=True):
@@ -44,7 +44,7 @@ class MovingRegion(NamedTuple):
         return False
 
     def extents(self) -> Iterator[tuple[int, int, int]]:
-        """Yield for each axis the first and last place in the first iteration, and how far these move."""
+        """Yield for each axis the first and last index in the first iteration, and how far these move."""
         for n, start, step, by in zip(self.counts, self.starts, self.steps, self.moves, strict=True):
             ends = start, start + (n - 1) * step
             yield min(ends), max(ends), by
@@ -56,12 +56,12 @@ class MovingRegion(NamedTuple):
 
 
 def _stays_below(a: tuple[int, int, int], b: tuple[int, int, int], count: int) -> bool:
-    """Return whether extents (first, last, move) of one axis lie below others in each of so many iterations."""
+    """Return whether extents (first, last, move) of one axis lie below others in each of `count` iterations."""
     return all(a[1] + k * a[2] < b[0] + k * b[2] for k in (0, count - 1))
 
 
 def hull_of(regions: Sequence[MovingRegion], shape: Sequence[int] | None = None) -> MovingRegion:
-    """Return the smallest box that holds regions that move alike; rows are whole where most of one is in it."""
+    """Return the smallest box around regions that move alike; rows are whole if the box contains most of one."""
     moves = regions[0].moves
     low, high = list(moves), list(moves)
     for axis, places in enumerate(zip(*[list(r.extents()) for r in regions], strict=True)):
@@ -73,7 +73,7 @@ def hull_of(regions: Sequence[MovingRegion], shape: Sequence[int] | None = None)
 
 
 class UpdatedBox(NamedTuple):
-    """The box of an array that is updated inside of an iteration, and the part of it that is written in the end."""
+    """The box of an array that is updated inside of an iteration, and the part of it that is written at the end."""
 
     hull: MovingRegion
     written: MovingRegion
@@ -91,17 +91,17 @@ def in_order(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class WrittenArrays:
-    """The arrays that a run writes into by regions that move on; raises NoLoopError where they cannot be held.
+    """The arrays into which a run writes moving regions; raises NoLoopError where a loop cannot carry them.
 
-    With `still` also those whose regions stay where they are, but for the `carried` ones.
+    With `still` also arrays whose regions stay, except for the `carried` ones.
 
     chains   for each array the phases of its updates in one iteration, in order
     number   phase of such an update -> the array
-    windows  phase of a slice of such an array -> its region, as it is when the iteration begins
+    windows  phase of a slice of such an array -> its region when the iteration begins
     values   phase of a slice -> the update of the same iteration that has written what it reads
-    pieces   the boxes of arrays of which an iteration reads again, in part, what it has written: it updates a piece of
-             the array, and writes that in the end
-    inside   phases of slices that read of these
+    pieces   boxes of arrays of which an iteration reads again, in part, what it has written: it updates a piece of the
+             array, and writes that at the end
+    inside   phases of slices that read from these pieces
     """
 
     def __init__(self, run: Iterations, carried: Collection[Carry], *, still: bool) -> None:
@@ -131,7 +131,7 @@ class WrittenArrays:
                 raise NoLoopError
 
     def moves(self, phase: int) -> bool:
-        """Return whether the region of a slice or update moves on."""
+        """Return whether the region of a slice or update moves."""
         by = self.run.moves[phase]
         return by is not None and any(by)
 
@@ -146,15 +146,15 @@ class WrittenArrays:
         return found
 
     def meta(self, array: int) -> Meta:
-        """Return what an array looks like."""
+        """Return an array's shape and dtype."""
         return self.run.place.metas[self.run.ops[self.chains[array][-1]].result_ids[0]]
 
     def initial(self, array: int) -> int:
-        """Return the tensor that an array holds before the loop."""
+        """Return the tensor of an array before the loop."""
         return self.run.initial[self.chains[array][-1], 0, 1]
 
     def whole_axes(self) -> Iterator[tuple[int, int]]:
-        """Yield the axes (array, axis) along which a piece of an array is all of it."""
+        """Yield the axes (array, axis) along which a piece is as long as its array."""
         for array, piece in self.pieces.items():
             for axis, (count, extent) in enumerate(zip(piece.hull.counts, self.meta(array).shape, strict=True)):
                 if count == extent:
@@ -178,7 +178,7 @@ class WrittenArrays:
         return chain
 
     def _target(self, phase: int) -> Inner:
-        """Return what an update updates."""
+        """Return the source that an update updates."""
         source = self.run.inputs[phase][0] if self.run.ops[phase].op_name == "update_slice" else None
         if not isinstance(source, Inner) or source.lag > 1:
             raise NoLoopError
@@ -186,7 +186,7 @@ class WrittenArrays:
 
     # ------------------------------------------------------------------ reads
     def _check(self, phase: int, slot: int, source: Inner) -> None:
-        """Find what a read of such an array comes to."""
+        """Record a read of such an array; raises NoLoopError for one that no window can replace."""
         array = self.number[source.phase]
         chain = self.chains[array]
         at_begin = source.lag == 1 and source.phase == chain[-1]
@@ -199,7 +199,7 @@ class WrittenArrays:
             raise NoLoopError
 
     def _resolve(self, phase: int, before: Sequence[int]) -> bool:
-        """Find what a slice reads after these updates of the same iteration; returns whether it is one thing."""
+        """Find the one value or window that a slice reads after these updates; return False where there is none."""
         region = self.region(phase)
         for update in reversed(before):
             written = self.region(update)

@@ -1,9 +1,8 @@
-"""The body of a re-rolled loop as a program. Its feeds: carried values, windows, arrays that are written, other
-operands.
+"""The body of a re-rolled loop, as a program. Its feeds: carried values, windows, written arrays, other operands.
 
-Literals are operands, so that bodies of loops in loops are alike (`jitfuse.tracing.control.reroll.literals` puts them
-back inside in the end), but for those that an operator's kernel depends on. Literals that differ from iteration to
-iteration become an array that is read element by element. Does not own what the iterations of a run read
+Literals are operands, except those on which an operator's kernel depends; so the bodies of inner loops are equal.
+`jitfuse.tracing.control.reroll.literals` puts them back inside at the end. Literals that differ between iterations
+become an array that is read element by element. Does not own what the iterations of a run read
 (`jitfuse.tracing.control.reroll.run`), nor the arrays that they write (`jitfuse.tracing.control.reroll.arrays`).
 """
 from __future__ import annotations
@@ -24,16 +23,16 @@ from jitfuse.tracing.control.reroll.stored_values import Stored
 from jitfuse.tracing.record.graph import OpNode
 
 EXACT: Final = frozenset({"power", "float_power"})
-"""Operators whose kernels depend on the value of a literal: it may not differ between iterations."""
+"""Operators whose kernels depend on the value of a literal, which then must not differ between iterations."""
 
 
 class BodyWriter:
-    """A body under construction; after `program`, `reads` and `writes` are its windows, `others` its further operands,
-    and `operands` says which operands regions of phases are windows of.
+    """A body under construction. After `program`, `reads` and `writes` are its windows, `others` its further operands,
+    and `operands` maps phases to the operands of their windows.
 
-    Values of the body are found by what they are: a carried value by its `Carry`, a window by its `IterationWindow`, an
-    array by its number, an operand or literal by its tensor, what an op makes by (phase, result). `_one` has what
-    values of one element are other shapes of.
+    The values of the body have these keys: a carried value its `Carry`, a window its `IterationWindow`, an array its
+    number, an operand or literal its tensor, the result of an op (phase, result). `_one` maps reshaped values of one
+    element to the original values.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class BodyWriter:
         self._pieces: dict[int, int] = {}
         self._one: dict[int, int] = {}
         self._fitted: dict[tuple[int, str, tuple[int, ...]], int] = {}
-        """What has been cast and broadcast for an update, for others of the same value."""
+        """Values that were cast and broadcast for an update, by value, dtype and shape."""
 
     def program(self) -> FusedProgram:
         """Return the body."""
@@ -94,7 +93,7 @@ class BodyWriter:
 
     @property
     def operands(self) -> dict[int, int]:
-        """The operands that regions of phases are windows of."""
+        """By phase of a region: the operand of its window."""
         arrays, number = self.arrays, self.arrays.number
         found = {phase: access.operand for phase, access in self._slices.items()} | number
         found |= {phase: number[update] for phase, update in arrays.values.items()}
@@ -114,13 +113,13 @@ class BodyWriter:
         return Meta(access.shape, of.dtype, of.device, bool(access.weak))
 
     def _next(self, key: Carry) -> int:
-        """Return what the next iteration has as this carried value."""
+        """Return the carried value for the next iteration."""
         phase, result, lag = key
         return self._made[phase, result] if lag == 1 else self._carried[phase, result, lag - 1]
 
     # ------------------------------------------------------------------ what comes from outside
     def _window(self, phase: int) -> IterationWindow | None:
-        """Return the window that a slice reads, None for what is no window."""
+        """Return the window that a slice reads; None for other slices."""
         arrays, source = self.arrays, self.run.inputs[phase][0] if self.run.inputs[phase] else None
         if phase in arrays.windows:
             number = arrays.number[self._inner(phase).phase]
@@ -136,7 +135,7 @@ class BodyWriter:
         return source
 
     def _collect(self, sources: Sequence[Source], exact: bool) -> None:
-        """Find the operands and scanned literals that an op reads."""
+        """Collect the operands and scanned literals that an op reads."""
         for source in sources:
             if isinstance(source, Outer):
                 literal = self.run.place.literals.get(source.tensor)
@@ -174,7 +173,7 @@ class BodyWriter:
 
     # ------------------------------------------------------------------ steps
     def _write(self, phase: int, whole: Sequence[int]) -> None:
-        """Write the op of a phase, or find what it comes to."""
+        """Write the op of a phase, or find the value that replaces it."""
         arrays, op = self.arrays, self.run.ops[phase]
         if phase in arrays.number:
             self._written[phase] = self._stored(phase, whole)
@@ -195,7 +194,7 @@ class BodyWriter:
             self._made.update({(phase, k): value for k, value in enumerate(made)})
 
     def _read(self, source: Source, whole: Sequence[int], exact: bool = False) -> int:
-        """Return the value that an op reads; `exact`: literals as such."""
+        """Return the value that an op reads; `exact`: literals are not made operands."""
         if isinstance(source, Varying):
             return self._windows[self._scanned[source.tensors]]
         if isinstance(source, Outer):
@@ -211,7 +210,7 @@ class BodyWriter:
         return value
 
     def _stored(self, phase: int, whole: Sequence[int]) -> int:
-        """Return what an update writes, of the array's dtype and the region's shape."""
+        """Return the value that an update writes, in the array's dtype and the region's shape."""
         op, counts = self.run.ops[phase], self.arrays.region(phase).counts
         value, array = self._read(self.run.inputs[phase][1], whole), self._metas[op.result_ids[0]]
         key = value, array.dtype, counts
@@ -234,7 +233,7 @@ class BodyWriter:
         return value
 
     def _shaped(self, value: int, shape: tuple[int, ...]) -> int:
-        """Return a value of one element in this shape; any other value has it already."""
+        """Return a value of one element in this shape; all other values have it already."""
         meta, one = self._meta[value], self._one.get(value, value)
         if meta.shape == shape:
             return value
@@ -247,7 +246,7 @@ class BodyWriter:
 
     # ------------------------------------------------------------------ pieces of arrays
     def _update(self, phase: int) -> None:
-        """Write an update of a piece that is updated inside of an iteration."""
+        """Write an update of a piece."""
         number = self.arrays.number[phase]
         if number not in self.arrays.pieces:
             return
@@ -257,7 +256,7 @@ class BodyWriter:
         self._made[phase, 0] = made
 
     def _within(self, phase: int) -> int:
-        """Return what a slice reads of a piece that is updated inside of an iteration."""
+        """Return what a slice reads of a piece."""
         piece, op = self._piece(phase), self.run.ops[phase]
         hull = self.arrays.pieces[self.arrays.number[self._inner(phase).phase]].hull
         value, = self._emit("slice", (piece,), self.arrays.region(phase).within(hull),
@@ -265,12 +264,12 @@ class BodyWriter:
         return value
 
     def _piece(self, phase: int) -> int:
-        """Return the piece that a slice or update of a phase is of, as it is then."""
+        """Return the present value of the piece that a slice or update belongs to."""
         source = self._inner(phase)
         return self._pieces[self.arrays.number[source.phase]] if source.lag else self._made[source.phase, 0]
 
     def _written_regions(self, number: int) -> Iterator[tuple[MovingRegion, int]]:
-        """Yield the regions of an array that an iteration writes, with the values."""
+        """Yield the regions of an array that an iteration writes, with their values."""
         arrays, chain = self.arrays, self.arrays.chains[number]
         if number not in arrays.pieces:
             last_of = {arrays.region(phase): phase for phase in chain}
@@ -300,7 +299,7 @@ class BodyWriter:
 
 
 def _needed(steps: Sequence[OpStep], outputs: Sequence[int]) -> tuple[OpStep, ...]:
-    """Return the steps that outputs need: what is written over is not."""
+    """Return the steps that outputs need, without overwritten ones."""
     read, kept = set(outputs), []
     for step in reversed(steps):
         if not read.isdisjoint(step.result_ids):

@@ -1,9 +1,9 @@
 """Finds runs of equal iterations among the ops of a trace.
 
-A run of period p is found where each op has the operator, attributes and metas of the one p ops before it, and reads
-what lies as far back, or the very same value, or another literal; regions that slices read and write may move on by a
-fixed distance. This is compared for all ops of one period at once, so that the time is linear in the ops. Does not own
-what a run becomes (`jitfuse.tracing.control.reroll.loop_step`).
+In a run of period p, each op has the operator, attributes and metas of the op p before it. Its operands are made
+equally far before, or are the same tensor, or are other literals. Regions of slices may move by a fixed distance. All
+ops are compared at once for each period, so that the time is linear in the ops. Does not own what a run becomes
+(`jitfuse.tracing.control.reroll.loop_step`).
 """
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from jitfuse.tracing.record.graph import OpNode
 
 MAX_PERIOD: Final = 2048
 _COMPARED: Final = 3
-"""Operands that are compared for all ops at once; further ones are when a run becomes a loop."""
+"""Operands that are compared for all ops at once; others are compared when a run becomes a loop."""
 _AXES: Final = 4
-"""Slices of higher rank do not move on."""
+"""Slices of higher rank do not move."""
 _INDEXING: Final = frozenset(FAMILIES["indexing"])
 _MOVING: Final = ("slice", "update_slice")
 _WINDOW: Final = 4
 """Ops by which iterations are recognised before they are compared."""
 _ENDS: Final = 16
-"""Ends of short runs among which the next one of the same kind is looked for."""
+"""Ends of short runs among which the next run of the same kind is searched."""
 _PART: Final = 4
-"""Of this many ops of a long iteration one at least comes again as far on."""
+"""Of this many ops of a long iteration, at least one recurs at the same distance."""
 _LITERAL: Final = -1
 
 
 class Comparison:
-    """What of each op is compared with the one a period before it.
+    """The properties by which each op is compared with the one a period before it.
 
-    `numbers` tells metas apart; what is `delivered` is read after the end.
+    `numbers` maps metas to numbers; `delivered` tensors count as read after the end.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Comparison:
         origin = np.repeat(order, widths)
         position, last_use = np.full(len(numbers), -1), np.full(len(numbers), -1)
         position[made] = origin
-        last_use[read] = np.repeat(order, arity)  # of a tensor that is read several times the last one stays
+        last_use[read] = np.repeat(order, arity)  # of a tensor that is read several times, the last read counts
         last_use[list(delivered)] = count
         operands = np.full((_COMPARED, count), -1)
         for slot, operand in enumerate(operands):
@@ -76,17 +76,17 @@ class Comparison:
         )
 
     def take(self, begin: int, end: int) -> None:
-        """Leave ops out of further runs."""
+        """Exclude ops from further runs."""
         self._free[begin:end] = False
 
     def runs(self, limits: RerollLimits) -> Iterator[PeriodicRun]:
-        """Yield runs of equal iterations, short periods first; what has been taken of one is left out of the next.
+        """Yield runs of equal iterations, short periods first; ops taken from one run are excluded from the next.
 
-        Many short runs of one period count as a long one: they are the loops within a loop. Where these differ in
-        length, as those over `range(i)` do, the shortest are loops too, for they share what is compiled.
+        Many short runs of one period count as a long one: they are inner loops. Where their lengths differ, as those of
+        `range(i)` do, the shortest become loops too: they share compiled code.
         """
         periods = self._periods(limits)
-        for period in periods:  # which grow
+        for period in periods:  # grows in the loop
             alike = self._code[period:] == self._code[:-period]
             alike &= self._free[period:] & self._free[:-period]
             for distance, operand in zip(self._distance, self._operand, strict=True):
@@ -106,7 +106,7 @@ class Comparison:
                 found = list(_stretches(alike, (least - 2) * period))
             _add_distances(periods, alike, period, limits)
             for begin, end in found:
-                taken = np.flatnonzero(~self._free[begin : end + 2 * period])  # where the run before has ended
+                taken = np.flatnonzero(~self._free[begin : end + 2 * period])  # up to the end of the run before
                 begin += int(taken[-1]) + 1 if len(taken) else 0
                 before = self._free[max(begin - period, 0) : begin]
                 yield PeriodicRun(
@@ -114,12 +114,12 @@ class Comparison:
                 )
 
     def _periods(self, limits: RerollLimits) -> list[int]:
-        """Return the distances at which a few ops often come again, and small multiples of these.
+        """Return the distances at which a few equal ops often recur, and small multiples of these.
 
-        Those of long iterations need not come as often, but then a good part of the ops must: there are many distances.
+        Those of long iterations may recur less often, but then for a good part of the ops, as there are many distances.
         """
         count, least = len(self._code), limits.iterations
-        window = min(_WINDOW, count // least)  # no period is longer than that
+        window = min(_WINDOW, count // least)  # no period is longer
         if not window:
             return []
         mixed = np.zeros(count - window + 1, np.uint64)
@@ -138,7 +138,7 @@ class Comparison:
 
 
 def _add_distances(periods: list[int], alike: Any, period: int, limits: RerollLimits) -> None:
-    """Add the distances at which the ends of runs of a period often come again: loops that are too short to be runs."""
+    """Add the distances between the ends of runs of a period: these are loops too short to be runs."""
     ends = np.flatnonzero(alike[:-1] & ~alike[1:])
     for between in range(1, min(_ENDS, len(ends) - limits.iterations) + 1):
         apart = ends[between:] - ends[:-between]
@@ -149,18 +149,17 @@ def _add_distances(periods: list[int], alike: Any, period: int, limits: RerollLi
 
 
 def _distances(operands: Any, position: Any, literal: Any, exact: Any) -> Any:
-    """Return how far back each operand is made; what no op of the line makes has a number of its own below 0."""
+    """Return how far before each operand is made; operands from outside of the line have their own negative numbers."""
     made = position[operands]
     given = np.where(literal[operands] & ~exact, _LITERAL, -2 - operands)
     return np.where(operands < 0, 0, np.where(made >= 0, np.arange(operands.shape[1]) - made, given))
 
 
 def _regions(ops: Sequence[OpNode]) -> tuple[Any, Any, Any]:
-    """Return where regions start, axis by axis; a number for each op: of equal ones all but this and tensors is equal;
-    and which ops' kernels depend on literals.
+    """Return the starts of regions, axis by axis; a number for each op, equal for ops that differ only in starts and
+    tensors; and which ops' kernels depend on literals.
 
-    Of ops whose regions do not move, most have name and attributes in common with others, as objects: these are looked
-    at once.
+    Most other ops share their name and attributes, as objects: each such pair is read once.
     """
     names: list[str] = [op[1] for op in ops]
     attrs: list[Any] = [op[3] for op in ops]
@@ -179,7 +178,7 @@ def _regions(ops: Sequence[OpNode]) -> tuple[Any, Any, Any]:
              for (name, _), held in met.items()]
     at = np.fromiter(map(dict(zip(met, range(len(met)))).__getitem__, keys), np.int64, len(keys))
     codes[others], exact[others], raises[others] = np.array(facts, np.int64).reshape(-1, 3).T[:, at]
-    if raises.any():  # an error names the line: elsewhere it is another op
+    if raises.any():  # an error names its line, so ops of different lines differ
         which = np.flatnonzero(raises).tolist()
         column = np.zeros(len(ops), np.int64)
         column[which], _ = _numbered([ops[k].source for k in which])
@@ -188,13 +187,13 @@ def _regions(ops: Sequence[OpNode]) -> tuple[Any, Any, Any]:
 
 
 def _numbered(values: Sequence[Any]) -> tuple[Any, int]:
-    """Return a number for each value, equal ones have one, and how many there are."""
+    """Return a number for each value, the same for equal ones, and the count of numbers."""
     numbers = dict(zip(dict.fromkeys(values), range(len(values))))
     return np.fromiter(map(numbers.__getitem__, values), np.int64, len(values)), len(numbers)
 
 
 def _starts(starts: list[tuple[int, ...]], places: list[int], count: int) -> Any:
-    """Return starts at these places of so many ops, axis by axis, 0 for axes that there are not."""
+    """Return the starts of the ops at these positions, axis by axis; 0 for missing axes and for other ops."""
     flat, ranks = flat_of(starts)
     table = np.zeros((int(ranks.max(initial=0)), count), np.int64)
     begins = np.cumsum(ranks) - ranks
@@ -206,14 +205,14 @@ def _starts(starts: list[tuple[int, ...]], places: list[int], count: int) -> Any
 
 @lru_cache(maxsize=1024)
 def _may_raise(name: str) -> bool:
-    """Return whether elements can end the call at an operator: an index, a matrix, an exponent."""
+    """Return whether an operator can raise for some elements: an index, a matrix, an exponent."""
     row = ops.get(name)
     assert row is not None
     return bool(row.raises) or row.kind == ops.LIBRARY or name in _INDEXING
 
 
 def _paired(codes: Any, column: Any) -> Any:
-    """Return a number for each pair of numbers: equal pairs have one."""
+    """Return a number for each pair of numbers, the same for equal pairs."""
     width = int(column.max(initial=0)) + 1
     if int(codes.max(initial=0)) >= (1 << 62) // width:
         codes = np.unique(codes, return_inverse=True)[1]
@@ -221,7 +220,7 @@ def _paired(codes: Any, column: Any) -> Any:
 
 
 class Numbers:
-    """A number for each meta of a list that grows: equal ones have one."""
+    """Numbers for the metas of a growing list, the same for equal ones."""
 
     def __init__(self) -> None:
         self._by_identity: dict[int, int] = {}
@@ -229,7 +228,7 @@ class Numbers:
         self._found = np.zeros(0, np.int64)
 
     def of(self, metas: list[Meta]) -> Any:
-        """Return the numbers of all metas, of which earlier ones are those of the last call."""
+        """Return the numbers of all metas; the list may only have grown since the last call."""
         new = metas[len(self._found) :]
         names = list(map(id, new))
         by_identity, by_value = self._by_identity, self._by_value
@@ -242,7 +241,7 @@ class Numbers:
 
 
 def _stretches(mask: Any, least: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches (begin, end) of at least so many true values."""
+    """Yield the stretches (begin, end) of at least `least` true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
     begins, ends = edges[::2], edges[1::2]
     long = ends - begins >= max(least, 1)

@@ -1,9 +1,9 @@
-"""Lists that a loop fills and an array is made of: each value goes into the array where it is made.
+"""Lists that a loop fills and that become an array: each value is written into the array where it is computed.
 
-`np.array(kept)` after ten thousand `kept.append(x)` joins ten thousand values, of each iteration one. Written as an
-array that each iteration writes a row of, the loop is one that can be rolled. A list of numbers that is returned as it
-is is such an array too, of which each number is read in the end. Owns this rewriting, which is given up where the
-writes do not disappear in loops. Does not own runs (`jitfuse.tracing.control.reroll.rerolling`).
+`np.array(kept)` after ten thousand `kept.append(x)` joins ten thousand values, one of each iteration. If each iteration
+writes a row of an array instead, the loop can be re-rolled. A returned list of numbers is such an array too, from which
+each number is read at the end. Owns this rewriting, which is undone where the writes do not disappear in loops. Does
+not own runs (`jitfuse.tracing.control.reroll.rerolling`).
 """
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from jitfuse.tracing.control.reroll.run import FEW_ITERATIONS, RerollLimits, att
 from jitfuse.tracing.record.graph import OpNode
 
 _LEFT: Final = 16
-"""Writes outside of loops for each list with which the rewriting is still good."""
+"""Most writes outside of loops, for each list, with which the rewriting is kept."""
 
 
 class Joined(NamedTuple):
-    """Ops that join returned numbers, and read them from there: these tensors stand for theirs."""
+    """Ops that join returned numbers and read them from there; `renamed` maps the old tensors to the new ones."""
 
     line: list[OpNode]
     renamed: dict[int, int]
 
 
 class Rewritten(NamedTuple):
-    """Ops that write into arrays what lists held, and the results of these writes."""
+    """Ops that write the values of lists into arrays, and the results of these writes."""
 
     line: list[OpNode]
     writes: frozenset[int]
@@ -44,7 +44,7 @@ class Rewritten(NamedTuple):
 def numbers_joined(
     line: list[OpNode], metas: list[Meta], limits: RerollLimits, delivered: Collection[int]
 ) -> Joined | None:
-    """Return the ops with joins of the numbers that are delivered and that as many iterations make; None for none."""
+    """Return the ops with joins of the delivered numbers that many iterations compute; None where there are none."""
     if len(delivered) < FEW_ITERATIONS:
         return None
     wanted = set(delivered)
@@ -75,7 +75,7 @@ def numbers_joined(
 
 
 class _Joining:
-    """Ops that join numbers of one kind and read them there; those of Python's are cast to what arrays hold first."""
+    """Ops that join numbers of one kind and read them again; Python numbers are first cast to the array's dtype."""
 
     def __init__(self, numbers: list[int], metas: list[Meta], source: str) -> None:
         self._metas, self._source = metas, source
@@ -102,8 +102,7 @@ class _Joining:
 def lists_written(
     line: list[OpNode], metas: list[Meta], limits: RerollLimits, delivered: Collection[int]
 ) -> Rewritten | None:
-    """Return the ops with joins of what as many iterations make written as writes beside that; None if there are none.
-    """
+    """Return the ops with writes in place of joins of values from many iterations; None where there are none."""
     joins = [op for op in line if op.op_name in ("concat", "stack") and len(op.input_ids) >= FEW_ITERATIONS]
     if not joins:
         return None
@@ -133,13 +132,13 @@ def lists_written(
 
 
 def _apart(join: OpNode, line: list[OpNode], position: dict[int, int]) -> int:
-    """Return how many ops lie between two values of a join, on average."""
+    """Return the average number of ops between two values of a join."""
     first, last = (position.get(_joined(t, line, position), -1) for t in (join.input_ids[0], join.input_ids[-1]))
     return (last - first) // (len(join.input_ids) - 1)
 
 
 def _joined(tensor: int, line: list[OpNode], position: dict[int, int]) -> int:
-    """Return the value that a join has a part of its own shape of."""
+    """Return the value of which a join has a reshaped part."""
     source = line[position[tensor]] if tensor in position else None
     return source.input_ids[0] if source is not None and source.op_name == "reshape" else tensor
 
@@ -157,7 +156,7 @@ def _needed(line: list[OpNode], delivered: Collection[int]) -> list[OpNode]:
 def _parts(
     join: OpNode, line: list[OpNode], position: dict[int, int], metas: list[Meta]
 ) -> list[tuple[int, list[OpNode]]] | None:
-    """Return the ops that write each value, with the place behind which they stand; None where order forbids it."""
+    """Return the ops that write each value, and the position after which these go; None where order forbids it."""
     whole = metas[join.result_ids[0]]
     if any((metas[t].dtype, metas[t].weak) != (whole.dtype, False) for t in join.input_ids):
         return None

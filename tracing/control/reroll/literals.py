@@ -1,7 +1,7 @@
-"""Puts literals back into the bodies of re-rolled loops, at any depth, where they are the same in all iterations.
+"""Moves literals back into the bodies of re-rolled loops, at any depth, where they are the same in all iterations.
 
-While loops are found, literals are operands of theirs, so that bodies that differ in numbers alone are equal; kernels
-are better off with numbers that they know. Does not own how bodies are made (`jitfuse.tracing.control.reroll.body`).
+While loops are being found, literals are operands, so that bodies that differ only in numbers are equal. Kernels are
+faster with known numbers. Does not own how bodies are made (`jitfuse.tracing.control.reroll.body`).
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitfuse.ir.semantics.rerolled import accesses
 def literals_inside(
     op_name: str, inputs: tuple[int, ...], attrs: Attrs, known: Mapping[int, OpStep]
 ) -> tuple[tuple[int, ...], Attrs]:
-    """Return the operands and attributes of a step, without those of a re-rolled loop that are literals in `known`."""
+    """Return the operands and attributes of a step; a re-rolled loop's literals, in `known`, move into its body."""
     if op_name != "rolled_loop":
         return inputs, attrs
     values: dict[str, Any] = dict(attrs)
@@ -34,7 +34,7 @@ def literals_inside(
 
 
 def _with_literals(body: FusedProgram, literals: Mapping[int, OpStep]) -> FusedProgram:
-    """Return a body that makes some of its feeds itself, and the bodies of the loops within it."""
+    """Return a body that makes some of its feeds itself, and likewise in its inner loops."""
     made = [step._replace(result_ids=(feed,)) for feed, step in literals.items()]
     known = {s.result_id: s for s in [*made, *body.steps] if s.op_name == "full" and s.attr("shape") == ()}
     steps = [*made]

@@ -1,4 +1,4 @@
-"""When long runs of equal iterations become loops: from how many ops and iterations on.
+"""When long runs of equal iterations become loops: the least numbers of ops and iterations.
 
 Does not own how they are found, nor what they become (`jitfuse.tracing.control.reroll.rerolling`).
 """
@@ -8,15 +8,14 @@ from jitfuse.tracing.record.graph import ProcessGraph
 from jitfuse.tracing.schedule.translator import Boundary
 
 REROLLED_OPS = 256
-"""Ops from which on equal iterations become a loop: fewer compile in tenths of a second, and fuse better."""
+"""Fewest ops of equal iterations that become a loop: fewer ops compile in tenths of a second, and fuse better."""
 REROLLED_OPS_OF_MANY = 32
 """The same where many programs are compiled for one call."""
 REROLLED_OPS_ELSEWHERE = 4096
 """The same for a GPU, where loops go through the host."""
 REROLLED_ITERATIONS = 16
 REROLLED_ITERATIONS_OF_MANY = 4
-"""The same where many programs are compiled for one call: each iteration that is written out makes kernels of its
-own."""
+"""The same where many programs are compiled for one call: each unrolled iteration adds kernels."""
 
 
 def reroll_long(

@@ -1,7 +1,7 @@
-"""From a run of equal ops to `rolled_loop` steps: where an iteration begins, and what goes into the step and comes out.
+"""Makes `rolled_loop` steps of a run of equal ops: where an iteration begins, and the step's inputs and outputs.
 
-What an iteration reads of the ones before is carried, and so is what is used after the loop. Where values of an
-iteration in between are used too, a loop ends there and another goes on. Does not own finding runs
+Values that an iteration reads from earlier ones are carried, and so are those used after the loop. Where values of an
+iteration in the middle are used too, one loop ends there and another begins. Does not own finding runs
 (`jitfuse.tracing.control.reroll.rerolling`), nor the body (`jitfuse.tracing.control.reroll.body`).
 """
 from __future__ import annotations
@@ -29,16 +29,16 @@ from jitfuse.tracing.control.reroll.stored_values import stored_values
 from jitfuse.tracing.record.graph import OpNode
 
 FUSED_OPS = LONG_ITERATION
-"""Ops up to which iterations are put together: they are launched once, and read and write what they carry once."""
+"""Most ops of merged iterations: these are launched once, and read and write their carried values once."""
 _ATTEMPTS: Final = 6
-"""Places at which an iteration may begin that are tried."""
+"""Most positions that are tried as the begin of an iteration."""
 
 
 class LoopOrigin(NamedTuple):
-    """Where a loop is from: the `period` ops from `begin` on are one iteration.
+    """The origin of a loop: the `period` ops from `begin` on are one iteration.
 
-    `hoisted` are the phases of the views that come first among its ops, `operands` the operands that regions of phases
-    are windows of. Of `whole` axes of these all that there is belongs to a window, wherever regions start.
+    `hoisted` are the phases of its leading views, `operands` maps phases of regions to the operands of their windows.
+    Along `whole` axes of operands, a window covers the whole axis, wherever regions start.
     """
 
     begin: int
@@ -49,9 +49,9 @@ class LoopOrigin(NamedTuple):
 
 
 class RerolledLoop(NamedTuple):
-    """What comes in place of the ops begin <= k < end, and the tensors that stand for theirs.
+    """The ops that replace begin <= k < end, and the new tensors for theirs.
 
-    The loop is the last op. `origin` is None where more of it depends on where its regions start than its windows.
+    The loop is the last op. `origin` is None where more than its windows depends on where its regions start.
     """
 
     begin: int
@@ -62,7 +62,7 @@ class RerolledLoop(NamedTuple):
 
 
 def reroll_run(place: Workplace, line: Line, run: PeriodicRun) -> list[RerolledLoop]:
-    """Return the loops that a run becomes: none, one, or several where values of iterations in between are used."""
+    """Return the loops that a run becomes: none, one, or several where values of iterations in the middle are used."""
     found: list[RerolledLoop] = []
     while run.end - run.begin >= run.least * run.period:
         loop = _first_loop(place, line, run)
@@ -88,7 +88,7 @@ def _first_loop(place: Workplace, line: Line, run: PeriodicRun) -> RerolledLoop 
 
 
 def _at_once(line: Line, run: PeriodicRun, count: int) -> int:
-    """Return how many iterations fuse well into one of a loop of so many, and leave few over."""
+    """Return how many of `count` iterations to merge into one of the loop, so that few are left over."""
     most = min(FUSED_OPS // run.period, count // FEW_ITERATIONS)
     rows = (ops.get(op.op_name) for op in line.ops[run.begin : run.begin + run.period])
     kinds = {row.kind for row in rows if row is not None}
@@ -98,9 +98,9 @@ def _at_once(line: Line, run: PeriodicRun, count: int) -> int:
 
 
 def _beginnings(line: Sequence[OpNode], run: PeriodicRun, position: Any) -> list[int]:
-    """Return where an iteration may begin, the places that the fewest values cross first, early ones before late.
+    """Return where an iteration may begin: first the positions that the fewest values cross, early ones first.
 
-    What has been written into an array crosses with it.
+    A value that was written into an array crosses with the array.
     """
     period = run.period
     base = min(run.begin + SAMPLE * period, run.end - period)
@@ -123,7 +123,7 @@ def _beginnings(line: Sequence[OpNode], run: PeriodicRun, position: Any) -> list
 
 
 def _rerolled(run: Iterations) -> RerolledLoop:
-    """Return a loop in place of a run; raises NoLoopError."""
+    """Return a loop that replaces a run; raises NoLoopError."""
     place = run.place
     stored = stored_values(run)
     arrays, escaping = _arrays(run, {found.array for found in stored.values()})
@@ -159,9 +159,9 @@ def _rerolled(run: Iterations) -> RerolledLoop:
 
 
 def _arrays(run: Iterations, carried: Collection[Carry]) -> tuple[WrittenArrays, dict[Carry, int]]:
-    """Return the arrays that a loop writes into, and what is used after it; raises NoLoopError.
+    """Return the arrays that a loop writes, and the values used after it; raises NoLoopError.
 
-    What it writes at one place alone is carried as a whole, elements that no iteration touches too, only where it must.
+    Only where it must, a loop carries an array as a whole that it always writes at one position.
     """
     try:
         arrays = WrittenArrays(run, carried, still=True)
@@ -172,7 +172,7 @@ def _arrays(run: Iterations, carried: Collection[Carry]) -> tuple[WrittenArrays,
 
 
 def _escaping(run: Iterations, arrays: WrittenArrays) -> dict[Carry, int]:
-    """Return what is used after the loop, by the carried value that it is; raises NoLoopError."""
+    """Return the tensors that are used after the loop, by the carried value of each; raises NoLoopError."""
     found: dict[Carry, int] = {}
     for tensor in sorted(run.used):
         iteration, phase, result = run.place_of(tensor)
@@ -187,7 +187,7 @@ def _escaping(run: Iterations, arrays: WrittenArrays) -> dict[Carry, int]:
 
 
 def _zeros(run: Iterations, key: Carry, made: list[OpNode]) -> int:
-    """Return a value to begin with for what is only used after the loop."""
+    """Return a start for a carried value that is only used after the loop."""
     meta = run.place.metas[run.ops[key[0]].result_ids[key[1]]]
     if meta.weak:
         raise NoLoopError

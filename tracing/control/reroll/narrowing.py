@@ -1,8 +1,8 @@
-"""Narrows loops to the parts of arrays that they touch, so that those of a loop around them look equal.
+"""Narrows loops to the parts of arrays that they touch, so that the inner loops of an outer one become equal.
 
-The loop over the elements of row i has other windows than the one over row i + 1, but each is the same loop over a part
-of the array: a slice before it, an update after it, both of which move on as all slices do. Owns these parts. Does not
-own where loops are found (`jitfuse.tracing.control.reroll.rerolling`).
+The loop over row i has other windows than the one over row i + 1. Over a part of the array both are the same loop,
+between a slice and an update that move as all slices do. Owns these parts. Does not own where loops are found
+(`jitfuse.tracing.control.reroll.rerolling`).
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jitfuse.tracing.record.graph import OpNode
 
 
 class Narrowed(NamedTuple):
-    """The ops in place of a loop, and the tensors that stand for its results."""
+    """The ops that replace a loop, and the new tensors for its results."""
 
     ops: list[OpNode]
     renamed: dict[int, int]
@@ -34,7 +34,7 @@ class _TouchedPart(NamedTuple):
 
 
 class _TouchedRows(NamedTuple):
-    """What a loop came to: the first rows of what it touches, its parts and attributes."""
+    """A narrowed loop, for reuse: the first rows that it touches, its parts and attributes."""
 
     rows: tuple[int, ...]
     parts: dict[int, _TouchedPart]
@@ -42,14 +42,14 @@ class _TouchedRows(NamedTuple):
 
 
 class Narrowing:
-    """Narrows the loops of one line. Of loops that differ in the rows that they go over, one is looked at."""
+    """Narrows the loops of one line. Of loops that differ only in their rows, one is analysed."""
 
     def __init__(self, place: Workplace) -> None:
         self._place = place
         self._met: dict[Any, _TouchedRows] = {}
 
     def narrowed(self, op: OpNode) -> Narrowed | None:
-        """Return a loop over the parts of its operands that it touches; None where that is all of each."""
+        """Return the loop over the parts of its operands that it touches; None where it touches all of each."""
         loop = _NarrowedLoop(self._place, op)
         rows, key = loop.by_rows()
         met = self._met.get(key)
@@ -84,8 +84,7 @@ class _NarrowedLoop:
         return accesses(self.attrs["writes"])
 
     def by_rows(self) -> tuple[tuple[int, ...], Any]:
-        """Return the first row that the loop begins at in each operand, and a key: that of loops which are as this one,
-        but for these."""
+        """Return the first row of each operand, and a key that is equal for loops that differ only in these rows."""
         shapes = [self.metas[t].shape for t in self.sources]
         widths = [math.prod(shape[1:]) or 1 for shape in shapes]
         reads, writes = self.attrs["reads"], self.attrs["writes"]
@@ -98,7 +97,7 @@ class _NarrowedLoop:
         return rows, (self.body, self.carries, self.arrays, self.length, len(reads), *shapes, *literal, *windows)
 
     def moved(self, parts: dict[int, _TouchedPart], rows: Sequence[int]) -> dict[int, _TouchedPart] | None:
-        """Return the parts of a loop that is as this one but so many rows before; None where that leaves an array."""
+        """Return the parts for a loop `rows` further on; None where they would leave an array."""
         found = {}
         for operand, (box, written) in parts.items():
             by = rows[operand]
@@ -108,7 +107,7 @@ class _NarrowedLoop:
         return found
 
     def part(self, operand: int) -> _TouchedPart | None:
-        """Return what a loop touches of an operand, None where that is all of it, or not known."""
+        """Return the part of an operand that the loop touches; None where that is all of it, or unknown."""
         shape = self.metas[self.sources[operand]].shape
         feed = self.feeds[operand]
         windows = [a for a in (*self.reads, *self.writes) if a.operand == operand]
@@ -127,7 +126,7 @@ class _NarrowedLoop:
         return _TouchedPart(box, hull_of(written) if written else None)
 
     def _swept(self, access: IterationWindow, shape: tuple[int, ...]) -> MovingRegion | None:
-        """Return the box of all that a window touches in all iterations, None where its axes are not the array's."""
+        """Return the box that a window covers over all iterations; None where its axes are not the array's."""
         _, offset, step, _, extents, strides = access
         rows = in_order(shape)
         if not extents:  # one element
@@ -151,7 +150,7 @@ class _NarrowedLoop:
 
     # ------------------------------------------------------------------ the loop over parts
     def over(self, parts: dict[int, _TouchedPart], attrs: Any) -> Narrowed:
-        """Return the loop over parts of operands: slices, the loop, updates."""
+        """Return the loop over parts of operands, with slices before it and updates after it."""
         made: list[OpNode] = []
         inputs = list(self.op.input_ids)
         for operand, part in parts.items():
@@ -190,7 +189,7 @@ class _NarrowedLoop:
         })
 
     def _rebased(self, access: IterationWindow, box: MovingRegion) -> IterationWindow:
-        """Return a window of an operand as one of a part of it."""
+        """Return a window of an operand as a window of its part."""
         shape = self.metas[self.sources[access.operand]].shape
         whole, part = in_order(shape), in_order(box.counts)
         first, second = (_places(access.offset + k * access.step, whole) for k in (0, min(1, self.length - 1)))
@@ -209,12 +208,12 @@ class _NarrowedLoop:
 
 
 def _shifted(box: MovingRegion, rows: int) -> MovingRegion:
-    """Return a region so many rows on."""
+    """Return a region moved by some rows."""
     return box._replace(starts=(box.starts[0] + rows, *box.starts[1:]))
 
 
 def _places(offset: int, strides: Sequence[int]) -> list[int]:
-    """Return the place along each axis of an element of an array in C order, which has these strides."""
+    """Return the index along each axis of an element of an array in C order, with these strides."""
     found = []
     for stride in strides:
         place, offset = divmod(offset, stride)

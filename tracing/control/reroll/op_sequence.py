@@ -1,9 +1,8 @@
-"""The ops of a trace as arrays, and each element or row that is read beside the op that reads it.
+"""The ops of a trace as arrays, with a copy of each slice before every op that reads it.
 
-The tracer reads a place of an array once, as long as nobody writes there: a second sweep over an array has no slices of
-its own. With copies of them, equal iterations look equal. Ops that are copies, or read some, are made when somebody
-looks at them: most disappear in loops. Owns these arrays and copies. Does not own runs
-(`jitfuse.tracing.control.reroll.rerolling`).
+The tracer reads an element once, as long as it is not written: a second loop over an array has no slices of its own.
+With copies of these, equal iterations look equal. Copies, and the ops that read them, are created on demand: most
+disappear in loops. Owns these arrays and copies. Does not own runs (`jitfuse.tracing.control.reroll.rerolling`).
 """
 from __future__ import annotations
 
@@ -18,15 +17,15 @@ from jitfuse.ir.program import Meta
 from jitfuse.tracing.record.graph import OpNode
 
 _SLICE: Final = 1
-"""A view of what is no view."""
+"""A slice of a tensor that is no view."""
 _RESHAPE: Final = 2
-"""What reshapes such a slice."""
+"""A reshape of such a slice."""
 
 
 class OpColumns(NamedTuple):
-    """Ops in order. `origin` says which of the ops that were recorded each one is, or is a copy of.
+    """Ops in order. `origin` maps each op to the recorded op that it is, or is a copy of.
 
-    What they read and make stands one after the other, as many numbers for each as `arity` and `widths` say.
+    `read` and `made` are concatenated lists of tensors, with `arity` and `widths` items for each op.
     """
 
     ops: Sequence[OpNode]
@@ -51,9 +50,9 @@ def columns_of(line: list[OpNode]) -> OpColumns:
 
 
 def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int]) -> OpColumns:
-    """Return ops with the slices that each of them reads, and what reshapes them, made again before it.
+    """Return ops, each after its own copies of the slices, and of reshapes of these, that it reads.
 
-    What is read once is moved there as it is. New tensors are added to `metas`.
+    A slice that is read once is moved there instead. New tensors are added to `metas`.
     """
     _, recorded, _, read, arity, results, widths = columns
     count, tensors = len(recorded), len(metas)
@@ -67,8 +66,8 @@ def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int
     once = reads[first] == 1
     once &= (view != _RESHAPE) | once[of]
 
-    # each read of a view by what is none: a place for the view's ops before the reader. What reads one view twice may
-    # read two in other iterations: `p[i] - p[j]`
+    # for each read of a view by another op: where the view's copies go before the reader. An op that reads one view
+    # twice may read two in other iterations: `p[i] - p[j]`
     reader, viewed = np.repeat(order, arity), maker[read]
     at = np.flatnonzero((viewed >= 0) & (view[viewed] > 0) & (view[reader] == 0))
     by, source = reader[at], viewed[at]
@@ -76,8 +75,8 @@ def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int
     size = 1 + two
     added = np.bincount(by, weights=size, minlength=count).astype(np.int64)
     rank = np.cumsum(view == 0) - 1
-    place = rank + np.cumsum(added)  # of what is no view
-    start = rank[by] + _begins(size)  # of a copy
+    place = rank + np.cumsum(added)  # of ops that are no views
+    start = rank[by] + _begins(size)  # of copies
     origin = np.empty(int(np.count_nonzero(view == 0) + size.sum()), np.int64)
     stays = np.flatnonzero(view == 0)
     origin[place[stays]] = stays
@@ -99,7 +98,7 @@ def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int
 
 
 def _views(columns: OpColumns, makers: Any, delivered: Collection[int]) -> tuple[Any, Any]:
-    """Return for each op what view it is, 0 for none, and which op makes what it reads first."""
+    """Return for each op its kind of view, 0 for none, and the op that makes its first operand."""
     kept = set(delivered)
     names = [op.op_name for op in columns.recorded]
     of = np.zeros(len(names), np.int64)
@@ -118,30 +117,30 @@ def _views(columns: OpColumns, makers: Any, delivered: Collection[int]) -> tuple
 
 
 def flat_of(tuples: list[tuple[int, ...]]) -> tuple[Any, Any]:
-    """Return the items of all tuples, and how many each has."""
+    """Return the items of all tuples, and how many each tuple has."""
     lengths = np.fromiter(map(len, tuples), np.int64, len(tuples))
     return np.fromiter(itertools.chain.from_iterable(tuples), np.int64, int(lengths.sum())), lengths
 
 
 def _begins(lengths: Any) -> Any:
-    """Return where each stretch begins when they stand one after the other."""
+    """Return where each of these consecutive stretches begins."""
     return np.cumsum(lengths) - lengths
 
 
 def _within(lengths: Any) -> Any:
-    """Return the place of each item within its stretch."""
+    """Return the index of each item within its stretch."""
     return np.arange(int(lengths.sum())) - np.repeat(_begins(lengths), lengths)
 
 
 def _spread(begins: Any, lengths: Any) -> Any:
-    """Return the numbers of stretches that begin there, one after the other."""
+    """Return the indices of all items of stretches that begin there."""
     return np.repeat(begins, lengths) + _within(lengths)
 
 
 class _LazyOps(Sequence[OpNode]):
-    """Ops that are made when somebody looks at them: recorded ones with other operands and results.
+    """Ops created on demand: recorded ones with other operands and results.
 
-    What they read and make stands in arrays, and where that of each op begins.
+    The operands and results are in arrays, each with the offsets at which those of an op begin.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Sums over rows whose length differs from iteration to iteration: `a[i, :j] @ x[:j]` in loops over triangles.
+"""Sums over rows whose length differs between iterations: `a[i, :j] @ x[:j]` in loops over triangles.
 
-Ops of different shapes are no equal iterations. But a sum over a part of a row is one over the whole row in which all
-else counts as zero: then iterations have the same shapes, and differ in how many elements count, a literal. Owns which
-sums are written so, and the graph with these. Does not own whether loops come of it
+Ops of different shapes are no equal iterations. But a sum over a part of a row equals one over the whole row where all
+other elements count as zero. Then iterations have equal shapes, and the length is a literal that differs. Owns which
+sums are rewritten so, and the resulting graph. Does not own whether that makes loops
 (`jitfuse.tracing.control.reroll.rerolling`).
 """
 from __future__ import annotations
@@ -18,22 +18,22 @@ from jitfuse.tracing.record.graph import OpNode, ProcessGraph
 from jitfuse.tracing.schedule.translator import Boundary
 
 _LONGEST: Final = 512
-"""Rows up to which all of them is read in no more time than it takes to launch a kernel for a part."""
+"""Length up to which rows are always read whole: that takes no more time than to launch a kernel for a part."""
 _WASTE: Final = 4
-"""Of longer rows one in so many elements counts at least."""
+"""Of longer rows, at least one in this many elements must count."""
 _LENGTHS: Final = 4
-"""Different lengths from which on sums are written so."""
+"""Fewest different lengths for which sums are rewritten."""
 _DTYPES: Final = frozenset({"float32", "float64", "int64"})
 _ELEMENTS: Final = frozenset({"add", "subtract", "multiply", "negative", "abs", "square"})
-"""What may be computed of elements that do not count: it never ends a call, and takes as long for all."""
+"""Operators that may be applied to elements that do not count: they never raise, and take equal time for all values."""
 _DEEP: Final = 6
-"""How many of these may follow each other: what is computed in a loop of its own is no part of a row."""
+"""Most of these operators in a chain: a longer one comes from an inner loop."""
 _SUMS: Final = frozenset({"sum", "einsum", "matmul"})
 _UNKNOWN: Final = -1
 
 
 class _RaggedRow(NamedTuple):
-    """`size` elements from `start` on along an axis of an array, at `starts` along the others.
+    """`size` elements from `start` on along an axis of an array, at `starts` along the other axes.
 
     Of a single element the axis may be `_UNKNOWN`.
     """
@@ -58,17 +58,17 @@ class _RaggedRow(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A sum over parts of rows, by the values that they are."""
+    """A sum over parts of rows, with the row of each value."""
 
     op: OpNode
     rows: dict[int, _RaggedRow]
 
 
 def with_whole_rows(graph: ProcessGraph, boundary: Boundary, least: int, worth: int) -> ProcessGraph | None:
-    """Return a graph with sums over parts of rows as ones over whole rows; None where there are too few.
+    """Return a graph with sums over whole rows in place of those over parts; None where there are too few.
 
-    From `least` sums of one line and one form on, of different lengths; those of all lines are spread over as many ops
-    as it is `worth` at least. Tensors keep their numbers.
+    At least `least` sums of one line and form must differ in length; over all lines they must span at least `worth`
+    ops. Tensors keep their numbers.
     """
     live = graph.live_ops(boundary.delivered())
     families: dict[Any, list[_Sum]] = {}
@@ -86,7 +86,7 @@ def with_whole_rows(graph: ProcessGraph, boundary: Boundary, least: int, worth: 
 
 
 def _summed(graph: ProcessGraph, op: OpNode) -> tuple[int, ...]:
-    """Return the rows whose sum, or the sum of whose products, an op is; () for other ops."""
+    """Return the values whose sum, or sum of products, an op computes; () for other ops."""
     metas = graph.metas
     if op.op_name == "sum":
         fits = attr(op, "axis") in (None, 0, (0,)) and not attr(op, "keepdims")
@@ -100,9 +100,9 @@ def _summed(graph: ProcessGraph, op: OpNode) -> tuple[int, ...]:
 
 
 def _form(graph: ProcessGraph, value: int, rows: dict[int, _RaggedRow], deep: int = _DEEP) -> Any:
-    """Return how a value is computed of parts of rows, which are added to `rows`; None where it is otherwise made.
+    """Return how a value is computed from parts of rows, which are added to `rows`; None for other values.
 
-    So it is where more ops than are `deep` follow each other.
+    None, too, for a chain of more than `deep` operators.
     """
     meta, op = graph.metas[value], graph.node(value)
     if not meta.shape:
@@ -118,7 +118,7 @@ def _form(graph: ProcessGraph, value: int, rows: dict[int, _RaggedRow], deep: in
 
 
 def _row(graph: ProcessGraph, value: int) -> _RaggedRow | None:
-    """Return the part of a row that a value is, None for other values."""
+    """Return the part of a row that a value is; None for other values."""
     op = graph.node(value)
     if op is not None and op.op_name == "reshape" and graph.metas[value].ndim == 1:
         op = graph.node(op.input_ids[0])
@@ -134,7 +134,7 @@ def _row(graph: ProcessGraph, value: int) -> _RaggedRow | None:
 
 
 class _Mask(NamedTuple):
-    """Which elements of whole rows count, where not all do: those from `start` on, those before `stop`."""
+    """Which elements of whole rows count: those from `start` on and before `stop`, where these are given."""
 
     rows: Mapping[int, _RaggedRow]
     start: int | None
@@ -142,7 +142,7 @@ class _Mask(NamedTuple):
 
 
 def _masked(family: list[_Sum], least: int) -> Iterator[tuple[int, _Mask]]:
-    """Yield the sums of a family whose rows lie along the same axes, by their ops, where it pays."""
+    """Yield the op and mask of each sum of a family whose rows lie along the same axes, where it pays."""
     known = (tuple([row.axis for row in s.rows.values()]) for s in family)
     axes = next((found for found in known if _UNKNOWN not in found), None)
     if axes is None or len(family) < least:
@@ -162,7 +162,7 @@ def _masked(family: list[_Sum], least: int) -> Iterator[tuple[int, _Mask]]:
 
 
 def _along(rows: Mapping[int, _RaggedRow], axes: tuple[int, ...]) -> dict[int, _RaggedRow] | None:
-    """Return rows along these axes; None where they lie otherwise, or are other parts than each other."""
+    """Return rows along these axes; None where they lie along others, or differ in start or length."""
     found: dict[int, _RaggedRow] = {}
     for (value, row), axis in zip(rows.items(), axes, strict=True):
         placed = row.along(axis)
@@ -174,7 +174,7 @@ def _along(rows: Mapping[int, _RaggedRow], axes: tuple[int, ...]) -> dict[int, _
 
 
 class _Writing:
-    """A graph in the making: the old one's tensors, and new ones behind them."""
+    """A graph under construction: the old one's tensors, and new ones after them."""
 
     def __init__(self, graph: ProcessGraph) -> None:
         self._old = graph
@@ -183,7 +183,7 @@ class _Writing:
         self._new.feed_names = dict(graph.feed_names)
         self._ops: list[OpNode] = []
         self._given: dict[Any, int] = {}
-        """Numbers, and places along rows: tensors that stand before all else, once for each."""
+        """The tensors of numbers and index ranges, which come before all other ops, once each."""
         self._literals: list[OpNode] = []
 
     def written(self, live: list[OpNode], masks: Mapping[int, _Mask]) -> ProcessGraph:
@@ -219,7 +219,7 @@ class _Writing:
         self._ops.append(op._replace(op_name="sum", input_ids=(counted,), attrs=attrs))
 
     def _whole(self, value: int, rows: Mapping[int, _RaggedRow], made: dict[int, int], by: OpNode) -> int:
-        """Return the value that is computed of whole rows as this one is of parts of them."""
+        """Return the value computed from whole rows in place of their parts."""
         if not self._old.metas[value].shape:
             return value
         if value not in made:
@@ -239,9 +239,9 @@ class _Writing:
         return made[value]
 
     def _bound(self, value: int, length: int, op: OpNode) -> int:
-        """Return a bound, read where it stands among all that there may be: from iteration to iteration a place moves.
+        """Return a bound, read at its index from a range of all bounds, so that only a slice moves between iterations.
 
-        Bodies of loops know no numbers then, and are equal.
+        So bodies of loops contain no numbers that differ, and are equal.
         """
         bounds = self._one("arange", {"start": 0, "step": 1, "count": length + 1, "dtype": "int64"}, op)
         place = self._op("slice", (bounds,), {"starts": (value,), "counts": (1,), "steps": (1,)}, op)
@@ -251,7 +251,7 @@ class _Writing:
         return self._one("full", {"shape": (), "value": value, "dtype": dtype, "weak": True}, op)
 
     def _one(self, name: str, attrs: dict[str, Any], by: OpNode) -> int:
-        """Return what stands before all else, made where it is asked for first."""
+        """Return a tensor that comes before all other ops, created on first use."""
         key = name, tuple(attrs.values())
         if key not in self._given:
             made = self._made(name, (), attrs, by)

@@ -1,8 +1,8 @@
-"""Runs that are like one before: their loops are that one's, over other tensors and other places of arrays.
+"""Runs that equal an earlier one: their loops are the same, over other tensors and other regions of arrays.
 
-The loops within a loop differ from one iteration to the next in what they read from before and in where their windows
-begin. Two runs are compared as arrays, and what the first has become is taken over. Owns when runs are alike, and the
-taking over. Does not own what a run becomes (`jitfuse.tracing.control.reroll.loop_step`).
+The inner loops of a loop differ between iterations in their outer operands and in where their windows begin. Two runs
+are compared as arrays, and the loops of the first are reused. Owns when runs are alike, and the reuse. Does not own
+what a run becomes (`jitfuse.tracing.control.reroll.loop_step`).
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Runs:
         self._place, self._line = place, line
         self._known: dict[Any, _Known] = {}
         self._replacement = np.zeros_like(line.made)
-        """What stands in the run at hand for what the known one reads from before, and the other way round."""
+        """The present run's outer operand for each one of the known run; `_replaced` is the inverse."""
         self._replaced = np.zeros_like(line.made)
 
     def loops_of(self, run: PeriodicRun) -> list[RerolledLoop]:
@@ -52,10 +52,10 @@ class Runs:
 
     # ------------------------------------------------------------------ comparing
     def _apart(self, one: PeriodicRun, other: PeriodicRun) -> Any:
-        """Return how far on the regions of a run start, op by op, from those of another one that is like it; or None.
+        """Return how far the regions of a run start from those of a run like it, op by op; None where the runs differ.
 
-        Each op must be of the same kind, be read last as far on, and read what is made as far on, or one tensor in all
-        places where the other run reads one, or the same literal.
+        Each op must be of the same kind, and have its last use equally far on. Its operands must be made equally far
+        before, or be the same literal, or be outer tensors that replace the other run's one for one.
         """
         line, count = self._line, one.end - one.first
         a, b = slice(one.first, one.end), slice(other.first, other.end)
@@ -74,7 +74,7 @@ class Runs:
         return line.starts[:, b] - line.starts[:, a] if self._correspond(x[outer], y[outer]) else None
 
     def _correspond(self, x: Any, y: Any) -> bool:
-        """Return whether one tensor stands for another wherever that is read; literals stand for themselves."""
+        """Return whether outer tensors correspond one for one; literals correspond to themselves."""
         literal = self._line.literal[x]
         if not np.array_equal(literal, self._line.literal[y]) or (x[literal] != y[literal]).any():
             return False
@@ -84,8 +84,7 @@ class Runs:
 
     # ------------------------------------------------------------------ taking over
     def _taken_over(self, known: _Known, run: PeriodicRun, apart: Any) -> list[RerolledLoop] | None:
-        """Return the loops of a known run over the tensors and places of one that is like it; None if they are others.
-        """
+        """Return the loops of a known run over the tensors and regions of a run like it; None where bodies differ."""
         moves = []
         for loop in known.loops:
             move = self._moves(loop, apart[:, loop.begin - known.run.first :], run.first - known.run.first)
@@ -96,10 +95,10 @@ class Runs:
         return [self._moved(loop, known.run, run, move, made) for loop, move in zip(known.loops, moves, strict=True)]
 
     def _moves(self, loop: RerolledLoop, apart: Any, further: int) -> dict[int, list[int]] | None:
-        """Return how far on the windows of each operand of a loop are; None where one body does not do for both.
+        """Return how far the windows of each operand of a loop move; None where the body must differ.
 
-        All windows of an operand must lie equally far on, in all iterations: what they have to do with each other is in
-        the body. What is a slice inside of it must not. The loops must stand in the same lines.
+        All windows of an operand must move equally, in all iterations, because the body depends on how they overlap.
+        Slices inside of the body must not move. The loops must come from the same source lines.
         """
         origin = loop.origin
         assert origin is not None
@@ -126,7 +125,7 @@ class Runs:
         self, loop: RerolledLoop, known: PeriodicRun, run: PeriodicRun, moves: dict[int, list[int]],
         made: dict[int, int]
     ) -> RerolledLoop:
-        """Return a loop over other tensors and places; `made` has what stands for the results of those before."""
+        """Return a loop over other tensors and regions; `made` maps the known loops' results to the new ones."""
         place, line, origin, further = self._place, self._line, loop.origin, run.first - known.first
         assert origin is not None
 
@@ -151,7 +150,7 @@ class Runs:
         return RerolledLoop(loop.begin + further, loop.end + further, ops, renamed)
 
     def _over(self, op: OpNode, inputs: Sequence[int], moves: dict[int, list[int]]) -> Attrs:
-        """Return the attributes of a loop whose windows of each operand are so far on."""
+        """Return the attributes of a loop with the windows of each operand moved."""
         held: dict[str, Any] = dict(op.attrs)
         sources = inputs[held["carries"] :]
         by = {n: sum(map(mul, far, in_order(self._place.metas[sources[n]].shape))) for n, far in moves.items()}

@@ -1,7 +1,7 @@
-"""Rolls equal iterations of Python loops back: from long runs of equal ops in a trace to `rolled_loop` steps.
+"""Re-rolls Python loops: long runs of equal ops in a trace become `rolled_loop` steps.
 
-Loops in loops are found inner ones first. Owns the graph in the making, and putting loops in place of runs. Does not
-own finding runs (`jitfuse.tracing.control.reroll.comparison`), nor what a run becomes
+Nested loops are found from the inside out. Owns the graph under construction, and the replacement of runs by loops.
+Does not own finding runs (`jitfuse.tracing.control.reroll.comparison`), nor what a run becomes
 (`jitfuse.tracing.control.reroll.loop_step`).
 """
 from __future__ import annotations
@@ -24,14 +24,14 @@ from jitfuse.tracing.schedule.translator import Boundary
 
 _DEPTH: Final = 4
 _LONG: Final = 256
-"""Ops that are left from which on sums are written otherwise."""
+"""Fewest ops, in all or left over, for which sums over parts of rows are rewritten."""
 
 
 def reroll(graph: ProcessGraph, boundary: Boundary, limits: RerollLimits) -> tuple[ProcessGraph, Boundary]:
-    """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none.
+    """Return a graph and its boundary with long runs of equal ops as loops; the given ones where there are none.
 
-    Sums over rows of different lengths are written over whole rows where they are spread over most ops, and where they
-    are over much of what is left: if it makes loops of it.
+    Sums over rows of different lengths are rewritten over whole rows where that makes loops: first if they span most
+    ops, else if they span much of what is left.
     """
     found = _with_whole_rows(graph, boundary, limits, spread=1 / 2, most=1 / 4)
     if found is None:
@@ -43,8 +43,7 @@ def reroll(graph: ProcessGraph, boundary: Boundary, limits: RerollLimits) -> tup
 def _with_whole_rows(
     graph: ProcessGraph, boundary: Boundary, limits: RerollLimits, *, spread: float, most: float
 ) -> tuple[ProcessGraph, Boundary] | None:
-    """Return what a graph comes to with sums over whole rows; None for more than so much of the ops, or too few sums.
-    """
+    """Return the re-rolled graph with sums over whole rows; None for too few sums, or too many ops left."""
     count = len(graph.ops)
     if count < max(limits.ops, _LONG):
         return None
@@ -68,7 +67,7 @@ def _rerolled(graph: ProcessGraph, boundary: Boundary, limits: RerollLimits) -> 
 
 
 class _RerolledGraph:
-    """A graph in the making: its ops but for literals, and what stands for old tensors."""
+    """A graph under construction: its ops without literals, and the new tensors for old ones."""
 
     def __init__(self, graph: ProcessGraph, boundary: Boundary, literals: list[OpNode], limits: RerollLimits) -> None:
         self.line: list[OpNode] = []
@@ -82,7 +81,7 @@ class _RerolledGraph:
         self._place = Workplace(self._graph.metas, {op.result_ids[0]: op for op in literals})
 
     def reroll_lists(self, line: list[OpNode], *, join: bool) -> bool:
-        """Replace runs that fill lists, too; False where none fits. `join`: lists of numbers that are returned."""
+        """Replace runs that fill lists, too; False where there are none. `join`: also returned lists of numbers."""
         metas, limits = self._graph.metas, self._limits
         if join:
             joined = numbers_joined(line, metas, limits, self._boundary.delivered())
@@ -96,11 +95,11 @@ class _RerolledGraph:
         return bool(self.line) and written.fits(self.line)
 
     def _delivered(self) -> list[int]:
-        """Return what stands for what is delivered."""
+        """Return the present tensors of the delivered values."""
         return [self._renamed.get(t, t) for t in self._boundary.delivered()]
 
     def reroll_all(self, line: list[OpNode]) -> None:
-        """Replace runs by loops, then runs of these."""
+        """Replace runs by loops, then runs of these loops."""
         columns = written_out(columns_of(line), self._graph.metas, self._delivered())
         limits = self._limits._replace(ops=0)
         if self.reroll(columns, self._limits):
@@ -109,7 +108,7 @@ class _RerolledGraph:
                     break
 
     def reroll(self, columns: OpColumns, limits: RerollLimits) -> bool:
-        """Replace runs by loops; returns whether there are any."""
+        """Replace runs by loops; return whether there are any."""
         numbers = self._numbers.of(self._graph.metas)
         comparison = Comparison(columns, numbers, self._place.literals, self._delivered())
         runs = Runs(self._place, comparison.line)
@@ -123,7 +122,7 @@ class _RerolledGraph:
         return bool(taken)
 
     def _reroll_narrowed(self, line: list[OpNode], limits: RerollLimits) -> bool:
-        """Replace runs of loops over parts of arrays, as far as these are alike as such; else leave all as it is."""
+        """Replace runs of loops that are equal over parts of arrays; undo all where there are none."""
         before = self.line, self._renamed
         loops = _differing(line)
         if len(loops) < limits.iterations:
@@ -153,7 +152,7 @@ class _RerolledGraph:
         ]
 
     def finished(self, literals: list[OpNode]) -> tuple[ProcessGraph, Boundary]:
-        """Return the graph of all ops, and the boundary over what stands for the old values."""
+        """Return the graph of all ops, and its boundary over the new tensors."""
         graph, b = self._graph, self._boundary
         known = {t: OpStep(0, op.op_name, (), op.attrs, (t,)) for t, op in self._place.literals.items()
                  if op.op_name != "constant"}
@@ -174,7 +173,7 @@ class _RerolledGraph:
 
 
 def _differing(line: list[OpNode]) -> list[int]:
-    """Return the places of loops that have other windows than the last loop before them with the same body."""
+    """Return the positions of loops whose windows differ from the previous loop with the same body."""
     last: dict[Any, Any] = {}
     found: list[int] = []
     for k, op in enumerate(line):
@@ -188,7 +187,7 @@ def _differing(line: list[OpNode]) -> list[int]:
 
 
 def _made_once(line: list[OpNode]) -> list[OpNode]:
-    """Return the ops with equal slices and reshapes made once."""
+    """Return the ops without repeated slices and reshapes."""
     first: dict[Any, int] = {}
     same: dict[int, int] = {}
     kept = []

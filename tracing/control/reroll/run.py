@@ -1,7 +1,7 @@
-"""What a run of equal iterations is made of: where each op reads, and how far slices move on.
+"""The parts of a run of equal iterations: the operands of each op, and how far slices move.
 
-Owns the iterations of one run (`Iterations`) and the tensors of the graph in the making (`Workplace`). Does not own
-where runs are (`jitfuse.tracing.control.reroll.rerolling`), nor the loop that they become
+Owns the iterations of one run (`Iterations`) and the tensors of the graph under construction (`Workplace`). Does not
+own where runs are (`jitfuse.tracing.control.reroll.rerolling`), nor the loop that they become
 (`jitfuse.tracing.control.reroll.loop_step`).
 """
 from __future__ import annotations
@@ -17,40 +17,40 @@ from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.tracing.record.graph import OpNode
 
 SAMPLE: Final = 5
-"""The iteration that stands for all: what reads further back than this is no loop."""
+"""The iteration that represents all: a run that reads from further back is no loop."""
 
 VIEWS: Final = frozenset({"slice", "reshape"})
-"""Operators that are taken out of loops where they are the same in all iterations."""
+"""Operators that are hoisted out of loops where they are the same in all iterations."""
 
 Carry = tuple[int, int, int]
-"""(phase, result, lag): a result of the op that comes at this place in an iteration, so many iterations before."""
+"""(phase, result, lag): a result of the op at this position of an iteration, `lag` iterations before."""
 
 
 LONG_ITERATION: Final = 64
-"""Ops from which on iterations are not put together: few of them are a loop too, for written out all are compiled."""
+"""Fewest ops of iterations that are not merged: few such iterations become a loop too, else all would be compiled."""
 FEW_ITERATIONS: Final = 4
 
 
 class RerollLimits(NamedTuple):
-    """From how many ops, in how many iterations, on a run becomes a loop; one of loops does so whatever its ops."""
+    """The fewest ops and iterations of a run that becomes a loop; a run of loops needs no number of ops."""
 
     ops: int
     iterations: int
 
     def least(self, period: int) -> int:
-        """Return from how many iterations of so many ops on a run becomes a loop."""
+        """Return the fewest iterations of `period` ops that become a loop."""
         return self.iterations if period < LONG_ITERATION else min(self.iterations, FEW_ITERATIONS)
 
 
 class NoLoopError(Exception):
-    """A run that cannot become a loop of so many iterations from there; never leaves this package."""
+    """A run cannot become a loop; never leaves this package."""
 
 
 class PeriodicRun(NamedTuple):
-    """Ops begin <= k < end of which each is like the one a period before it.
+    """Ops begin <= k < end, each like the one a period before it.
 
-    The iteration before may belong to them, for it reads other things from before: ops from `first` on are free for it.
-    `least` says from how many iterations on it becomes a loop.
+    The iteration before may belong to the run, though its outer operands differ: ops from `first` on are free for it.
+    `least` is the fewest iterations that become a loop.
     """
 
     begin: int
@@ -61,13 +61,13 @@ class PeriodicRun(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The ops of a graph in order, but for literals; where each tensor is made, and where it is read last, if at all.
+    """The ops of a graph in order, without literals, and for each tensor its `last_use`: the op that reads it last.
 
-    What is delivered is read after the end. As arrays: ops of equal `kinds` differ in operands and moving regions
-    alone; `until` is where the results of an op are read last; where each tensor is `made`, -1 for what no op of the
-    line makes, whether it is a `literal`, the first result of each op, its first `operands` (-1: none) and where its
-    region starts, axis by axis; whether an op is `plain`, with one result and no further operands. Each op is, or is a
-    copy of, `recorded[origin[k]]`.
+    Delivered tensors count as read after the end. As arrays: ops of equal `kinds` differ only in operands and moving
+    regions; `until` is the last use of an op's results; `made` is the op that makes a tensor, -1 for none of the line;
+    `literal` marks literals; `first` is the first result of each op, `operands` its first operands (-1: none), `starts`
+    the start of its region, axis by axis; `plain` ops have one result and no further operands. Each op is, or is a copy
+    of, `recorded[origin[k]]`.
     """
 
     ops: Sequence[OpNode]
@@ -85,7 +85,7 @@ class Line(NamedTuple):
 
 
 class Workplace:
-    """The tensors of a graph in the making: new ones are added behind the old ones, equal constants are one."""
+    """The tensors of the graph under construction: new ones come after the old ones, equal constants are one."""
 
     def __init__(self, metas: list[Meta], literals: dict[int, OpNode]) -> None:
         self.metas = metas
@@ -98,7 +98,7 @@ class Workplace:
         return len(self.metas) - 1
 
     def constant(self, array: np.ndarray[Any, Any], dtype: str, source: str) -> int:
-        """Return an array that is part of the program."""
+        """Return the tensor of an array that is part of the program."""
         data = np.ascontiguousarray(array, numpy_dtype(dtype).newbyteorder("<")).tobytes()
         key = array.shape, dtype, data
         if key not in self.constants:
@@ -123,7 +123,7 @@ def attr(op: OpNode, name: str) -> Any:
 
 
 class Inner(NamedTuple):
-    """What an op reads: a result of an op of the iteration so many before."""
+    """An operand: a result of an op, `lag` iterations before."""
 
     phase: int
     result: int
@@ -131,13 +131,13 @@ class Inner(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """What an op reads: the same tensor in all iterations."""
+    """An operand: the same tensor in all iterations."""
 
     tensor: int
 
 
 class Varying(NamedTuple):
-    """What an op reads: literals that differ from iteration to iteration."""
+    """An operand: literals that differ between iterations."""
 
     tensors: tuple[int, ...]
 
@@ -149,15 +149,15 @@ class Iterations:
     """`count` iterations of `period` ops from `begin` on.
 
     ops      the ops of one of them, by phase
-    inputs   what they read
+    inputs   their operands
     moves    how far the region of a slice or update moves in each iteration, None for other ops
-    initial  what is carried into the first iterations
+    initial  the carried values of the first iterations
     used     the tensors that are used after the run
     hoisted  views that are the same in all iterations, made once before them: phase -> op
     """
 
     def __init__(self, place: Workplace, line: Line, run: PeriodicRun) -> None:
-        """Read a run, up to the iteration of which values are used later on; raises NoLoopError for too few."""
+        """Read a run, up to the first iteration whose values are used later; raises NoLoopError if too few are left."""
         self.place, self.line, self._position = place, line.ops, line.made
         self.begin, self.period = run.begin, run.period
         self.count = (run.end - run.begin) // run.period
@@ -193,11 +193,11 @@ class Iterations:
         return self.line[self.begin + iteration * self.period + phase]
 
     def _over_iterations(self, phase: int) -> Sequence[OpNode]:
-        """Return an op of each iteration."""
+        """Return this op in each iteration."""
         return self.line[self.begin + phase : self.end : self.period]
 
     def position(self, tensor: int) -> int:
-        """Return which op of the line makes a tensor, -1 for none."""
+        """Return the position of the op that makes a tensor, -1 for none of the line."""
         at: int = self._position.item(tensor)
         return at
 
@@ -225,7 +225,7 @@ class Iterations:
         return found
 
     def _inputs(self, line: Line) -> list[list[Source]]:
-        """Return what each op reads; the first operands of all ops are compared at once."""
+        """Return the operands of each op; the first operands of all ops are compared at once."""
         begin, count, period, sample = self.begin, self.count, self.period, self._sample
         most = max(1, *[len(op.input_ids) for op in self.ops])
         read = line.operands[:most, begin : self.end].reshape(-1, count, period)
@@ -260,7 +260,7 @@ class Iterations:
         return found
 
     def _source(self, phase: int, slot: int) -> Source:
-        """Return what an op reads as one of its further operands."""
+        """Return one of the further operands of an op."""
         column = [op.input_ids[slot] for op in self._over_iterations(phase)]
         first, sample = column[0], column[self._sample]
         if column.count(first) == self.count:
@@ -281,7 +281,7 @@ class Iterations:
         return Inner(producer, result, lag)
 
     def _enter(self, phase: int, slot: int, source: Inner) -> None:
-        """Note what an op of the first iterations reads from before them."""
+        """Record the tensors that an op reads from before the first iterations."""
         for k in range(source.lag):
             key = source.phase, source.result, source.lag - k
             tensor = self.op(phase, k).input_ids[slot]
@@ -297,7 +297,7 @@ class Iterations:
                 raise NoLoopError
 
     def _hoist(self) -> None:
-        """Take the views out that are the same in all iterations, and that nothing but these reads."""
+        """Hoist the views that are the same in all iterations, and that only these read."""
         again = {source.phase for sources in self.inputs for source in sources
                  if isinstance(source, Inner) and source.lag}
         again |= {self.place_of(t)[1] for t in self.used}

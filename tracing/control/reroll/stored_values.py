@@ -1,7 +1,7 @@
-"""Carried values that also lie in a carried array: they are read from there.
+"""Carried values that are also in a carried array: they are read from there.
 
-A trace knows what it has written into a region of an array as the value itself, so a loop would carry both. Owns
-finding such values. Does not own what else is carried (`jitfuse.tracing.control.reroll.loop_step`).
+A trace knows the value that it has written into a region of an array, so a loop would carry both. Owns finding such
+values. Does not own what else is carried (`jitfuse.tracing.control.reroll.loop_step`).
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
 
 
 def stored_values(run: Iterations) -> dict[Carry, Stored]:
-    """Return the values carried over one iteration that lie in a carried array too."""
+    """Return the values carried over one iteration that are also in a carried array."""
     found: dict[Carry, Stored] = {}
     for phase, op in enumerate(run.ops):
         if op.op_name != "update_slice" or any(run.moves[phase] or ()):
@@ -45,7 +45,7 @@ def stored_values(run: Iterations) -> dict[Carry, Stored]:
 
 
 def _value(run: Iterations, phase: int) -> Carry | None:
-    """Return the value that an update writes as it is, as one that is carried; None where it is changed first."""
+    """Return the carried value that an update writes unchanged; None where it is changed first."""
     source, metas = run.inputs[phase][1], run.place.metas
     while isinstance(source, Inner) and not source.lag and run.ops[source.phase].op_name == "reshape":
         source = run.inputs[source.phase][0]
@@ -60,7 +60,7 @@ def _value(run: Iterations, phase: int) -> Carry | None:
 
 
 def _last(run: Iterations, phase: int) -> int:
-    """Return the last update of the same iteration that leaves alone what an update has written."""
+    """Return the last of the updates that follow in the same iteration and are disjoint from this one."""
     region = _region(run.ops[phase])
     for later in range(phase + 1, run.period):
         updates = run.inputs[later][:1] == [Inner(phase, 0, 0)] and run.ops[later].op_name == "update_slice"
@@ -70,7 +70,7 @@ def _last(run: Iterations, phase: int) -> int:
 
 
 def _lies_in(run: Iterations, value: int, array: int, update: OpNode) -> bool:
-    """Return whether a value is what an array holds, before the loop, where an update writes."""
+    """Return whether the array holds this value, before the loop, where an update writes."""
     region = _region(update)
     while True:
         op = _maker(run, array)

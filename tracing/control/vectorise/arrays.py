@@ -1,10 +1,9 @@
-"""Reads and writes at indices of values that stand for all iterations of loops.
+"""Reads and writes at indices, in vectorised loops.
 
-An index that goes on by a step from one iteration to the next reads a slice of an axis, which becomes a loop axis. Of
-an array that a loop carries, each iteration has a part: the axis along which it reads and writes at one place alone is
-*taken*, so that what is left of the array in an iteration has one axis less. Within branches, indices are 0 where the
-branch is off: what is read there is not the array's first element here, but is used nowhere (`Value.only`); what is
-written there is what was there before.
+An index that moves by a fixed step reads a slice of an axis, which becomes a loop axis. Of an array that a loop
+carries, each iteration has its own part: the axis that each iteration indexes at one position of its own is *taken*, so
+the rest of the array has one axis less in an iteration. Inside of branches, indices are 0 where the condition is false.
+Elements read there may be wrong, but are unused (`LoopValue.only`); writes there keep the old elements.
 
 Owns gathers, scatters, and views of carried arrays. Does not own other operators
 (`jitfuse.tracing.control.vectorise.steps`).
@@ -18,7 +17,7 @@ from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, PlacedError, refuse
 
 Pairs = list[tuple[int, LoopValue]]
-"""Axes, and the index of each."""
+"""Pairs of an axis and its index."""
 
 
 class Arrays(LoopAxes):
@@ -27,13 +26,13 @@ class Arrays(LoopAxes):
     # ------------------------------------------------------------------ which axes are meant
     @staticmethod
     def axis_of(x: LoopValue, name: int) -> int:
-        """Return which of its own axes, those taken aside, an axis of a carried array is."""
+        """Return which of the remaining own axes corresponds to an axis of the carried array."""
         gone = {t.axis for t in x.taken}
         left = [n for n in x.names if n not in gone]
         return left.index(name)
 
     def _places(self, step: OpStep, x: LoopValue, indices: Sequence[LoopValue]) -> Pairs:
-        """Return the axes that are left of an array, numbered among its own, and their indices."""
+        """Return pairs of the remaining axes of an array, numbered among its own axes, and their indices."""
         if any(i.rank or i.is_array or i.total is not None for i in indices):
             refuse()
         pairs = list(zip(step.attr("axes"), indices, strict=True))
@@ -53,13 +52,13 @@ class Arrays(LoopAxes):
         return [(axis - sum(g < axis for g in gone), index) for axis, index in pairs if axis not in gone]
 
     def is_within(self, known: Linear, extent: int) -> bool:
-        """Return whether a place is within an axis in all iterations."""
+        """Return whether an index is within an axis in all iterations."""
         low, high = known.ends(self.extents)
         return low >= 0 and high < extent
 
     def part(self, x: LoopValue, places: Sequence[tuple[int, Linear]]) -> LoopValue:
-        """Return the part of an array at places that are fixed, or go on by a step in a loop axis: the axis becomes
-        it."""
+        """Return the part of an array at indices that are constant, or move along a loop axis, which replaces
+        theirs."""
         own, over = self.own(x), self.over(x)
         starts, counts, steps = [0] * len(own), list(own), [1] * len(own)
         axes, dropped = {}, []
@@ -77,7 +76,7 @@ class Arrays(LoopAxes):
 
     # ------------------------------------------------------------------ reads
     def read(self, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
-        """Return what a gather reads."""
+        """Return the elements that a gather reads."""
         x, *indices = values
         if x.total is not None:
             refuse()
@@ -89,7 +88,7 @@ class Arrays(LoopAxes):
         rest = [(axis, index) for axis, index in pairs if axis not in [a for a, _ in sliced]]
         alike = [(axis, index) for axis, index in rest if not index.loop_axes]
         apart = [(axis, index) for axis, index in rest if index.loop_axes]
-        if alike:  # first, because that leaves less
+        if alike:  # first, because it makes the array smaller
             x = self._gathered(x, alike)
             sliced, apart = _after(alike, sliced), _after(alike, apart)
         if sliced:
@@ -100,7 +99,7 @@ class Arrays(LoopAxes):
         return x._replace(only=only | taken | conditions)
 
     def _sliced(self, x: LoopValue, pairs: Pairs) -> tuple[list[tuple[int, Linear]], set[int]]:
-        """Return the axes of which slices are read, and conditions without which something else is read there."""
+        """Return the axes that can be read as slices, and the conditions under which these reads are right."""
         own, loop_axes = self.own(x), set()
         sliced: list[tuple[int, Linear]] = []
         conditions: set[int] = set()
@@ -121,7 +120,7 @@ class Arrays(LoopAxes):
         return sliced, conditions
 
     def _gathered(self, x: LoopValue, pairs: Pairs) -> LoopValue:
-        """Return elements at indices that may be anything, checked as NumPy checks them."""
+        """Return the elements at any indices, with NumPy's checks of bounds."""
         pairs = sorted(pairs, key=lambda pair: pair[0])
         indices = [self._on(index) for _, index in pairs]
         axes = [x.loop_axes + axis for axis, _ in pairs]
@@ -142,9 +141,9 @@ class Arrays(LoopAxes):
         return LoopValue(self.reshaped(made, (*over, *shape[len(shape) - rank :])), loop_axes, rank)
 
     def _on(self, index: LoopValue) -> LoopValue:
-        """Return an index that is 0 in iterations that are off.
+        """Return an index that is 0 in inactive iterations.
 
-        One that is the same in all is that of an iteration that is on, if not all may be off that it goes up to.
+        An index that is the same in all iterations becomes 0 only if none of them is active, which needs `may_end`.
         """
         if self.mask is None or not (index.loop_axes or self.may_end):
             return index
@@ -153,7 +152,7 @@ class Arrays(LoopAxes):
 
     # ------------------------------------------------------------------ writes
     def written(self, program: FusedProgram, step: OpStep, known: Mapping[int, LoopValue]) -> LoopValue:
-        """Return an array in which a scatter has written."""
+        """Return the array after a scatter."""
         x, value, *indices = [known[i] for i in step.input_ids]
         if step.attr("combine") != "set" or x.total is not None or not value.is_plain or x.only:
             refuse()
@@ -172,7 +171,7 @@ class Arrays(LoopAxes):
     def _is_kept(
         self, program: FusedProgram, step: OpStep, known: Mapping[int, LoopValue], condition: int
     ) -> bool:
-        """Return whether what is written where a condition does not hold is what has been there."""
+        """Return whether a write keeps the old element where the condition is false."""
         maker = program.producers.get(step.input_ids[1])
         while maker is not None and maker.op_name == "astype":
             maker = program.producers.get(maker.input_ids[0])
@@ -227,7 +226,7 @@ class Arrays(LoopAxes):
 
     # ------------------------------------------------------------------ views of carried arrays
     def view(self, program: FusedProgram, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
-        """Return a view of an array that a loop carries, or the array with a view of it put back."""
+        """Return a view of a carried array, or the array after a write into a view of it."""
         x, attrs = values[0], step.attr_dict
         shape = program.meta[step.input_ids[0]].shape
         gone = [k for k, name in enumerate(x.names) if name in {t.axis for t in x.taken}]
@@ -253,7 +252,7 @@ class Arrays(LoopAxes):
         return x._replace(tensor=self.emit("update_slice", (x.tensor, part.tensor), here))
 
     def _reshaped(self, x: LoopValue, gone: list[int], before: tuple[int, ...], after: tuple[int, ...]) -> LoopValue:
-        """Return an array with axes of one element left out, or put in."""
+        """Return a carried array with axes of length 1 removed or inserted."""
         if [n for n in before if n != 1] != [n for n in after if n != 1] or any(before[k] == 1 for k in gone):
             refuse()
         long = [k for k, n in enumerate(before) if n != 1]
@@ -269,7 +268,7 @@ class Arrays(LoopAxes):
 
 
 def _place(index: LoopValue) -> Linear | None:
-    """Return what an index is that is known, if only in a branch."""
+    """Return the index as far as it is known, also if only inside of a branch."""
     return index.known if index.known is not None or index.within is None else index.within.known
 
 
@@ -280,6 +279,6 @@ def _is_same(one: LoopValue, other: LoopValue) -> bool:
 
 
 def _after(gone: Sequence[tuple[int, Any]], pairs: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """Return axes as they are numbered once others are gone."""
+    """Renumber the axes of pairs after other axes are removed."""
     axes = [a for a, _ in gone]
     return [(axis - sum(a < axis for a in axes), what) for axis, what in pairs]

@@ -1,9 +1,9 @@
-"""Loops that go in order over values of all iterations of the loops around, which are vectorised.
+"""Loops that run in order inside of vectorised ones, each step over the values of all outer iterations.
 
-What such a loop carries may differ along the loop axes around it, which is known once its iteration has been recorded:
-it is begun anew until nothing differs any more. Iterations that are off, beyond the bounds of a triangle or because the
-loop has ended in them, keep what they hold. Owns their recording as loops of the program. Does not own which loops go
-so (`jitfuse.tracing.control.vectorise.vectorised_loop`).
+The values that such a loop carries may differ along the outer loop axes. Its iteration is recorded again until their
+shapes no longer change. Inactive iterations, outside of the bounds of a triangle or past the end of their loop, keep
+their values. Owns the recording of these loops as loop steps. Does not own which loops run in order
+(`jitfuse.tracing.control.vectorise.vectorised_loop`).
 """
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from jitfuse.tracing.record.regions import TracedBody, body_of, close, program_o
 from jitfuse.tracing.record.session import TracedRegion
 
 _SHAPES: Final = 8
-"""How often a loop is begun anew because its values turn out to differ along more loop axes."""
+"""Most attempts to record a loop whose carried values turn out to differ along more loop axes."""
 _COUNT: Final = Meta((), "int64")
 
 
 class InOrder(Steps):
-    """The loops within, over loop axes."""
+    """Inner loops that run in order over loop axes."""
 
     def body(self, program: FusedProgram, feeds: Mapping[int, LoopValue]) -> list[LoopValue]:
-        """Return what a body makes of the values of its feeds."""
+        """Return the results of a body for the values of its feeds."""
         raise NotImplementedError
 
     def within(self, now: LoopValue, low: LoopValue, high: LoopValue) -> LoopValue:
-        """Return which iterations there are, of those that are on."""
+        """Return which of the active iterations are within the bounds."""
         there = self.among("logical_and", self.among("greater_equal", now, low), self.among("less", now, high))
         return there if self.mask is None else self.among("logical_and", self.mask, there)
 
     def written_out(
         self, program: FusedProgram, low: int, count: int, starts: Sequence[LoopValue], captured: Sequence[LoopValue]
     ) -> Sequence[LoopValue]:
-        """Return what a few iterations leave, one after the other."""
+        """Return the carried values after a few unrolled iterations."""
         index, *feeds = program.ordered_feeds
         for k in range(low, low + count):
             starts = self.body(program, {index: self.constant(k), **dict(zip(feeds, (*starts, *captured)))})
@@ -47,9 +47,9 @@ class InOrder(Steps):
         captured: Sequence[LoopValue],
         bounds: tuple[LoopValue, LoopValue] | None,
     ) -> Sequence[LoopValue]:
-        """Return the results of a loop that goes in order, over values of all iterations around it.
+        """Return the results of a loop that runs in order, over the values of all outer iterations.
 
-        `bounds`: between which numbers each of these counts, as in `lane`.
+        `bounds`: the range over which each outer iteration counts, as in `VectorisedLoop.loop_axis`.
         """
         index, *feeds = program.ordered_feeds
         outputs = list(program.outputs.values())
@@ -74,13 +74,13 @@ class InOrder(Steps):
         return [made.get(k, start) for k, start in enumerate(starts)]
 
     def _kept(self, new: LoopValue, old: LoopValue) -> LoopValue:
-        """Return a number where iterations are on, and what it was elsewhere; arrays are written where they are on."""
+        """Return the new number where iterations are active, else the old one; arrays are masked when written."""
         if new.taken or old.taken:
             return new
         return self.chosen(self.mask, new, old)
 
     def _alike(self, before: Sequence[LoopValue], after: Sequence[LoopValue]) -> list[int]:
-        """Return the tensors of values that an iteration leaves, of the shapes that it began with."""
+        """Return the tensors that an iteration leaves, in the shapes with which it began."""
         for old, new in zip(before, after, strict=True):
             if (new.taken, new.pending, new.names, new.rank) != (old.taken, old.pending, old.names, old.rank):
                 refuse()
@@ -96,8 +96,7 @@ class InOrder(Steps):
         self, starts: Sequence[LoopValue],
         loop: Callable[[Sequence[LoopValue], Sequence[int]], Sequence[int]],
     ) -> list[LoopValue]:
-        """Return what a loop leaves of carried values, once these have the loop axes that they have after an
-        iteration."""
+        """Return the results for carried values, with the loop axes that an iteration turns out to give them."""
         if any(v.total is not None for v in starts):
             refuse()
         mask, source, may_end = self.mask, self.source, self.may_end
@@ -117,7 +116,7 @@ class InOrder(Steps):
         refuse()
 
     def repeated(self, step: OpStep, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
-        """Return the results of a loop that ends by data: it goes on until it has ended in all iterations around it."""
+        """Return the results of a loop that ends by data: it runs until it has ended in all outer iterations."""
         condition, program, carries = step.attr("condition"), step.attr("body"), step.attr("carries")
         starts, captured = values[:carries], values[carries:]
         feeds, outputs = program.ordered_feeds, list(program.outputs.values())
@@ -170,7 +169,7 @@ class InOrder(Steps):
         self, ends: tuple[int, int], starts: Sequence[int], metas: Sequence[Meta],
         iteration: Callable[[int, Sequence[int]], list[int]],
     ) -> Sequence[int]:
-        """Record a loop over a range, whose iteration is recorded by what is given."""
+        """Record a loop over a range; `iteration` records its body."""
         body = self._region((_COUNT, *metas), lambda parameters: iteration(parameters[0], parameters[1:]))
         captured = sorted(body.captured)
         slots = list(zip(body.parameters, (_COUNT, *metas), strict=True))
@@ -178,7 +177,7 @@ class InOrder(Steps):
         return self.run.emit_all("fori_loop", (*ends, *starts, *captured), attrs)
 
     def _region(self, metas: Sequence[Meta], record: Callable[[Sequence[int]], list[int]]) -> TracedBody:
-        """Return the body that is recorded over parameters that look so."""
+        """Return the body that is recorded over parameters with these metas."""
         session = self.run.session
         region = session.region = TracedRegion("a loop", len(session.graph.ops), session.region, is_python=True)
         try:
@@ -194,7 +193,7 @@ class InOrder(Steps):
 
 
 class _WiderError(Exception):
-    """Values that a loop carries differ along more loop axes than those that it began with."""
+    """The carried values of a loop differ along more loop axes than those with which it began."""
 
     def __init__(self, overs: Sequence[tuple[int, ...]]) -> None:
         super().__init__()

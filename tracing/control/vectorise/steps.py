@@ -1,8 +1,8 @@
-"""What each operator of a loop's body makes of values that stand for all iterations.
+"""Each operator of a loop's body, computed for all iterations at once.
 
-Owns a rule for each kind of operator: elementwise ones, reductions, views, and what adds to a number that iterations
-hand on. Does not own reads and writes at indices (`jitfuse.tracing.control.vectorise.arrays`), nor loops within the
-body (`jitfuse.tracing.control.vectorise.vectorised_loop`). What has no rule is refused, and the loop gone through in
+Owns a rule for each kind of operator: elementwise ones, reductions, views, and additions to a carried number. Does not
+own reads and writes at indices (`jitfuse.tracing.control.vectorise.arrays`), nor inner loops
+(`jitfuse.tracing.control.vectorise.vectorised_loop`). An operator without a rule is rejected, and the loop then runs in
 order.
 """
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jitfuse.tracing.control.vectorise.values import Linear, LoopValue, Total, W
 from jitfuse.tracing.record.recorder import Recorder
 
 _SAME: Final = frozenset({"python_number", "astype", "require"})
-"""Operators that leave an int what it is, as long as its dtype stays int64."""
+"""Operators that keep an int as it is, as long as its dtype stays int64."""
 _SUMS: Final = frozenset({"multiply", "add", "subtract"})
 _VIEWS: Final = frozenset({"slice", "transpose", "reshape", "broadcast_to"})
 _POSITIONS: Final = frozenset({"argmin", "argmax", "nanargmin", "nanargmax"})
@@ -31,15 +31,15 @@ _OTHERS: Final = frozenset({ops.RANDOM, ops.MODE, ops.CONTROL, ops.LIBRARY, ops.
 
 
 class Steps(Arrays):
-    """The steps of bodies, one after the other."""
+    """The steps of bodies."""
 
     def __init__(self, run: Recorder) -> None:
         super().__init__(run)
         self.negations: dict[int, int] = {}
-        """The conditions that have been negated, by their negations."""
+        """By a negated condition: the condition itself."""
 
     def step(self, program: FusedProgram, step: OpStep, known: Mapping[int, LoopValue]) -> LoopValue:
-        """Return what a step makes of values; refuses those without a rule."""
+        """Return the result of a step; rejects operators without a rule."""
         name, values = step.op_name, [known[i] for i in step.input_ids]
         if name == "scatter":
             return self.written(program, step, known)
@@ -104,19 +104,19 @@ class Steps(Arrays):
         tensors = []
         for value, meta, dtype in zip(values, metas, dtypes, strict=True):
             tensor = self.aligned(value, loop_axes, rank)
-            if meta.weak and dtype is not None and not self.meta(tensor).weak:  # it gives way here, which no array does
+            if meta.weak and dtype is not None and not self.meta(tensor).weak:  # a weak number takes the array's dtype
                 tensor = self.cast(tensor, dtype)
             tensors.append(tensor)
         return LoopValue(self.emit(step.op_name, tensors, step.attrs), loop_axes, rank)
 
     # ------------------------------------------------------------------ what a loop adds up
     def _added(self, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
-        """Return a total with something more added; refuses where it is used for anything else."""
+        """Return a total after another addition; rejects any other use."""
         name, (first, *others) = step.op_name, values
         if name == "where":
             return self._added_where(*values)
         if name in ("add", *_TRUTHS) and first.total is None:
-            first, others = others[0], [first]  # the sum is the same, to the bit
+            first, others = others[0], [first]  # addition is commutative, to the bit
         total = first.total
         if total is None:
             refuse()
@@ -131,12 +131,12 @@ class Steps(Arrays):
             refuse()
         (more,) = others
         if name == "subtract":
-            tensor = self.cast(more.tensor, self.meta(first.tensor).dtype)  # first: small ints have other negatives
+            tensor = self.cast(more.tensor, self.meta(first.tensor).dtype)  # cast first: small ints negate differently
             more = LoopValue(self.emit("negative", (tensor,)), more.loop_axes, more.rank, only=more.only)
         return self.more(first, more)
 
     def more(self, first: LoopValue, more: LoopValue) -> LoopValue:
-        """Return a total with something more added."""
+        """Return a total after an addition."""
         total, dtype = first.total, self.meta(first.tensor).dtype
         assert total is not None
         tensor = self.cast(more.tensor, dtype)
@@ -146,7 +146,7 @@ class Steps(Arrays):
             return first._replace(total=total, only=first.only | more.only)
         if not is_integer(dtype):
             refuse()
-        if total.is_python and not self._is_small(more.known):  # then no sum leaves 64 bits
+        if total.is_python and not self._is_small(more.known):  # so that no sum leaves 64 bits
             tensor = within_bound(self.run, tensor, dtype)
         new = LoopValue(tensor, more.loop_axes, more.rank)
         if self.mask is not None:
@@ -160,7 +160,7 @@ class Steps(Arrays):
         return known is not None and max(map(abs, known.ends(self.extents))) <= BOUND
 
     def held(self, first: LoopValue, more: LoopValue, how: str) -> LoopValue:
-        """Return whether something still holds, or has held once."""
+        """Return the conjunction ("all") or disjunction ("any") of bools over iterations, with one more bool."""
         total = first.total
         if total is None or not more.is_plain or total.how not in ("", how):
             refuse()
@@ -171,7 +171,7 @@ class Steps(Arrays):
         return new._replace(total=total._replace(is_begun=True, how=how), only=first.only | more.only)
 
     def _added_where(self, condition: LoopValue, new: LoopValue, old: LoopValue) -> LoopValue:
-        """Return a total to which something has been added where a condition holds."""
+        """Return a total after an addition under a condition."""
         if not condition.is_plain or new.total is None or old.total is None:
             refuse()
         if (new.total.loop_axis, new.total.carry) != (old.total.loop_axis, old.total.carry) or new.total.carry < 0:
@@ -195,15 +195,15 @@ class Steps(Arrays):
         return made._replace(total=total, only=only)
 
     def _nothing(self, dtype: str) -> LoopValue:
-        """Return the float that leaves every other one as it is when it is added: 0.0 would make 0.0 of -0.0."""
+        """Return the neutral float of addition: 0.0 would turn -0.0 into 0.0."""
         return LoopValue(self.run.scalar(-0.0, dtype))
 
     def _only_chosen(self, condition: LoopValue, on: LoopValue, off: LoopValue) -> frozenset[int]:
-        """Return the conditions without which what is chosen may be anything."""
+        """Return the conditions that must hold for the selected value to be right."""
         return condition.only | (on.only - {condition.tensor}) | (off.only - self.opposites(condition.tensor))
 
     def opposites(self, condition: int) -> set[int]:
-        """Return the conditions that hold where another one does not."""
+        """Return the conditions that are negations of this one."""
         found = {other for other, of in self.negations.items() if of == condition}
         return found | {self.negations[condition]} if condition in self.negations else found
 
@@ -265,7 +265,7 @@ class Steps(Arrays):
 
 # ---------------------------------------------------------------- what is known of the result
 def _known(step: OpStep, values: Sequence[LoopValue]) -> Linear | None:
-    """Return what a step makes of ints that are known."""
+    """Return a step's result as a known int, where its operands are known ints."""
     name = step.op_name
     if name == "full":
         value, is_int = step.attr("value"), step.attr("dtype") == "int64" and not step.attr("shape")
@@ -286,7 +286,7 @@ def _known(step: OpStep, values: Sequence[LoopValue]) -> Linear | None:
 
 
 def _within(step: OpStep, values: Sequence[LoopValue]) -> Within | None:
-    """Return what is known of an index in a branch, which is 0 where the branch is off."""
+    """Return what is known of an index inside of a branch, where it is 0 if the condition is false."""
     if step.op_name == "where":
         condition, on, off = values
         if on.known is not None and off.known == Linear(0) and not condition.rank:
@@ -297,8 +297,8 @@ def _within(step: OpStep, values: Sequence[LoopValue]) -> Within | None:
 
 
 def _only(step: OpStep, values: Sequence[LoopValue]) -> frozenset[int]:
-    """Return the conditions without which a step's result may be anything."""
-    if step.op_name == "logical_and":  # false where one of the two is, whatever the other
+    """Return the conditions that must hold for a step's result to be right."""
+    if step.op_name == "logical_and":  # false where either is false, whatever the other
         one, two = values
         return (one.only - {two.tensor}) | (two.only - {one.tensor})
     return frozenset().union(*(v.only for v in values))

@@ -1,8 +1,8 @@
-"""Values of a loop whose iterations are vectorised: what stands for one in all of them.
+"""Values in vectorised loops: one `LoopValue` for all iterations.
 
-Loops that are spread lie within one another, and each is a *loop axis*: an axis in front of a value's own axes, of
-extent 1 where the value is the same in all iterations. Owns what is known of such values, and how their tensors are
-brought into one shape. Does not own what operators make of them (`jitfuse.tracing.control.vectorise.steps`), nor loops
+Vectorised loops are nested, and each is a *loop axis*: an axis in front of a value's own axes, of extent 1 where the
+value is the same in all iterations. Owns what is known of such values, and how their tensors are brought into one
+shape. Does not own the operators (`jitfuse.tracing.control.vectorise.steps`), nor the loops
 (`jitfuse.tracing.control.vectorise.vectorised_loop`).
 """
 from __future__ import annotations
@@ -15,15 +15,15 @@ from jitfuse.ir.program import Meta
 from jitfuse.tracing.record.recorder import Recorder
 
 LARGEST: Final = 1 << 40
-"""Beyond this nothing is known of an int."""
+"""Ints beyond this are not known."""
 
 
 class NotVectorisedError(Exception):
-    """A loop's iterations cannot be vectorised, or had better not."""
+    """A loop cannot, or should not, be vectorised."""
 
 
 class PlacedError(Exception):
-    """An array that a loop writes turns out to be one of which each iteration has a part of its own."""
+    """Each iteration turns out to have its own part of an array that the loop writes."""
 
     def __init__(self, loop_axis: int, carry: int, axis: int, place: Linear) -> None:
         super().__init__()
@@ -31,19 +31,18 @@ class PlacedError(Exception):
 
 
 def refuse() -> NoReturn:
-    """Leave a loop to be gone through in order."""
+    """Reject the loop for vectorising: it then runs in order."""
     raise NotVectorisedError
 
 
 class Linear(NamedTuple):
-    """An int that is known: a constant, and for some loop axes by how much it goes on from one iteration to the
-    next."""
+    """A known int: a constant, and for some loop axes a fixed step per iteration."""
 
     constant: int
     steps: tuple[tuple[int, int], ...] = ()
 
     def plus(self, other: Linear, times: int = 1) -> Linear | None:
-        """Return the sum with a multiple of another; None where it gets too large to be sure of."""
+        """Return the sum with a multiple of another one; None where it may get too large."""
         steps = dict(self.steps)
         for loop_axis, step in other.steps:
             steps[loop_axis] = steps.get(loop_axis, 0) + times * step
@@ -62,19 +61,19 @@ class Linear(NamedTuple):
 
     @property
     def loop_axis(self) -> tuple[int, int] | None:
-        """The one loop axis that it goes on in, and its step; None where there are none or several."""
+        """The only loop axis along which it moves, and its step; None where there are none or several."""
         return self.steps[0] if len(self.steps) == 1 else None
 
 
 class Taken(NamedTuple):
-    """An axis of an array that has become a loop axis: each iteration has the part at a place of its own."""
+    """An axis of an array that has become a loop axis: each iteration has the part at its own index."""
 
     axis: int
     place: Linear
 
 
 class Within(NamedTuple):
-    """An index that is known where a condition (a tensor) holds, and 0 elsewhere."""
+    """An index that is known where a condition (a tensor) holds, and is 0 elsewhere."""
 
     condition: int
     known: Linear
@@ -83,18 +82,16 @@ class Within(NamedTuple):
 class LoopValue(NamedTuple):
     """A value in all iterations.
 
-    loop axes      how many axes of its tensor are loop axes; 0: it is the same in all
-    rank       how many axes it has itself, those taken aside
-    known      what it is, of an int that is known
-    within     the same where only a branch knows it
-    only       conditions (tensors) without which it may be anything
+    loop_axes  how many axes of its tensor are loop axes; 0: it is the same in all iterations
+    rank       how many own axes it has, without the taken ones
+    known      a known int
+    within     an int that is known only inside of a branch
+    only       conditions (tensors) that must hold for the value to be right
     taken      axes of an array that have become loop axes
-    pending    the loop axes, and which carried value it is in each, of loops that carry an array of which no iteration
-               has
-               read or written anything yet
-    names      of such an array, or a view of one, which of the array's axes its own axes are, those taken included
-    total      whether it is what a loop adds up, less what it began with: of ints, tensor is what this iteration has
-               added to it
+    pending    of an array that no iteration has read or written yet: the axes of the loops that carry it, each with
+               the number of the carried value
+    names      of a carried array or a view of one: the array's axis for each own axis, taken ones included
+    total      what a loop adds up, without the start: of ints, `tensor` is what this iteration has added
     """
 
     tensor: int
@@ -110,23 +107,23 @@ class LoopValue(NamedTuple):
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array that a loop around carries, or a view of one."""
+        """Whether it is an array that an outer loop carries, or a view of one."""
         return bool(self.taken or self.pending)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a value like any other, not one that a loop goes over or adds up."""
+        """Whether it is neither a carried array nor a total."""
         return not self.taken and not self.pending and self.total is None
 
 
 class Total(NamedTuple):
-    """A number that iterations of a loop axis add to.
+    """A number to which the iterations of a loop axis add.
 
-    carry      which carried value it is
+    carry      the number of the carried value
     is_begun   whether anything has been added yet
-    is_python  whether it is an int of Python's, which does not wrap
-    parts      of floats, what has been added, in order: each a number, or an axis of them
-    how        of truths, "all" or "any": whether it holds as long as all hold, or once one has held
+    is_python  whether it is a Python int, which does not wrap
+    parts      of floats, the addends in order: each a number, or an axis of them
+    how        of bools, "all" or "any" of the iterations
     """
 
     loop_axis: int
@@ -138,17 +135,17 @@ class Total(NamedTuple):
 
 
 class LoopAxes:
-    """The loop axes that there are, and the tensors of values over them."""
+    """The present loop axes, and tensors of values over them."""
 
     def __init__(self, run: Recorder) -> None:
         self.run = run
         self.extents: list[int] = []
         self.mask: LoopValue | None = None
-        """Which iterations are on; None: all."""
+        """Which iterations are active; None: all."""
         self.may_end = False
-        """Whether iterations may be off because a loop has ended in them."""
+        """Whether iterations may be inactive because a loop has ended in them."""
         self.source: str | None = None
-        """The user's line of the step that is being spread."""
+        """The user's line of the step that is being vectorised."""
 
     # ------------------------------------------------------------------ steps
     def emit(self, op_name: str, inputs: Sequence[int], attrs: Mapping[str, Any] | Any = ()) -> int:
@@ -156,7 +153,7 @@ class LoopAxes:
         return self.run.emit(op_name, tuple(inputs), attrs, source=self.source)
 
     def meta(self, tensor: int) -> Meta:
-        """Return what is known of a tensor."""
+        """Return a tensor's shape and dtype."""
         return self.run.graph.metas[tensor]
 
     def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
@@ -169,7 +166,7 @@ class LoopAxes:
 
     # ------------------------------------------------------------------ shapes
     def own(self, value: LoopValue) -> tuple[int, ...]:
-        """Return the extents of a value itself."""
+        """Return the extents of a value's own axes."""
         return self.meta(value.tensor).shape[value.loop_axes :]
 
     def over(self, value: LoopValue) -> tuple[int, ...]:
@@ -177,15 +174,14 @@ class LoopAxes:
         return self.meta(value.tensor).shape[: value.loop_axes]
 
     def aligned(self, value: LoopValue, loop_axes: int, rank: int) -> int:
-        """Return a value's tensor with so many loop axes and axes; one that is the same in all is broadcast as it
-        is."""
+        """Return a value's tensor with this many loop axes and own axes; one without loop axes is returned as it is."""
         if not value.loop_axes:
             return value.tensor
         filled = (1,) * (loop_axes - value.loop_axes + rank - value.rank)
         return self.reshaped(value.tensor, (*self.over(value), *filled, *self.own(value)))
 
     def broadcast_along(self, value: LoopValue, over: Sequence[int]) -> int:
-        """Return a value's tensor over loop axes of these extents; refuses where it differs along other loop axes."""
+        """Return a value's tensor over loop axes of these extents; rejects one that differs along other loop axes."""
         own = self.own(value)
         tensor = self.aligned(value, max(len(over), value.loop_axes), value.rank)
         if value.loop_axes > len(over):
@@ -198,7 +194,7 @@ class LoopAxes:
         return tensor if self.meta(tensor).shape == shape else self.emit("broadcast_to", (tensor,), {"shape": shape})
 
     def joint(self, values: Sequence[LoopValue]) -> tuple[int, ...]:
-        """Return the extents of loop axes over which all values are broadcast."""
+        """Return the extents of the loop axes to which all values broadcast."""
         count = max((v.loop_axes for v in values), default=0)
         found = [1] * count
         for v in values:
@@ -207,9 +203,9 @@ class LoopAxes:
         return tuple(found)
 
     def moved(self, value: LoopValue, axes: Mapping[int, int], dropped: Sequence[int] = ()) -> LoopValue:
-        """Return a value some axes of which (numbers among its own) become loop axes; `axes` maps loop axes to axes.
+        """Return a value some of whose own axes become loop axes; `axes` maps loop axes to own axes.
 
-        `dropped` are axes of one element, which it has no longer.
+        `dropped` are own axes of length 1 to remove.
         """
         shape, loop_axes = self.meta(value.tensor).shape, max([value.loop_axes, *(loop_axis + 1 for loop_axis in axes)])
         order, over, ones = [], [], []
@@ -243,7 +239,7 @@ class LoopAxes:
 
     # ------------------------------------------------------------------ numbers
     def count(self, loop_axis: int, low: int) -> LoopValue:
-        """Return the number of the iteration along a loop axis."""
+        """Return the index of the iteration along a loop axis, counted from `low`."""
         n = self.extents[loop_axis]
         tensor = self.emit("arange", (), {"start": low, "step": 1, "count": n, "dtype": "int64"})
         return LoopValue(
@@ -255,15 +251,15 @@ class LoopAxes:
         return LoopValue(self.run.scalar(value, "int64"), known=Linear(value))
 
     def any_of(self, tensor: int) -> int:
-        """Return whether a truth holds in an iteration."""
+        """Return whether a bool holds in any iteration."""
         return tensor if not self.meta(tensor).ndim else self.emit("any", (tensor,), {"axis": None, "keepdims": False})
 
     def among(self, op_name: str, *values: LoopValue) -> LoopValue:
-        """Return what an elementwise operator makes of strong values of one dtype."""
+        """Return the result of an elementwise operator for strong values of one dtype."""
         loop_axes, rank = max(v.loop_axes for v in values), max(v.rank for v in values)
         made = self.emit(op_name, [self.aligned(v, loop_axes, rank) for v in values])
         return LoopValue(made, loop_axes, rank)
 
     def chosen(self, mask: LoopValue | None, new: LoopValue, old: LoopValue) -> LoopValue:
-        """Return a value where a mask holds, another elsewhere."""
+        """Return the new value where a mask holds, the old one elsewhere."""
         return new if mask is None else self.among("where", mask, new, old)

@@ -1,16 +1,14 @@
-"""Vectorised loops: their iterations are axes of arrays, in place of one iteration after the other.
+"""Vectorised loops: their iterations become axes of arrays.
 
 ``for i in ...: for j in ...: d[i, j] = f(x[i], x[j])`` computes what ``d[:, :] = f(x[:, None], x[None, :])`` does, in
-any order. A loop is vectorised where each iteration writes a part of its own of every array that it writes, and reads
-nothing of these but that part; where numbers that go from one iteration to the next are added up, floats in the order
-of the loops; and where ranges and places are known. All
-operators of the body are then computed for all iterations at once. A loop within it is vectorised too, or goes on in
-order over values of all iterations; one that ends by data goes on until it has ended in all. The results are those of
-the loop, bit by bit.
+any order. A loop is vectorised where three conditions hold. Each iteration has its own part of every array that the
+loop writes, and reads no other part of it. Carried numbers are only added to, floats in the order of the loops. Ranges
+and indices are known. Then all operators of the body are computed for all iterations at once. An inner loop is
+vectorised too, or runs in order over the values of all outer iterations; one that ends by data runs until it has ended
+in all. The results are those of the loop, to the bit.
 
-Owns which loops these are, and what becomes of them. Does not own what operators make of such values
-(`jitfuse.tracing.control.vectorise.steps`), loops within that go in order
-(`jitfuse.tracing.control.vectorise.ordered_loops`), nor how a loop of Python's gets here
+Owns which loops are vectorised, and the result. Does not own the operators (`jitfuse.tracing.control.vectorise.steps`),
+inner loops that run in order (`jitfuse.tracing.control.vectorise.ordered_loops`), nor the capture of Python loops
 (`jitfuse.tracing.control.loop_capture`).
 """
 from __future__ import annotations
@@ -39,16 +37,16 @@ from jitfuse.tracing.record.recorder import Recorder
 
 _WRITTEN_OUT: Final = 8
 _STEPS: Final = 256
-"""Iterations of a loop within, and steps of them, up to which they are written out one after the other."""
+"""Most steps, over all iterations, of an inner loop that is unrolled; it has at most `_WRITTEN_OUT` iterations."""
 
 
 def vectorise(
     run: Recorder, body: FusedProgram, low: int, high: int, starts: Sequence[int], captured: Sequence[int]
 ) -> list[int] | None:
-    """Record what a loop of the program computes for all its iterations at once; return the tensors of its results.
+    """Record a loop for all its iterations at once; return the tensors of its results.
 
-    `body`, `starts` and `captured` are those of a `fori_loop` that counts from `low` below `high`. None, with nothing
-    recorded that anybody needs, where its iterations go in order.
+    `body`, `starts` and `captured` are those of a `fori_loop` that counts from `low` to below `high`. Returns None
+    where the iterations must run in order; the steps recorded by then are unused.
     """
     work = VectorisedLoop(run)
     metas = run.graph.metas
@@ -58,7 +56,7 @@ def vectorise(
         return [work.cast(v.tensor, metas[start].dtype) for v, start in zip(results, starts, strict=True)]
     except NotVectorisedError:
         return None
-    except JitfuseError:  # Python raises it, or another one, where the loop comes to it
+    except JitfuseError:  # Python raises it, or another one, when it runs the loop
         if os.environ.get("JITFUSE_DEBUG") == "1":
             raise
         return None
@@ -74,16 +72,16 @@ def _literal(run: Recorder, tensor: int) -> Linear | None:
 
 
 def _is_literal(program: FusedProgram, value: int) -> bool:
-    """Return whether a number is the same in all iterations."""
+    """Return whether a number is the same literal in all iterations."""
     maker = program.producers.get(value)
     return maker is not None and maker.op_name == "full" and not program.meta[value].shape
 
 
 class VectorisedLoop(InOrder):
-    """One loop while it is spread, with the loops in it."""
+    """One loop while it is vectorised, with the loops in it."""
 
     def body(self, program: FusedProgram, feeds: Mapping[int, LoopValue]) -> list[LoopValue]:
-        """Return what a body makes of the values of its feeds."""
+        """Return the results of a body for the values of its feeds."""
         values = dict(feeds)
         for step in program.steps:
             self.source = program.sources.get(step.step_id)
@@ -105,9 +103,9 @@ class VectorisedLoop(InOrder):
         self, program: FusedProgram, low: int, count: int, starts: Sequence[LoopValue], captured: Sequence[LoopValue],
         bounds: tuple[LoopValue, LoopValue] | None = None,
     ) -> list[LoopValue]:
-        """Return what a loop's carried values are in the end, its iterations being a new loop axis.
+        """Return the final carried values of a loop, whose iterations become a new loop axis.
 
-        `bounds`: between which numbers each of the outer iterations counts, if not from `low` on.
+        `bounds`: the range over which each outer iteration counts, if it differs between them.
         """
         loop_axis, mask = len(self.extents), self.mask
         size = count
@@ -129,7 +127,7 @@ class VectorisedLoop(InOrder):
                 self.mask = mask
 
     def _adds_floats(self, program: FusedProgram, starts: Sequence[LoopValue]) -> bool:
-        """Return whether iterations hand on a number of their own that is no int, so that they go in order."""
+        """Return whether iterations carry a float or complex number of their own, so that they must run in order."""
         handed = zip(program.ordered_feeds[1:], program.outputs.values(), starts)
         return any(
             feed != end and feed in program.consumers and start.total is None and not (start.rank or start.taken)
@@ -155,7 +153,7 @@ class VectorisedLoop(InOrder):
                 first = self.among("equal", now, self.constant(low) if bounds is None else bounds[0])
                 values[feed] = self.chosen(first, start, self.step(program, maker, {}))
             else:
-                is_python = maker is not None and maker.op_name == "require"  # their bound, to which no others are put
+                is_python = maker is not None and maker.op_name == "require"  # only ints have a bound check
                 values[feed] = self._begun(loop_axis, k, start, taken.get(k), is_python)
         if bounds is not None:
             self.mask = self.within(now, *bounds)
@@ -173,14 +171,14 @@ class VectorisedLoop(InOrder):
         return ended
 
     def _begun(self, loop_axis: int, carry: int, start: LoopValue, taken: Taken | None, is_python: bool) -> LoopValue:
-        """Return what a carried value is in each iteration."""
+        """Return a carried value as it is in each iteration."""
         if start.total is not None or not (start.rank or start.taken):
             zero = self.run.scalar(0, self.meta(start.tensor).dtype)
             return LoopValue(zero, total=Total(loop_axis, carry, is_python=is_python))
         names = start.names or tuple(range(start.rank))
         start = start._replace(names=names)
         if names != tuple(range(len(names))):
-            refuse()  # a view of an array that a loop around carries
+            refuse()  # a view of an array that an outer loop carries
         if taken is None:
             return start._replace(pending=(*start.pending, (loop_axis, carry)))
         axis = self.axis_of(start, taken.axis)
@@ -191,7 +189,7 @@ class VectorisedLoop(InOrder):
     def _ended(
         self, loop_axis: int, carry: int, start: LoopValue, end: LoopValue, taken: Taken | None, has_bounds: bool
     ) -> LoopValue:
-        """Return what a carried value is after the last iteration."""
+        """Return a carried value after the last iteration."""
         if taken is not None:
             if (end.taken, end.pending) != ((*start.taken, taken), start.pending) or end.only:
                 refuse()
@@ -211,7 +209,7 @@ class VectorisedLoop(InOrder):
         return last if self.mask is None else self.chosen(self.mask, last, start)
 
     def _last(self, loop_axis: int, value: LoopValue) -> LoopValue:
-        """Return a value of the last iteration."""
+        """Return a value in the last iteration."""
         over, own = self.over(value), self.own(value)
         if len(over) <= loop_axis:
             return LoopValue(value.tensor, value.loop_axes, value.rank)
@@ -227,7 +225,7 @@ class VectorisedLoop(InOrder):
         return LoopValue(self.reshaped(tensor, (*over[:loop_axis], *own)), loop_axis, value.rank)
 
     def _put_back(self, loop_axis: int, start: LoopValue, end: LoopValue, taken: Taken) -> LoopValue:
-        """Return an array with the parts of all iterations, in the place of those that it had."""
+        """Return an array with the parts of all iterations written back."""
         axis, over, own = self.axis_of(start, taken.axis), self.over(end), self.own(end)
         if len(over) > loop_axis + 1:
             if any(n != 1 for n in over[loop_axis + 1 :]):
@@ -249,7 +247,7 @@ class VectorisedLoop(InOrder):
         return start._replace(tensor=tensor, loop_axes=loop_axis, rank=len(whole), known=None)
 
     def _added_up(self, loop_axis: int, start: LoopValue, added: LoopValue) -> LoopValue:
-        """Return a number with what all iterations add to it."""
+        """Return a number with the additions of all iterations."""
         assert added.total is not None
         dtype = self.meta(added.tensor).dtype
         if added.total.parts:
@@ -279,7 +277,7 @@ class VectorisedLoop(InOrder):
         return self.broadcast_along(value, (*over[:loop_axis], self.extents[loop_axis]))
 
     def _one_after_the_other(self, loop_axis: int, parts: Sequence[LoopValue]) -> LoopValue:
-        """Return what the iterations of the innermost loop axis add to a number, along an axis in their order."""
+        """Return what the iterations of the innermost loop axis add to a number, in order along an axis."""
         tensors = []
         for part in parts:
             many = part if part.rank else part._replace(
@@ -296,7 +294,7 @@ class VectorisedLoop(InOrder):
         )
 
     def _in_order(self, start: LoopValue, parts: int, count: int) -> LoopValue:
-        """Return a float with numbers added to it one after the other."""
+        """Return a float after adding numbers in order."""
         low, high = (self.run.scalar(n, "int64") for n in (0, count))
         meta = self.meta(start.tensor)
 
@@ -309,7 +307,7 @@ class VectorisedLoop(InOrder):
 
     # ------------------------------------------------------------------ loops within
     def _counted(self, step: OpStep, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
-        """Return the results of a loop over a range."""
+        """Return the results of an inner loop over a range."""
         low, high, *rest = values
         program, carries = step.attr("body"), step.attr("carries")
         starts, captured = rest[:carries], rest[carries:]
