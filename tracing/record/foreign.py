@@ -81,7 +81,7 @@ def host_array(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def array_as_tensor(value: Any) -> Any:
-    """Return an array or a NumPy scalar as a torch tensor over its memory, or over a copy where torch cannot share it."""
+    """Return an array or a NumPy scalar as a torch tensor over its memory, or a copy where torch cannot share it."""
     torch: Any = sys.modules["torch"]
     array = np.asarray(value)
     if array.dtype.name == "bfloat16":
