@@ -173,7 +173,8 @@ class TracingHooks:
         """Return the function that is called in place of a value.
 
         The replacements of `float` and `int` make run-time numbers; those of NumPy's functions take lists of traced
-        values."""
+        values.
+        """
         return conversions.CALLED.get(value, value) if type(value) is type else lists.in_place_of(value)
 
     def identified(self, *values: Any) -> tuple[Any, ...]:

@@ -85,7 +85,7 @@ class Recorder(Memory):
         self.loops: list[Any] = []
         """The Python loops that are being captured as loops of the program, the innermost last."""
         self.converted_sites: set[Site] = set()
-        """The sites of if-converted conditionals and of captured loops."""
+        """The sites of if-converted conditionals, captured loops, and numbers that were made without a read."""
         self.external_generators: dict[int, Any] = {}
         """The proxies of generators from outside, by the tensors of their states."""
         self._most = min(_NOTED, MANY_OPS, MAX_OPS)

@@ -133,7 +133,8 @@ def program_of(
 ) -> FusedProgram:
     """Return a body as a program; its feeds are `slots`, then the captured tensors.
 
-    A slot is a parameter (None where the body does not read it) and its meta."""
+    A slot is a parameter (None where the body does not read it) and its meta.
+    """
     graph = session.graph
     ids: dict[int, int] = {}
     meta: dict[int, Meta] = {}

@@ -78,7 +78,7 @@ class Session:
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
         self.places: dict[int, int] = {}
-        """Mask -> indices of its nonzero elements, for tensors whose number of these Python has read."""
+        """Tensor -> indices of its nonzero elements, where Python has read how many there are."""
         self.known: dict[int, Any] = {}
         """Values that are known while tracing, computed from constants and guarded values alone."""
         self.known_bytes = 0
