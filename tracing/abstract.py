@@ -37,7 +37,7 @@ def normalize_attrs(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
 
 
 class AbstractTensor:
-    """An array whose method calls mean operators of the op table, whatever carries them out."""
+    """An array whose methods are operators of the op table; subclasses carry them out."""
 
     __slots__ = ("__weakref__",)
     __array_priority__: ClassVar[float] = 1000.0
@@ -55,7 +55,7 @@ class AbstractTensor:
 
     @property
     def weak(self) -> bool:
-        """Whether this is a Python scalar's value, which gives way in promotion."""
+        """Whether this is a Python scalar's value, which takes the other operand's dtype in promotion."""
         return False
 
     def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
@@ -114,7 +114,7 @@ class AbstractTensor:
 
     # ------------------------------------------------------------------ shape conveniences
     def reshape(self, *shape: Any, **attrs: Any) -> Any:
-        """Return the elements in row-major order under another shape; one extent may be -1."""
+        """Return the elements in row-major order with another shape; one extent may be -1."""
         asked = shape or attrs.pop("shape", ())
         new = _extents(asked)
         return self.call("reshape", shape=shape_rules.reshape_shape("reshape", self.shape, new), **attrs)
@@ -172,7 +172,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _first_attribute(name: str) -> str | None:
-    """Return the attribute that an operator's method takes by position, where it takes one so."""
+    """Return the attribute that an operator's method takes by position, or None."""
     op = ops.get(name)
     assert op is not None
     positional = op.kind in (ops.REDUCTION, ops.SCAN) or name in _FIRST_ATTR_POSITIONAL

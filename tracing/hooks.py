@@ -1,4 +1,4 @@
-"""The tracer's side of the view of Python: which stand-in the traced function sees for a real value."""
+"""The tracer's side of the tracing environment: which proxy the traced function sees for a real value."""
 from __future__ import annotations
 
 import sys
@@ -44,21 +44,21 @@ _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "floa
 
 
 def _torch_modules() -> Any:
-    """Return what knows torch's modules and tensors; imported where torch is."""
+    """Return the module for torch's modules and tensors; imported only where torch is."""
     from jitfuse.tracing.torch_like import modules
 
     return modules
 
 
 class TracingHooks:
-    """Answers `jitfuse.tracing.interception.hooks.Hooks` for one run: arrays and numbers become feeds."""
+    """Implements `jitfuse.tracing.interception.hooks.Hooks` for one run: arrays and numbers become feeds."""
 
     def __init__(
         self, run: Recorder, foreign: frozenset[int] = frozenset(), states: RngStates | None = None
     ) -> None:
         self.run = run
         self.states = RngStates() if states is None else states
-        """The arrays that are states of generators."""
+        """The arrays that are RNG states."""
         self.foreign = foreign
         """The ids of arrays that are views of torch tensors."""
 
@@ -67,7 +67,7 @@ class TracingHooks:
         return isinstance(value, np.ndarray | DeviceArray | HostArray) or is_torch_tensor(value)
 
     def is_module(self, value: Any) -> bool:
-        """Tell whether a value is a module of torch's, whose state is guarded whole."""
+        """Tell whether a value is a torch module, whose whole state is guarded."""
         return is_torch_module(value)
 
     def module(self, view: Any, chain: Chain, value: Any) -> None:
@@ -81,8 +81,8 @@ class TracingHooks:
     def attribute(self, value: Any, name: str) -> Any:
         """Return an attribute of a traced value.
 
-        What stands for a number of Python's has those of such alone; what stands for a NumPy scalar has no others of
-        the names with a meaning to Python: code asks for `__len__` to tell arrays from numbers.
+        A proxy of a Python number has the attributes of that type alone. A proxy of a NumPy scalar has only the special
+        methods of its type: code tests for `__len__` to tell arrays from numbers.
         """
         value = mixed_numbers.settled(value) if type(value) is TracedTensor and self.run.mixed else value
         if type(value) is TracedTensor and (value.weak or (value._scalar and name.startswith("__"))):
@@ -92,7 +92,7 @@ class TracingHooks:
         return getattr(value, name)
 
     def array(self, chain: Chain, value: Any) -> Any:
-        """Return an array's traced tensor; raises ArgumentError for subclasses, DTypeError by dtype."""
+        """Return an array's traced tensor; raises ArgumentError for subclasses, DTypeError for unsupported dtypes."""
         if is_torch_tensor(value):
             return _torch_modules().read(self.run, chain, value)
         session, wrapped = self.run.session, isinstance(value, HostArray)
@@ -116,7 +116,7 @@ class TracingHooks:
         return self._tensor(self.run.session.scalar_feed(chain, str(chain), value))
 
     def numpy_scalar(self, chain: Chain, value: Any) -> Any:
-        """Return the traced tensor of a NumPy scalar; raises DTypeError for dtypes that are not supported."""
+        """Return the traced tensor of a NumPy scalar; raises DTypeError for unsupported dtypes."""
         if value.dtype.name not in SUPPORTED and value.dtype.kind not in "biufc":
             return value
         return self._tensor(self.run.session.scalar_feed(chain, str(chain), value))
@@ -128,9 +128,9 @@ class TracingHooks:
         return tensor
 
     def substitute(self, value: Any) -> Any | None:
-        """Return what takes the place of a NumPy creation function, a random generator or a clock.
+        """Return the replacement of a NumPy creation function, a random generator, a clock and so on, or None.
 
-        Where the function sees torch tensors, functions of jitfuse's take them and give them back.
+        If the function has seen torch tensors, jitfuse's functions are wrapped to take and return them.
         """
         if self.states:
             generators.refuse_other(value)
@@ -146,23 +146,23 @@ class TracingHooks:
         return bool(value) if type(value) is ModeFlag else bare(value).known()
 
     def read_value(self, value: Any) -> Any:
-        """Return the value of a traced number, for which the program may be split."""
+        """Return the value of a traced number; this may be a graph break."""
         return bool(value) if type(value) is ModeFlag else bare(value)._read_value("the use of its value")
 
     def counted(self, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
-        """Return what a counter is from now on: a run-time value in loops that look at data."""
+        """Return a counter's value from now on: a run-time number in loops that read traced values."""
         return loop_counters.counted(self.run, value, name, by, frame)
 
     def counted_of(self, owner: Any, value: Any, name: str, by: int) -> Any:
-        """Return what an attribute that counts is from now on."""
+        """Return a counting attribute's value from now on."""
         return loop_counters.counted_of(self.run, owner, value, name, by)
 
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
-        """Return what a loop goes over whose variable is a counter."""
+        """Return the iterable of a loop whose variable is a counter."""
         return loop_counters.iterated(self.run, value, name, frame)
 
     def iterations(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
-        """Return what a loop goes over: a range with iterations that are alike recorded a few times, and copied."""
+        """Return the iterable of a loop; that of a range replicates uniform iterations after a few traced ones."""
         if type(value) is range:
             return replication.profiled_range(self.run, value, code, line, column, counted)
         if "jitfuse.tracing.control.loop_capture" in sys.modules and type(value) is loop_capture.CapturedLoop:
@@ -170,15 +170,17 @@ class TracingHooks:
         return value
 
     def called(self, value: Any) -> Any:
-        """Return what is called in place of a value: what makes numbers of Python's of traced data in place of `float`
-        and `int`, and of functions of NumPy's what takes lists of traced values for arrays.
+        """Return the function that is called in place of a value.
+
+        The replacements of `float` and `int` make run-time numbers; those of NumPy's functions take lists of traced
+        values.
         """
         return conversions.CALLED.get(value, value) if type(value) is type else lists.in_place_of(value)
 
     def identified(self, *values: Any) -> tuple[Any, ...]:
-        """Return values with classes in the place of what stands in for these.
+        """Return values with real classes in place of class proxies, for comparisons by identity.
 
-        Refuse all branches where a traced value may be what they chose: that is neither of the two.
+        Undo all if-conversions if a value is traced: a selected value is identical to neither side's.
         """
         if self.run.converted_sites and any(isinstance(bare(v), TracedTensor) for v in values):
             assert self.run.breaker is not None
@@ -186,7 +188,7 @@ class TracingHooks:
         return tuple(map(original, values))
 
     def writes(self) -> None:
-        """Refuse a branch whose branch writes state, and a loop that does."""
+        """Undo the conversion of a branch or loop that writes Python's state."""
         if self.run.active_branches or self.run.loops:
             branch_values.refuse(self.run)
 
@@ -195,7 +197,7 @@ class TracingHooks:
         return if_conversion.STEPS[name](self.run, frame, *values)
 
     def refuse_kept(self, place: str, value: Any) -> None:
-        """Raise UntraceableError for a generator: what holds it would have to move on with it."""
+        """Raise UntraceableError for a generator that outlives the call: its RNG state would not be updated there."""
         if "jitfuse.tracing.numpy_like.generators" in sys.modules and issubclass(type(value), generators.TracedRng):
             raise UntraceableError(
                 f"a generator is kept as {place}, at {user_line()}: compiled calls would not move it on there. Make it "
@@ -203,7 +205,7 @@ class TracingHooks:
             )
 
     def stored(self, place: str, value: Any) -> Any:
-        """Return what is kept in real state while the function runs: a traced value, which a call delivers there."""
+        """Return the value to store in real state while the function runs; calls store the computed value there."""
         if type(value) is ModeFlag:
             return bool(value)
         if self.run.converted_sites:

@@ -1,8 +1,8 @@
-"""Calls that interrupt: a signal handler or a finaliser runs in the middle of a trace, or of our own work.
+"""Calls that interrupt: a signal handler or a finaliser that runs during a trace, or during jitfuse's own work.
 
-Owns who interrupts what in this thread: whether code of a signal handler runs inside a trace, and whether this thread
-is at work for another call. Neither can be entered a second time: modules may be half imported, and a trace would
-record what is not of its function. Does not own the answer: such calls run as plain Python (`jitfuse.fuse`).
+Owns whether code of a signal handler runs inside this thread's trace, and whether this thread works for another call.
+Neither can be entered twice: modules may be half imported, and a trace would record foreign steps. Does not own how
+such calls run: as plain Python (`jitfuse.fuse`).
 """
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _work = _Work()
 
 
 def at_work() -> bool:
-    """Return whether this thread is at work for a call, and runs no code of the user's that it has to run."""
+    """Return whether this thread runs jitfuse's own code for a call, not user code that the call runs."""
     return _work.going_on
 
 
 class working:  # noqa: N801 -- read as a word of the with statement
-    """Note that this thread is at work for a call, or (False) that code of the user's runs, which may make calls."""
+    """Note that this thread runs jitfuse's code for a call, or (False) user code, which may make calls."""
 
     __slots__ = ("_before", "_going_on")
 
@@ -47,9 +47,9 @@ class working:  # noqa: N801 -- read as a word of the with statement
 
 
 def interrupts_trace() -> bool:
-    """Return whether a signal handler has interrupted the trace that runs in this thread, and is calling."""
+    """Return whether this call comes from a signal handler that has interrupted this thread's trace."""
     if active() is None or threading.current_thread() is not threading.main_thread():
-        return False  # Python runs handlers in the main thread alone
+        return False  # Python runs handlers in the main thread only
     handlers = handler_codes()
     frame: types.FrameType | None = sys._getframe(1)
     while handlers and frame is not None and not is_trace(frame.f_code):
@@ -61,7 +61,7 @@ def interrupts_trace() -> bool:
 
 @contextlib.contextmanager
 def trace_suspended() -> Iterator[None]:
-    """Have this thread's trace see nothing of what is done meanwhile."""
+    """Hide the code in this context from this thread's trace."""
     recorder, token = activate(None), probes.current.set(None)
     try:
         yield
@@ -72,7 +72,7 @@ def trace_suspended() -> Iterator[None]:
 
 def handler_codes() -> set[types.CodeType]:
     """Return the code of all signal handlers that are written in Python."""
-    # what `signal` is made of, without the time for an enum of each answer
+    # the C module of `signal`, which does not spend time on making enums
     import _signal  # type: ignore[import-not-found]
 
     made = set()
@@ -88,12 +88,12 @@ def handler_codes() -> set[types.CodeType]:
 
 
 def is_trace(code: types.CodeType) -> bool:
-    """Return whether code is that of the function that traces: what it calls is the traced function."""
+    """Return whether code is that of `trace_call`, which runs the traced function."""
     return code.co_name == "trace_call" and not is_user_code(code.co_filename)
 
 
 def comes_from_outside(error: BaseException) -> bool:
-    """Tell whether user code has raised an error that no run of the traced function has: a signal handler, say."""
+    """Tell whether user code outside the traced function has raised an error: a signal handler, for example."""
     if not raised_by_user(error):
         return False
     handlers, ran, trace = handler_codes(), False, error.__traceback__

@@ -1,8 +1,8 @@
-"""Parts of a trace: what computes some of its tensors from what is at hand, as a program of its own.
+"""Subgraphs of a trace: programs that compute some of its tensors from the available ones.
 
-Owns `cut`. A tensor is at hand where a place for it is kept (`Session.live`) or where it is a feed; everything else
-is computed, again if need be. Parts that compute the same in the same way have equal keys, wherever in the trace they
-stand. Does not own what is kept or when a program is split (`jitfuse.graph_breaks`).
+Owns `cut`. A tensor is available if it is live across the last break (`Session.live`) or a feed; all others are
+computed, again if needed. Subgraphs with equal steps have equal keys, wherever they are in the trace. Does not own
+which tensors are live, or where graph breaks are (`jitfuse.graph_breaks`).
 """
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from jitfuse.tracing.schedule.translator import Boundary, schedule
 
 
 class ValueSlot(NamedTuple):
-    """Where a value is: "kept" (at a number among what is kept), "feed" (its id) or "made" (a result of the part)."""
+    """Where a value is: "kept" (its slot among the live tensors), "feed" (its id) or "made" (a subgraph's result)."""
 
     kind: str
     number: int
 
 
 class Input(NamedTuple):
-    """A feed of a part: "array", "python" or "numpy" as in `FeedSource`, and what it looks like."""
+    """A feed of a subgraph: "array", "python" or "numpy" as in `FeedSource`, its meta, strides and name."""
 
     kind: str
     meta: Meta
@@ -36,7 +36,7 @@ class Input(NamedTuple):
 
 
 class TracedSubgraph(Record, frozen=True):
-    """A part of a trace: its graph with the feeds first, in the order of `inputs`; not scheduled yet."""
+    """A subgraph of a trace: its graph with the feeds first, in the order of `inputs`; not scheduled yet."""
 
     key: Hashable
     graph: ProcessGraph
@@ -45,16 +45,16 @@ class TracedSubgraph(Record, frozen=True):
     places: tuple[ValueSlot, ...]
 
     def program(self, method: str, *, many: bool = False) -> FusedProgram:
-        """Return the part as a program; its outputs are named by their order. `many`: it is one of many parts."""
+        """Return the subgraph as a program, its outputs named by their order; `many`: it is one of many subgraphs."""
         return schedule(*reroll_long(self.graph, self.boundary, on_host=True, many=many), method)
 
 
 def cut(
     session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, kept: bool = False
 ) -> TracedSubgraph:
-    """Return the part that computes these outputs, and what written feeds hold in the end.
+    """Return the subgraph that computes these outputs, and the final values of written feeds.
 
-    `live`: the outputs are what later parts take in, which they do in C order; a transpose is delivered as a view.
+    `kept`: the outputs are inputs of later subgraphs. These take C order, so that transposes are copied.
     """
     nodes, leaves = _needed(session, (*outputs.values(), *writes.values()))
     leaves |= set(writes)
@@ -103,7 +103,8 @@ def _place(session: Session, tensor: int) -> ValueSlot:
 
 
 def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[int]]:
-    """Return the ops between what is at hand and what is wanted, in order, and what is at hand of it."""
+    """Return the ops from the available tensors to the wanted ones, in order, and the available tensors that they read.
+    """
     graph, needed, leaves = session.graph, set(), set()
     stack = list(wanted)
     while stack:

@@ -1,6 +1,7 @@
-"""What a trace found: the program, where its feeds are read, and under which conditions it stands for the function.
+"""The result of a trace: the program, the sources of its feeds, and the guards under which it replaces the function.
 
-Owns the records and what a session says for them. Does not own how the function is run (`jitfuse.tracing.tracer`).
+Owns the records, and how they are filled from a session. Does not own the run of the function
+(`jitfuse.tracing.tracer`).
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from jitfuse.tracing.schedule.translator import Boundary
 
 
 class FeedSource(Record, frozen=True):
-    """Where a feed is read at each call, and what it must look like.
+    """Where a feed is read at each call, and the type and layout that it must have.
 
     source   a Chain, or RANDOM_STATE
     kind     "array" (np.ndarray with exactly these shape, dtype and strides), "python" (exact int or float),
@@ -34,21 +35,21 @@ class FeedSource(Record, frozen=True):
 
 
 class Trace(Record, frozen=True):
-    """What one trace found.
+    """The result of one trace.
 
     program         scheduled and pruned; covers both modes
-    feeds           feed id -> where it is read; also those that only the result tree names
-    guards          conditions under which the program stands for the function
-    aliases         (chain, feed): what is found there must be the very array bound to the feed
-    guarded_values  feed id -> the Python scalar's value, or the array's bytes, that Python looked at, compared again
-    int_ranges      feed id -> (low, high) within which a Python int must lie
+    feeds           feed id -> its source; also feeds that only the result tree names
+    guards          conditions under which the program replaces the function
+    aliases         (chain, feed): the array at the end of the chain must be the one bound to the feed
+    guarded_values  feed id -> the Python scalar, or the bytes of the array, that Python has read; compared at each call
+    int_ranges      feed id -> (low, high), the range of a Python int
     result          the tree to return
     positional      number of positional arguments of the call
     keywords        keyword names of the call, in order, without `training`
-    mode_sensitive  whether Python or a step looked at the training flag
-    trace_ms        time taken
-    torch           whether its results are tensors of torch's, because it has seen some
-    recorded        operators that the run has recorded, before loops were rolled
+    mode_sensitive  whether Python or a step has read the training flag
+    trace_ms        duration of the trace, in milliseconds
+    torch           whether its results are torch tensors, because the function has seen some
+    recorded        operators that the run has recorded, before loops were re-rolled
     """
 
     program: FusedProgram
@@ -63,13 +64,13 @@ class Trace(Record, frozen=True):
     mode_sensitive: bool
     trace_ms: float
     mode: bool | None = None
-    """The mode that the trace stands for; None: both."""
+    """The mode that the trace is valid for; None: both."""
     torch: bool = False
     recorded: int = 0
 
 
 class TraceEnd(Record, frozen=True):
-    """How the run of a function ended whose program was split: what is left to compute, and to return."""
+    """The end of a run with graph breaks: the outputs and writes that are left to compute, and the result."""
 
     session: Session
     guards: Sequence[Guard]
@@ -77,14 +78,14 @@ class TraceEnd(Record, frozen=True):
     boundary: Boundary
 
 
-# ---------------------------------------------------------------- what a session says for them
+# ---------------------------------------------------------------- records from a session
 def guards_of(
     session: Session, found: Iterable[Guard]
 ) -> tuple[tuple[Guard, ...], tuple[tuple[Chain, int], ...]]:
-    """Return guards, each once, and the aliases.
+    """Return the guards without repetitions, and the aliases.
 
-    Where two ways lead to one array, the view pins the array itself. What counts is only that both lead to the
-    same array, whichever it is, so these guards become aliases of the feed.
+    If one array has two access paths, the tracing environment guards its identity. It only matters that both paths
+    lead to the same array, whichever it is: these guards become aliases of the feed.
     """
     guards: dict[Any, Guard] = {}
     aliases: dict[Chain, int] = {}
@@ -98,7 +99,7 @@ def guards_of(
 
 
 def feed_sources(session: Session) -> dict[int, FeedSource]:
-    """Return where each feed comes from."""
+    """Return the source of each feed."""
     return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
 
 

@@ -1,7 +1,7 @@
 """The tracer: runs a Python function on traced tensors and returns its program.
 
-Owns `trace`: the runs of the function, and how what they have recorded becomes a scheduled program with its results
-put together. Its answer, a `Trace`, is in `jitfuse.tracing.trace`. Does not compile or run anything.
+Owns `trace` and `trace_call`: the runs of the function, and how their records become a scheduled program with a result
+tree. Does not own the `Trace` that it returns (`jitfuse.tracing.trace`). Compiles nothing and runs no program.
 """
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def trace(
     declares_training: bool = False, static_argnames: Collection[str] = (), schedule_method: str = "slack",
     on_host: bool = True, foreign: frozenset[int] = frozenset(), states: RngStates | None = None,
 ) -> Trace:
-    """Trace one call and return its program; Python that looks at data raises TracedValueError. See `trace_call`."""
+    """Trace one call and return its program; a read of a traced value raises TracedValueError. See `trace_call`."""
     made = trace_call(
         fn, args, kwargs, None, training=training, declares_training=declares_training,
         static_argnames=static_argnames, schedule_method=schedule_method, on_host=on_host, foreign=foreign,
@@ -107,12 +107,12 @@ def trace_call(
 ) -> Trace | TraceEnd:
     """Trace one call and return its program.
 
-    `kwargs` come without `training`; where the function declares it (`declares_training`), it gets the flag.
-    `training` is the mode of the call: its run is the one whose writes to globals and containers stay. The
-    training run comes first, so that the program does not depend on the mode of the first call. Where Python looks at
-    data, the breaker answers, and what is returned is a `TraceEnd` of the call's mode alone. `on_host` says that
-    loops are cheap where the program runs, `foreign` has the ids of arrays that stand for torch tensors, `states`
-    those of states of generators. Raises JitfuseErrors for what cannot be traced, and whatever the function raises.
+    `kwargs` come without `training`; a function that declares it (`declares_training`) gets the flag. `training` is
+    the mode of the call: only the run in this mode keeps its writes to globals and containers. The training run comes
+    first, so that the program does not depend on the mode of the first call. The breaker answers reads of traced
+    values; after such a read, a `TraceEnd` of the call's mode alone is returned. `on_host`: the program runs where
+    loops are cheap. `foreign` has the ids of arrays that are views of torch tensors, `states` those of RNG states.
+    Raises JitfuseErrors for unsupported code, and all that the function raises.
     """
     begin = time.perf_counter()
     call = _TracedCall(
@@ -157,7 +157,7 @@ def trace_call(
 
 
 class _TracedCall(Record, frozen=True):
-    """The call that is traced, with everything that both runs need."""
+    """The traced call, with all that both runs need."""
 
     fn: Callable[..., Any]
     args: Sequence[Any]
@@ -170,12 +170,12 @@ class _TracedCall(Record, frozen=True):
 
     @property
     def definition(self) -> str:
-        """Where the function is defined."""
+        """File and line of the function's definition."""
         code = getattr(self.fn, "__code__", None)
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>:0"
 
     def runs(self, session: Session, training: bool) -> list[_ModeRun]:
-        """Run the function, once for each mode where Python reads it; raises ModeMattersSignal."""
+        """Run the function, once for each mode if Python reads the flag; raises ModeMattersSignal."""
         first = self.run(session, mode=True)
         split = self.breaker is not None and self.breaker.asked
         if split or not first.recorder.mode_read:
@@ -190,7 +190,7 @@ class _TracedCall(Record, frozen=True):
         return [first, second]
 
     def run(self, session: Session, mode: bool, replay: bool = False) -> _ModeRun:
-        """Run the function once in one mode and classify what it returns."""
+        """Run the function once in one mode and classify its results."""
         recorder = Recorder(session, mode, replay, self.breaker)
         hooks = TracingHooks(recorder, self.foreign, self.states)
         view = recorder.view = View(hooks)
@@ -203,11 +203,11 @@ class _TracedCall(Record, frozen=True):
                 named["training"] = ModeFlag(recorder)
             result = view.run(self.fn, seen, named)
             if recorder.speculative_loops:
-                recorder.refuse_copies()  # an error in a loop has been caught
+                recorder.refuse_copies()  # the function has caught an error in a loop
             for generator in recorder.external_generators.values():
                 generator.give_back()
             if recorder.active_branches or recorder.loops:
-                branch_values.refuse(recorder)  # an error in a branch has been caught
+                branch_values.refuse(recorder)  # the function has caught an error in a branch
             def is_leaf(value: Any) -> bool:
                 return id(value) in view.reals or view.place_of(value) is not None
 
@@ -240,10 +240,10 @@ class _TracedCall(Record, frozen=True):
                 raise ModeMattersSignal from None
             if recorder.speculative_loops and isinstance(error, Exception):
                 assert self.breaker is not None
-                self.breaker.decide(recorder.speculative_loops)  # it may have come in a round that was copied
+                self.breaker.decide(recorder.speculative_loops)  # a replicated iteration may have raised it
             if recorder.converted_sites and isinstance(error, Exception):
                 assert self.breaker is not None
-                self.breaker.decide(branches or recorder.converted_sites)  # Python may not have come here
+                self.breaker.decide(branches or recorder.converted_sites)  # Python might have taken another branch
             _refuse_caught(error)
             _locate(error)
             if self.declares_training or recorder.mode_read:
@@ -257,9 +257,9 @@ class _TracedCall(Record, frozen=True):
         )
 
     def settle(self, run: _ModeRun, keep: bool) -> None:
-        """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards.
+        """Keep a run's writes to globals and containers, or undo them; its tensors are invalid afterwards.
 
-        Raises VolatileError, with nothing written, where Python would have to run in every call.
+        Raises VolatileError, with nothing written, where the trace is not cacheable: Python must run in every call.
         """
         try:
             volatile = run.view.settle(self.args, self.kwargs)
@@ -278,7 +278,7 @@ class _TracedCall(Record, frozen=True):
     def _effects(
         self, recorder: Recorder, view: View, result: Any, paths: list[str], values: list[Any]
     ) -> tuple[Effect, ...]:
-        """Return the places that the function has bound anew, and add their leaves to those of the result."""
+        """Return the effects of the function, and add their leaves to those of the result."""
         found = view.rebound()
         if not found:
             return ()
@@ -331,16 +331,16 @@ class _TracedCall(Record, frozen=True):
 
 
 _PLAIN_PYTHON_HAS: Final = (BoundsError, DTypeError, DivisionByZeroError, OutOfRangeError, ReadOnlyError, ShapeError)
-"""Errors that plain Python raises where tracing does."""
+"""Errors that plain Python raises too, where tracing does."""
 _OURS_ALONE: Final = (UnsupportedDTypeError, VolatileError)
-"""Kinds of these that it does not."""
+"""Subclasses of these that plain Python does not raise."""
 
 
 def _refuse_caught(ending: BaseException | None) -> None:
-    """Raise the error with which tracing gave up, where the function has caught it and gone on: Python would not have.
+    """Raise an error of tracing again if the function has caught it, and plain Python would not have raised it.
 
-    So it does where the function may have seen more than that Python would have raised an error of that kind: the texts
-    are others. `ending` is what has ended the function since.
+    Also if plain Python would have raised this type, but the function may have seen the message, which differs.
+    `ending` is the exception that has ended the function since.
     """
     if isinstance(ending, JitfuseError) or (ending is not None and not isinstance(ending, Exception)):
         return
@@ -375,7 +375,7 @@ def _merged_leaves(runs: list[_ModeRun], closing: Recorder) -> list[RawLeaf]:
 
 
 def _result_tree(run: _ModeRun, leaves: list[RawLeaf], closing: Recorder) -> tuple[ResultTree, dict[str, int]]:
-    """Return the tree and the program's outputs; one object returned twice is one output."""
+    """Return the result tree and the program's outputs; an object that is returned twice is one output."""
     outputs: dict[str, int] = {}
     first_path: dict[int, OutputLeaf] = {}
     made: list[ResultLeaf] = []
@@ -394,7 +394,7 @@ def _result_tree(run: _ModeRun, leaves: list[RawLeaf], closing: Recorder) -> tup
 
 
 def _state(session: Session, closing: Recorder) -> tuple[frozenset[int], dict[int, int]]:
-    """Return state_in and state_out: the random counter moves on once a call where anything is drawn."""
+    """Return state_in and state_out: the random counter advances once a call, if the function has RNG calls."""
     feed = session.random_feed
     if feed is None:
         return frozenset(), {}
@@ -402,7 +402,7 @@ def _state(session: Session, closing: Recorder) -> tuple[frozenset[int], dict[in
 
 
 def _writes(session: Session, runs: list[_ModeRun], closing: Recorder) -> dict[int, int]:
-    """Return what each written array holds after the call, chosen by mode where the runs differ."""
+    """Return the tensor that each written array holds after the call, selected by mode where the runs differ."""
     held = [{f: s.value for f, s in r.recorder.storages.items()} for r in runs]
     writes: dict[int, int] = {}
     for feed in sorted(set().union(*held)):

@@ -1,1 +1,1 @@
-"""What Python observes of traced data, and what of Python's state a trace observes: counters, frames, printed texts."""
+"""Python's state as a trace observes it (loop counters, frames, `try` blocks, clocks), and printed traced values."""

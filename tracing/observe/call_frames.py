@@ -1,7 +1,7 @@
-"""Which frames Python code has called itself, without C in between: what C holds meanwhile is nowhere to be seen.
+"""Which frames were called by Python code directly, without C in between: the state of C code is not visible.
 
-Frames do not show it, but the interpreter notes it in each of them. Known of CPython 3.11 alone, where calls of Python
-functions by Python code enter no new interpreter loop; elsewhere no call is taken for one without C in between.
+Frame objects do not show it, but the interpreter's frames do. Supported for CPython 3.11 alone, where a call between
+Python functions does not enter a new interpreter loop. Elsewhere all calls are assumed to go through C.
 """
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from functools import cache
 from typing import Final
 
 _FRAME: Final = 24
-"""Where an object of class frame leads to the interpreter's own frame, in bytes."""
+"""Offset in a frame object of the pointer to the interpreter's frame, in bytes."""
 _IS_ENTRY: Final = 68
-"""Where that says whether C has entered the interpreter with it."""
+"""Offset in that of the flag that C code has entered the interpreter with it, in bytes."""
 
 
 def called_directly(frame: types.FrameType) -> bool:
-    """Return whether the code of the frame behind a running one has called it itself, as far as that is known."""
+    """Return whether the previous frame's code has called a running frame directly; False if that is unknown."""
     return _is_known() and not _entered(frame)
 
 
@@ -30,7 +30,7 @@ def _entered(frame: types.FrameType) -> bool:
 
 @cache
 def _is_known() -> bool:
-    """Return whether frames are as expected, of which three are looked at."""
+    """Return whether frames have the expected layout; checks three of them."""
     expected = sys.implementation.name == "cpython" and sys.version_info[:2] == (3, 11)
     if not expected or hasattr(sys, "gettotalrefcount") or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False

@@ -1,7 +1,7 @@
-"""What a trace cannot see, or moves on its own: clocks, drawn numbers, context variables, recorded warnings, threads.
+"""Effects that a trace cannot observe: clocks, random numbers, context variables, recorded warnings, threads.
 
-A function that asks for these is plain Python. Owns which they are and what is said; the table that they go into is in
-`jitfuse.tracing.numpy_like.substitutes`.
+A function that uses them falls back to plain Python. Owns which they are, and the messages. Does not own the table of
+replacements (`jitfuse.tracing.numpy_like.substitutes`).
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RANDOM_WAY_OUT: Final = (
     "or draw outside and pass the numbers as an argument."
 )
 DRAWN_IDS: Final = frozenset({"uuid1", "uuid4", "uuid6", "uuid7", "getnode"})
-"""Functions of `uuid` that answer otherwise each time."""
+"""Functions of `uuid` with another result each time."""
 _CLOCK_WAY_OUT: Final = "The function runs once, when it is traced. Measure around the call of the fused function."
 _CONTEXT_WAY_OUT: Final = "Its value is not seen. Pass it as an argument."
 _WARNINGS_WAY_OUT: Final = "Kernels warn of nothing. Look at the results (np.isfinite)."
@@ -41,11 +41,11 @@ _CLOCKS: Final = (
     "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",
 )
 _OF_NOW: Final = {"localtime": 0, "gmtime": 0, "ctime": 0, "asctime": 0, "strftime": 1}
-"""Functions of `time` that take the present time where no other is given, by how many arguments come before."""
+"""Functions of `time` that default to the present time, with the number of arguments before the time."""
 
 
 def refuse(name: str, way_out: str) -> Callable[..., Any]:
-    """Return what raises UntraceableError in a function's place."""
+    """Return a replacement that raises UntraceableError."""
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise UntraceableError(f"{name} is called inside a fused function, at {user_line()}. {way_out}")
 
@@ -53,8 +53,8 @@ def refuse(name: str, way_out: str) -> Callable[..., Any]:
 
 
 def method(owner: Any, name: str, generators: tuple[type, ...]) -> Callable[..., Any] | None:
-    """Return what takes the place of a method of an object, or None where it stays."""
-    if issubclass(type(owner), generators):  # a generator of the trace pretends to be one
+    """Return the replacement of an object's method, or None."""
+    if issubclass(type(owner), generators):  # by type(): a proxy's __class__ is a generator's too
         return refuse(f"{type(owner).__name__}.{name}", RANDOM_WAY_OUT)
     if isinstance(owner, contextvars.ContextVar) and not owner.name.startswith("numpy"):  # np.errstate, np.printoptions
         return refuse(f"ContextVar.{name}", _CONTEXT_WAY_OUT)
@@ -67,7 +67,7 @@ def method(owner: Any, name: str, generators: tuple[type, ...]) -> Callable[...,
 
 
 def _hands_on(owner: Any, name: str) -> bool:
-    """Return whether a method has another thread, or another process, run a function, which no trace sees there."""
+    """Return whether a method runs a function in another thread or process, where no trace sees it."""
     if isinstance(owner, threading.Thread):
         return name == "start"
     if name.startswith(_POOL_METHODS):
@@ -77,7 +77,7 @@ def _hands_on(owner: Any, name: str) -> bool:
 
 
 def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """Yield functions of Python's own library and what takes their places."""
+    """Yield functions of Python's standard library and their replacements."""
     for name in _CLOCKS:
         if hasattr(time, name):
             yield getattr(time, name), refuse(f"time.{name}", _CLOCK_WAY_OUT)

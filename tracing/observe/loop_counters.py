@@ -1,10 +1,10 @@
-"""Counters of loops in which Python looks at data, as run-time values.
+"""Counters of loops with graph breaks, as run-time values.
 
-A counter (`jitfuse.tracing.interception.counters`) is a plain int until data has been looked at between two of its
-steps, in a loop that might come back to the same state but for its counters (`Recorder.repeats`). From then on it is a
-traced Python int that is kept from look to look, so that a loop which only counts comes back to the same state of
-Python. A ``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. Does not own how
-states are compared (`jitfuse.tracing.observe.python_state`). Tells too whether the user's code is in a loop.
+A counter (`jitfuse.tracing.interception.counters`) is an int until traced values are read between two of its steps, in
+a loop whose state repeats but for its counters (`Recorder.repeats`). It then becomes a traced Python int that is live
+across breaks, so that the loop comes back to the same Python state. A ``for`` over a range counts in the same way.
+Bounds keep counters within 64 bits. Owns also whether user code is in a loop. Does not own the comparison of states
+(`jitfuse.tracing.observe.python_state`).
 """
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from jitfuse.tracing.record.value_reads import may_break
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 _LIMIT: Final = 1 << 40
-"""Bounds of ranges, and of ints that begin to be run-time values."""
+"""Bound of ranges, and of ints that become run-time values."""
 _RANGE: Final = -(1 << 53), 1 << 53
-"""Where a counter is that steps by at most 2**16, whatever a machine counts in some years."""
+"""The range of a counter with steps of at most 2**16, after years of counting."""
 
 
 def is_of_traced_function(frame: types.FrameType) -> bool:
-    """Return whether a frame is that of the traced function, not of a helper that it calls."""
+    """Return whether a frame is the traced function's, not that of a helper."""
     return frame.f_back is not None and frame.f_back.f_code is reader.View.run.__code__
 
 
 def is_in_loop() -> bool:
-    """Return whether user code that is at work, of the traced function or what it calls, is in a loop of its source."""
+    """Return whether running user code, of the traced function or its helpers, is inside a loop statement."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_code(frame.f_code.co_filename):
@@ -56,16 +56,16 @@ def _loops(code: types.CodeType) -> tuple[tuple[int, int], ...]:
 
 
 def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
-    """A counter of a frame is set (`by` 0) or has been counted by some number; return what it is from now on."""
+    """Record that a frame's counter was set (`by` 0) or incremented by `by`; return its value from now on."""
     key = frame.f_code, name
     before, run.counted[key] = run.counted.get(key, run.value_reads), run.value_reads
     return stepped(run, value, by, before != run.value_reads, not is_of_traced_function(frame)) if by else value
 
 
 def counted_of(run: Recorder, owner: Any, value: Any, name: str, by: int) -> Any:
-    """An attribute of an object that the trace has made has been counted by some number; return what it is from now on.
+    """Record that an attribute of an object made in the trace was incremented by `by`; return its value from now on.
 
-    Any code may use it, as it may what a helper returns.
+    Any code may use it, like a counter of a helper.
     """
     key = id(owner), name
     before, run.counted[key] = run.counted.get(key, run.value_reads), run.value_reads
@@ -73,14 +73,14 @@ def counted_of(run: Recorder, owner: Any, value: Any, name: str, by: int) -> Any
 
 
 def stepped(run: Recorder, value: Any, by: int, has_read: bool, in_helper: bool) -> Any:
-    """Return what a counter is after a step, before which data has been looked at or not.
+    """Return a counter's value after a step; `has_read`: traced values were read before the step.
 
-    Without a look it is an int where it is known, lest what it is computed from gets longer with each step. One of a
-    helper is a number of Python's of data, for it may be returned to code that does more than count with it.
+    Without a read, a known counter stays an int, so that its computation does not grow with each step. A helper's
+    counter is a Python number computed from data, because it may be returned to code that does more than count.
     """
     if type(value) is TracedTensor:
         if not _is_counter(run, value._id()):
-            return value  # an item of what a loop goes over, which may be anything
+            return value  # an item of another iterable
         if not has_read:
             with contextlib.suppress(UnknownValueError):
                 return known_value(run.session, value._id())
@@ -130,12 +130,12 @@ class CountedRange:
 
     @property
     def state(self) -> Any:
-        """What decides how it goes on."""
+        """The value that determines the next iterations."""
         return self._next
 
 
 def iterated(run: Recorder, value: Any, name: str, frame: types.FrameType) -> Any:
-    """Return what a ``for`` whose variable is a counter goes over, in place of a range."""
+    """Return the iterable of a ``for`` whose variable is a counter: a `CountedRange` for a range of small bounds."""
     if type(value) is not range or run.breaker is None:
         return value
     run.counted[frame.f_code, name] = run.value_reads
@@ -144,7 +144,7 @@ def iterated(run: Recorder, value: Any, name: str, frame: types.FrameType) -> An
 
 
 def running(run: Recorder) -> list[CountedRange]:
-    """Return the ranges that are gone over, the outermost first: those on the stacks of frames that run."""
+    """Return the ranges of running loops, the outermost first."""
     found = [r for ref in run.ranges if (r := ref()) is not None]
     run.ranges[:] = [ref for ref in run.ranges if ref() is not None]
     return found

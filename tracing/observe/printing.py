@@ -1,8 +1,8 @@
-"""What a traced function prints: shown once in every call, whichever way the call is answered.
+"""`print` in a traced function: its text appears once in every call, on every path.
 
-Owns `print` in traces. A print is a question whose answer is always the same: the program is split there, so that known
-paths print too, and the values that it shows are no part of the path. Does not own the texts of a call
-(`jitfuse.tracing.record.output`), nor other output: what the function writes to files or logs is written when it runs.
+Owns `print` in traces. A print is a graph break whose answer is always the same: known paths print too, and the printed
+values do not select the path. Does not own the texts of a call (`jitfuse.tracing.record.output`), nor other output:
+writes to files or logs happen only when Python runs the function.
 """
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from jitfuse.tracing.record.value_reads import Answer, Question
 
 _SHOWN: Final = ("print()",)
 _FORMATS: Final = {opcode.opmap.get(n) for n in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")}
-"""Instructions by which f-strings format values."""
+"""Instructions that format values in f-strings."""
 _PLACE: Final = re.compile("\0jf([0-9]+)\0")
 
 
 def printed(
     *values: Any, sep: str | None = None, end: str | None = None, file: Any = None, flush: bool = False
 ) -> None:
-    """Print in a trace: now where nobody splits the program, else in each call, with the values that it has."""
+    """Print in a trace: with a graph break, in each call with its values; at once where no break is possible."""
     run = active()
     if run is None or not value_reads.may_break(run) or not output.is_held():
         builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
@@ -55,7 +55,7 @@ _Piece = Callable[[tuple[np.ndarray[Any, Any], ...]], str]
 
 
 def _template(value: Any, tensors: list[int], run: Recorder) -> _Piece:
-    """Return what makes a printed value's text of arrays; `tensors` grows by those that it needs."""
+    """Return the function from arrays to a printed value's text; adds the tensors that it needs to `tensors`."""
     if isinstance(value, str):
         return _filled(str(value), tensors, run)
     found = _with_places(value, tensors)
@@ -67,7 +67,7 @@ def _template(value: Any, tensors: list[int], run: Recorder) -> _Piece:
 
 
 def _with_places(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[Any, Any], ...]], Any] | None:
-    """Return what makes a value anew with arrays in place of its traced values; None where it has none."""
+    """Return the function that rebuilds a value with arrays in place of traced values; None if it has none."""
     if isinstance(value, AbstractTensor):
         return _at(value, tensors)
     kind = type(value)
@@ -94,7 +94,7 @@ def _at(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[Any, Any],
 
 # ---------------------------------------------------------------- texts that are only printed
 def _filled(text: str, tensors: list[int], run: Recorder) -> _Piece:
-    """Return what puts values in the places that `placed` has left in a text."""
+    """Return the function that fills the placeholders of `placed` in a text."""
     parts = _PLACE.split(text)
     made = []
     for number in parts[1::2]:
@@ -109,7 +109,7 @@ def _filled(text: str, tensors: list[int], run: Recorder) -> _Piece:
 
 
 def placed(run: Recorder, value: Any, spec: str, frame: types.FrameType) -> str | None:
-    """Return a place for a value in a text that a frame formats only to print it, None for other texts."""
+    """Return a placeholder for a value in a text that a frame formats only to print it, None for other texts."""
     code = frame.f_code
     if not output.is_held() or code.co_code[frame.f_lasti] not in _FORMATS:
         return None
@@ -128,7 +128,7 @@ def _size(filename: str) -> int:
 
 @lru_cache(maxsize=256)
 def _printing_lines(filename: str, lines: int) -> frozenset[int]:
-    """Return the lines of a file on which f-strings are made for `print` alone, as arguments of it."""
+    """Return the lines of a file on which all f-strings are arguments of `print`."""
     try:
         tree = ast.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError):

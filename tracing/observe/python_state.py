@@ -1,10 +1,10 @@
-"""What Python's variables hold at a look at traced data, in a form that can be compared.
+"""Fingerprints of Python's variables at graph breaks.
 
-Owns `python_state`: two looks of one run with equal states go on equally, whatever the values of what is kept, so that
-the way from the first to the second is a loop. None stands for a state that has no fingerprint, which equals no other:
-an iterator, a generator or an opaque object among the variables, a helper that C has called, a value on the
-interpreter's stack (as inside of a `for` loop), anything outside of the function that it has written, a generator from
-outside. Does not own what is done with loops (`jitfuse.graph_breaks`).
+Owns `python_state`. Two breaks of one run with equal states continue equally, whatever the live values are, so that
+the path from the first to the second is a loop. A state without a fingerprint (None) equals no other: one with an
+iterator, a generator or an opaque object among the variables, a helper called by C, a value on the interpreter's stack
+(as in a `for` loop), writes outside the function, or a random generator from outside. Does not own loops in the trace
+tree (`jitfuse.graph_breaks`).
 """
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ else:
     call_frames = Later("jitfuse.tracing.observe.call_frames")
 
 PythonState = tuple[Any, ...]
-"""The fingerprint of a state: the code and instruction of each frame, local variables of all, positions in ranges,
-storages, written feeds, random numbers."""
+"""The fingerprint of a state: each frame's code and instruction, all local variables, positions in ranges, storages,
+written feeds, and the count of random calls."""
 _CONSTANT: Final = frozenset({
     type(None), bool, int, str, bytes, range, slice, type(...), DTypeName, np.ufunc, types.ModuleType,
     *np.sctypeDict.values(),
 }) - {np.void, np.object_}
-"""Types of values that nothing changes; instances of subclasses may have attributes."""
+"""Immutable types; instances of subclasses may have attributes."""
 _COUNTED: Final = object()
 """Begins the fingerprint of an attribute that only counts."""
 _LARGE: Final = 4096
-"""Parts of a state, and bytes of an array, up to which it has a fingerprint."""
+"""Most parts of a state, and bytes of an array, that have a fingerprint."""
 
 
 class _NoFingerprintError(Exception):
@@ -59,10 +59,10 @@ class _NoFingerprintError(Exception):
 def python_state(
     run: Recorder, frames: Sequence[types.FrameType] | None, live: Sequence[Storage]
 ) -> PythonState | None:
-    """Return the state at the look that is going on, or None.
+    """Return the state at the current read, or None.
 
-    `frames` are those of the traced function and of the helpers that run (`reading_frames`), `live` the storages that
-    Python still holds. Equal states have equal numbers of live storages, and correspond storage by storage.
+    `frames` are those of the traced function and its running helpers (`reading_frames`), `live` the storages that
+    Python still holds. Equal states have equally many live storages, which correspond in order.
     """
     view = run.view
     if frames is None or run.external_generators or any(w.chain is not None for w in view.written.values()):
@@ -88,7 +88,7 @@ def python_state(
 
 
 def repeats(before: PythonState | None, now: PythonState, counters: Collection[tuple[types.CodeType, str]]) -> bool:
-    """Return whether two states at one instruction are alike but for counters and for what arrays are computed from."""
+    """Return whether two states at one instruction are equal but for counters and the sources of arrays."""
     if before is None or before[5:] != now[5:] or len(before[1]) != len(now[1]):
         return False
     return all(
@@ -105,10 +105,10 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def reading_frames() -> list[types.FrameType] | None:
-    """Return the frames from that of the traced function to the one that asks for a truth: of user code that has called
-    one another, without anything in between. None where there is something in between.
+    """Return the frames from the traced function's to the one that reads a truth value.
 
-    Their mappings of local variables, which CPython keeps and which may hold values of earlier, are brought up to date.
+    All are user code with direct calls; None if there is anything in between. Their `f_locals`, which CPython caches,
+    are updated.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not TracedTensor.__bool__.__code__:
@@ -127,16 +127,15 @@ def reading_frames() -> list[types.FrameType] | None:
 
 
 def _caller(frame: types.FrameType) -> types.FrameType | None:
-    """Return the frame that has called a frame without anything in between, None where something is."""
-    if frame.f_back is not None and frame.f_back.f_code is FIRST_CALL:  # of which a stub has called what rewrites it
+    """Return the frame that has called a frame directly, or None."""
+    if frame.f_back is not None and frame.f_back.f_code is FIRST_CALL:  # a stub called the function that rewrites it
         stub = frame.f_back.f_back
         return stub.f_back if stub is not None and call_frames.called_directly(stub) else None
     return frame.f_back if call_frames.called_directly(frame) else None
 
 
 class _Telling:
-    """One state's fingerprint. Objects are numbered in the order in which they are met, so that sharing is part of
-    it."""
+    """Makes one state's fingerprint; objects are numbered in the order of first use, so that sharing is part of it."""
 
     def __init__(self, run: Recorder, live: Sequence[Storage]) -> None:
         self.run = run
@@ -148,19 +147,19 @@ class _Telling:
             self.values.setdefault(s.value, len(self.values))
 
     def storage(self, storage: Storage) -> Hashable:
-        """Tell what a storage holds and what may be done with it."""
+        """Return the fingerprint of a storage: its tensor, meta, feed and may-alias set."""
         feed = None if storage.feed is None else storage.feed.id
         return self.tensor(storage.value), storage.meta, feed, self._may_alias(storage)
 
     def _may_alias(self, storage: Storage) -> Hashable:
-        """Tell which arrays it may be one with, by what branches chose."""
+        """Return the fingerprint of a storage's may-alias set."""
         if storage.may_alias is None:
             return None
         others = [s for s in storage.may_alias.alive() if s is not storage]
         return tuple(sorted((self.places.get(id(s), -1), -1 if s.feed is None else s.feed.id) for s in others))
 
     def tensor(self, tensor: int) -> Hashable:
-        """Tell a tensor: a feed or a Python scalar by its id, which is the same as long as it lives, else its place."""
+        """Return a tensor's fingerprint: the id of a feed or known Python scalar, else its number among live values."""
         meta = self.run.graph.metas[tensor]
         counter = tensor in self.run.session.counters or is_of_data(self.run.session, tensor)
         if (meta.weak and not counter) or tensor in self.run.session.feeds:
@@ -170,12 +169,12 @@ class _Telling:
         return "kept", place, meta, self._count(tensor), mixed and (self.tensor(mixed.truth), mixed.python)
 
     def _count(self, tensor: int) -> int | None:
-        """Tell how many elements are not zero, where Python has looked at that."""
+        """Return how many elements are not zero, if Python has read that."""
         places = self.run.session.places.get(tensor)
         return None if places is None else self.run.graph.metas[places].shape[1]
 
     def fingerprint(self, value: Any) -> Hashable:
-        """Tell any value."""
+        """Return the fingerprint of any value."""
         kind = type(value)
         if kind in (float, complex):
             return kind.__name__, repr(value)
@@ -203,7 +202,7 @@ class _Telling:
         storage = ("place", place) if place is not None else self.storage(value._storage)
         path = steps(value._path)
         if any(t not in self.values for step in path for t in step.others):
-            raise _NoFingerprintError  # an index that nobody holds is not kept
+            raise _NoFingerprintError  # the index is not live across the break
         fingerprint = tuple((s.name, repr(s.attrs), s.before, tuple(map(self.tensor, s.others))) for s in path)
         return "traced", storage, value._meta, fingerprint, value._layout, value._scalar, self._number(value)
 
@@ -236,7 +235,7 @@ class _Telling:
             return "function", value.__code__, id(value.__globals__), cells, fingerprint
         if isinstance(value, enum.Enum):
             return kind, tuple((k, self.fingerprint(v)) for k, v in vars(value).items())
-        if kind is types.BuiltinFunctionType:  # what it is bound to may change: the append of a list
+        if kind is types.BuiltinFunctionType:  # its object may change: the append of a list
             return "builtin", value.__name__, self.fingerprint(value.__self__)
         if kind is types.MethodType:
             return "method", self.fingerprint(value.__func__), self.fingerprint(value.__self__)
@@ -252,7 +251,7 @@ class _Telling:
 
 
 _CALLED: Final = -dis.stack_effect(dis.opmap["CALL"], 0) + 1 if "CALL" in dis.opmap else 0
-"""What lies on the stack for a call, once its arguments are taken: the function, and an object or nothing."""
+"""The number of stack values of a call besides its arguments: the function, and an object or NULL."""
 
 
 class _Plain:
@@ -270,8 +269,7 @@ def _constant_fingerprint(value: Any) -> Hashable:
 
 @lru_cache(maxsize=256)
 def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int]]:
-    """Return the name of each instruction that code reaches without an exception, and how many values lie on the stack
-    before it."""
+    """Return the name of each instruction that code reaches without an exception, and the stack depth before it."""
     listed = list(dis.get_instructions(code))
     number = {step.offset: k for k, step in enumerate(listed)}
     stacks: dict[int, tuple[str, int]] = {}
@@ -293,18 +291,20 @@ def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int]]:
 
 
 def _at_call(frame: types.FrameType) -> int | None:
-    """Return how many values lie on the stack of a frame beside what it calls; None where it does something else."""
+    """Return the stack depth of a frame without the operands of its call; None if it is not at a call."""
     stacks = _stacks(frame.f_code)
     at = frame.f_lasti
-    while at >= 0 and at not in stacks:  # in what an instruction keeps for itself
+    while at >= 0 and at not in stacks:  # in an instruction's inline cache
         at -= 2
     name, depth = stacks.get(at, ("", 0))
     return depth - _CALLED if name == "CALL" else None
 
 
 def _others(frame: types.FrameType) -> int | None:
-    """Return how many values lie on a frame's stack beside the one whose truth it asks for, or the range that it asks
-    for its next value counted in; None where it does neither."""
+    """Return the stack depth of a frame without the value whose truth it reads; at a FOR_ITER, the full depth.
+
+    None if the frame does neither.
+    """
     name, depth = _stacks(frame.f_code).get(frame.f_lasti, ("", 0))
     if name == "FOR_ITER":
         return depth

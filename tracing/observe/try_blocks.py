@@ -1,9 +1,9 @@
-"""Whether an error of the step that is being recorded would be caught by the function: only a run of it can tell then.
+"""Steps in `try` and `with` blocks: whether the traced function would catch an error of the step.
 
-Owns the search for `try` blocks around the place where a trace is, and what becomes of steps there that may raise when
-the compiled program runs, when the function's `except` is long past: whether they do is looked at before, or plain
-Python answers. Owns whether what has been caught shows that it was ours. Does not own which operators may raise
-(`jitfuse.ir`).
+The compiled program raises errors after the function's `except` is past. Owns the search for such blocks around the
+running code, and the handling of steps there that may raise: Python reads first whether they do, or the call falls back
+to plain Python. Owns whether code that has caught an error may see that it is jitfuse's. Does not own which operators
+may raise (`jitfuse.ir`).
 """
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ else:
 
 _CONSTANTS: Final = frozenset({"full", "constant", "arange"})
 _SHOWS: Final = frozenset({"exc_info", "exception", "format_exc", "print_exc", "format_exception", "print_exception"})
-"""What hands the error that is being handled to code that has no name for it."""
+"""Functions that return or show the error that is being handled."""
 _MANY: Final = 4096
 
 
 class _Guarded(NamedTuple):
-    """Instructions that a handler stands behind; "" is the manager of a `with` block that is none of a known name."""
+    """Instructions with a handler; `manager`: the name of a `with` block's manager, "" if unknown, None for `try`."""
 
     start: int
     end: int
@@ -43,9 +43,9 @@ class _Guarded(NamedTuple):
 
 
 def refuse_in_try(name: str) -> None:
-    """Raise UntraceableError where the function may catch what a step raises when it runs; outside of traces nothing.
+    """Raise UntraceableError if the function may catch a run-time error of a step; does nothing outside of traces.
 
-    A `with` block may catch it, too, but for those of a few managers that are known not to.
+    A `with` block may catch it too, except for a few managers that are known not to.
     """
     if is_caught():
         raise UntraceableError(
@@ -55,9 +55,9 @@ def refuse_in_try(name: str) -> None:
 
 
 def holds(run: Recorder, ok: int) -> bool | None:
-    """Return whether a condition holds whose failure the function would catch here; None where it would not.
+    """Return whether a condition holds if the function would catch its failure here, else None.
 
-    Python looks at it, which splits the program.
+    Python reads the condition, which is a graph break.
     """
     if not is_caught():
         return None
@@ -68,7 +68,7 @@ def holds(run: Recorder, ok: int) -> bool | None:
 
 
 def check_caught(run: Recorder, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs) -> None:
-    """Look whether an operator raises where the function would catch that; refuse it there, for Python to raise it."""
+    """Read whether an operator raises where the function would catch it; if so, raise UntraceableError."""
     if is_caught() and not all(holds(run, ok) for ok in _conditions(run, row.name, inputs, dict(attrs))):
         refuse_in_try(f"the operator {row.name}")
 
@@ -97,7 +97,7 @@ def _conditions(run: Recorder, name: str, inputs: tuple[int, ...], attrs: dict[s
 
 
 def _is_within(run: Recorder, index: int, extent: int) -> int:
-    """Return the truth that indices are within an axis."""
+    """Return the tensor that says whether indices are within an axis."""
     if run.graph.metas[index].dtype != "uint64":
         index = run.emit("astype", (index,), {"dtype": "int64"})
     below = run.emit("less", (index, run.literal(extent)))
@@ -107,14 +107,14 @@ def _is_within(run: Recorder, index: int, extent: int) -> int:
 
 
 def _is_constant(run: Recorder, tensor: int) -> bool:
-    """Return whether a tensor is one whose values have been checked when it was recorded."""
+    """Return whether a tensor's values were checked when it was recorded."""
     node = run.graph.node(tensor)
     return node is not None and node.op_name in _CONSTANTS
 
 
 # ---------------------------------------------------------------- where errors are caught
 def is_caught() -> bool:
-    """Return whether the function that is traced may catch what is raised here."""
+    """Return whether the traced function may catch an error that is raised here."""
     frame: types.FrameType | None = sys._getframe(1)
     caught = False
     while frame is not None and frame.f_code is not View.run.__code__:
@@ -131,14 +131,14 @@ def is_caught() -> bool:
 
 
 def _ends_iteration(frame: types.FrameType) -> bool:
-    """Return whether an IndexError of a `__getitem__` may be what ends a loop over its object."""
+    """Return whether an IndexError of a `__getitem__` may end a loop over its object."""
     names = frame.f_code.co_varnames
     owner = type(frame.f_locals.get(names[0])) if names else None
     return not is_own_code(frame.f_code.co_filename) and not hasattr(owner, "__iter__")
 
 
 _met: dict[int, tuple[types.CodeType, tuple[_Guarded, ...]]] = {}
-"""Codes, by their ids, with the instructions that are guarded: looking a code up by its value takes long."""
+"""Guarded instructions by the id of their code: hashing code by value is slow."""
 
 
 def _meet(code: types.CodeType) -> tuple[types.CodeType, tuple[_Guarded, ...]]:
@@ -149,7 +149,7 @@ def _meet(code: types.CodeType) -> tuple[types.CodeType, tuple[_Guarded, ...]]:
 
 
 def _guarded(code: types.CodeType) -> tuple[_Guarded, ...]:
-    """Return the instructions that `except`, `finally` and managers that may catch errors stand behind."""
+    """Return the instructions within `try` blocks, and within `with` blocks whose managers may catch errors."""
     entries = dis._parse_exception_table(code)  # type: ignore[attr-defined]
     if not entries:
         return ()
@@ -167,13 +167,13 @@ def _guarded(code: types.CodeType) -> tuple[_Guarded, ...]:
 
 
 def _manager(before: list[dis.Instruction]) -> str | None:
-    """Return the name of the function whose call makes the manager of the `with` block that begins behind these."""
+    """Return the name of the function whose call makes the manager of the `with` block after these instructions."""
     if len(before) < 2 or before[-1].opname != "BEFORE_WITH" or before[-2].opname != "CALL":
         return None
     needed, rest = before[-2].arg or 0, before[:-2]
     while rest and rest[-1].opname in ("PRECALL", "KW_NAMES"):
         rest.pop()
-    while rest and needed > 0:  # back over what makes the arguments
+    while rest and needed > 0:  # back over the code of the arguments
         step = rest.pop()
         if "JUMP" in step.opname:
             return None
@@ -184,7 +184,7 @@ def _manager(before: list[dis.Instruction]) -> str | None:
 
 
 def shows_what_it_caught(error: BaseException) -> bool:
-    """Return whether code that an error has passed may have seen more of it than its type: its text, or our class."""
+    """Return whether code that an error has passed may have seen more than its type: its text, or jitfuse's class."""
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -1,1 +1,1 @@
-"""One run of the traced function and all that it notes: its graph of steps, memory, literals, the user's lines."""
+"""One run of the traced function and all that it records: its graph of steps, memory, literals, the user's lines."""

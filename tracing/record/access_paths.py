@@ -1,9 +1,9 @@
-"""Paths: how views read the memory of arrays, each made once in a run.
+"""Paths: the steps by which views read the memory of arrays, each made once in a run.
 
-A view is a step further than another view, or than the whole of a storage: a slice, a reshape and so on. Equal views
-are one object, so that what a storage holds at them is found without comparing; but for those at traced places, which
-are made anew (`Paths.anew`). Does not own what is read and written
-along them (`jitfuse.tracing.record.memory`), nor what an index means (`jitfuse.tracing.tensor.indexing`).
+Owns `ViewStep` and its canonical objects. A view is one step (a slice, a reshape and so on) from another view, or from
+a whole storage. Equal views are one object, so that a storage's cache finds them by identity; views at traced indices
+are made anew (`Paths.anew`). Does not own reads and writes along paths (`jitfuse.tracing.record.memory`), nor the
+meaning of an index (`jitfuse.tracing.tensor.indexing`).
 """
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from jitfuse.tracing.tensor.indexing import IndexedRegion
 
 _SPECIAL: Final = frozenset({"broadcast_to", "diagonal", "windows", "real", "imag"})
-"""Views of another dtype than their memory, or that must not be written into."""
+"""Views with another dtype than their memory, or that must not be written into."""
 _MERGED: Final = frozenset({"transpose", "broadcast_to"})
-"""Further views of which two in a row are one."""
+"""Views other than slices and reshapes of which two in a row are merged."""
 
 
 class ViewStep:
-    """A step that a view takes: `before` and `shape` are those of what it is of and of itself.
+    """One step of a view: `before` is the shape of its base, `shape` its own.
 
-    `of` is what the step is taken from, None for the whole of a storage; `others` are the tensors it reads besides.
-    `is_special` says that a step on the way is among those with rules of their own for writing.
+    `of` is the base, None for a whole storage; `others` are further tensors that it reads. `is_special`: this step or
+    one before it has rules of its own for writing.
     """
 
     __slots__ = ("attrs", "before", "is_special", "name", "of", "others", "shape")
@@ -41,7 +41,7 @@ class ViewStep:
 
 
 def steps(path: ViewStep | None) -> list[ViewStep]:
-    """Return the steps from the whole of a storage to a view."""
+    """Return the steps from a whole storage to a view."""
     found = []
     while path is not None:
         found.append(path)
@@ -55,7 +55,7 @@ class Paths:
     def __init__(self) -> None:
         self._made: dict[Any, ViewStep] = {}
         self.places: dict[Any, IndexedRegion] = {}
-        """What indices mean, by what they index (a path, or a shape for the whole of a storage) and the index."""
+        """The regions of indices, by their base (a path, or the shape of a whole storage) and the index."""
 
     def clear(self) -> None:
         """Forget everything."""
@@ -66,7 +66,7 @@ class Paths:
         self, of: ViewStep | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],
         others: tuple[int, ...] = (),
     ) -> ViewStep:
-        """Return the path of a view of `shape` that is one step further than a path that gives the shape `before`."""
+        """Return the path of a view of `shape`, one step from the path `of` with the shape `before`."""
         key = before if of is None else of, name, attrs, others
         found = self._made.get(key)
         if found is None:
@@ -74,7 +74,7 @@ class Paths:
         return found
 
     def anew(self, path: ViewStep) -> ViewStep:
-        """Return another path of the same view, which is the one that is found from now on."""
+        """Return a new path object of the same view, which replaces the old one."""
         key = path.before if path.of is None else path.of, path.name, path.attrs, path.others
         found = self._made[key] = ViewStep(path.of, path.before, path.name, path.attrs, path.shape, path.others)
         return found
@@ -83,7 +83,7 @@ class Paths:
         self, of: ViewStep | None, before: tuple[int, ...], starts: tuple[int, ...], steps: tuple[int, ...],
         counts: tuple[int, ...],
     ) -> ViewStep:
-        """Return the path of a region; that of a region of a region is a region."""
+        """Return the path of a region; a region of a region is merged into one."""
         if of is not None and of.name == "slice":
             attrs: Any = dict(of.attrs)
             starts = tuple([a + b * s for a, b, s in zip(attrs["starts"], starts, attrs["steps"])])

@@ -1,8 +1,8 @@
-"""Arrays that are no NumPy arrays, as the tracer and the call see them.
+"""Interfaces of arrays that are not NumPy arrays.
 
-Owns what two kinds of classes promise. A `DeviceArray` lives on another device and has a stand-in on the host with
-the same shape, dtype, strides and sharing of memory, whose elements nobody reads. A `HostArray` wraps memory on the
-host, and is the NumPy array over it to everything below. Does not own any device or wrapper.
+Owns two of them. A `DeviceArray` is on another device and has a placeholder on the host, with the same shape, dtype,
+strides and sharing of memory, whose elements are never read. A `HostArray` wraps memory on the host; traces and calls
+use the NumPy array over it. Does not own any device or wrapper.
 """
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from jitfuse.tracing.record.foreign import is_torch_tensor, tensor_as_array
 
 
 class DeviceArray:
-    """An array elsewhere; `placeholder` is what a trace takes in its place."""
+    """An array on another device; a trace uses its `placeholder`."""
 
     __slots__ = ()
 
     @property
     def placeholder(self) -> np.ndarray[Any, Any]:
-        """The same object each time: arrays of the same memory have stand-ins that overlap."""
+        """The same object each time; arrays of the same memory have placeholders that overlap."""
         raise NotImplementedError
 
 
 class HostArray:
-    """A wrapper of an array on the host; `array` is what a trace and a call take in its place."""
+    """A wrapper of an array on the host; a trace and a call use its `array`."""
 
     __slots__ = ()
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
-        """The NumPy array over the same memory: the same object each time where the wrapper holds one."""
+        """The NumPy array over the same memory: the same object each time, if the wrapper holds one."""
         raise NotImplementedError
 
 
 def seen(value: Any) -> Any:
-    """Return what a trace sees of a value: the stand-in of a device array, a wrapper's array, any other value."""
+    """Return the value that a trace sees: a device array's placeholder, a wrapper's array, any other value itself."""
     return value.placeholder if isinstance(value, DeviceArray) else unwrapped(value)
 
 
 def unwrapped(value: Any) -> Any:
-    """Return a wrapper's array, a tensor of torch's as an array, any other value itself."""
+    """Return a wrapper's array, a torch tensor as an array, any other value itself."""
     if isinstance(value, HostArray):
         return value.array
     return tensor_as_array(value) if is_torch_tensor(value) else value

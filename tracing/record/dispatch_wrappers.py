@@ -1,6 +1,6 @@
-"""Functions of the namespace that look at eager arrays first, and the function that a trace sees in place of each.
+"""Dispatch wrappers of the namespace, and the function that replaces each of them in a trace.
 
-Owns the table. Does not own what they do (`jitfuse.array_api.entry_points`).
+Owns the table. Does not own the wrappers (`jitfuse.array_api.entry_points`).
 """
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _UNWRAPPED: Final[dict[int, tuple[Any, Callable[..., Any]]]] = {}
 
 
 def show_in_traces(front: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Have traces see a function where user code has its front."""
+    """Make traces see `function` where user code has the dispatch wrapper `front`."""
     _UNWRAPPED[id(front)] = (front, function)
 
 
 def unwrapped_function(value: Any) -> Any:
-    """Return the function behind a front; any other value itself."""
+    """Return the function of a dispatch wrapper; any other value itself."""
     found = _UNWRAPPED.get(id(value))
     return value if found is None else found[1]

@@ -1,7 +1,7 @@
-"""DTypeName and DType: dtypes that user code can treat as NumPy's, of arrays and of the namespace.
+"""DTypeName and DType: the dtypes of arrays and of the namespace, which user code can treat as NumPy's.
 
-Programs speak of dtypes by name, NumPy code compares `x.dtype` with np.float32 and asks for its kind. The
-same object serves both: a string with the attributes of np.dtype, equal to whatever NumPy takes for it.
+Programs use names of dtypes; NumPy code compares `x.dtype` with np.float32 and reads its kind. One object serves
+both: a string with the attributes of np.dtype, equal to all that NumPy converts to this dtype.
 """
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class DTypeName(str):
 
 
 class DType:
-    """A dtype of the namespace, `jf.float32`: equal to an array's dtype and to NumPy's, and taken for one everywhere.
+    """A dtype of the namespace, `jf.float32`: equal to an array's dtype and to NumPy's, and accepted as a dtype.
 
-    It is no string, and unlike np.dtype it is not equal to None. `DTypeName` has the same hash, np.dtype has not.
+    It is not a string, and unlike np.dtype it never equals None. `DTypeName` has the same hash, np.dtype does not.
     """
 
     __slots__ = ("name",)
@@ -70,7 +70,7 @@ class DType:
         return hash(self.name)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # np.dtype has a length, of its fields
+        if name.startswith("__"):  # np.dtype has a length, the number of its fields
             raise AttributeError(name)
         return getattr(numpy_dtype(self.name), name)
 
@@ -96,7 +96,7 @@ _NAMES: Final[dict[Any, str]] = {
 
 
 def dtype_name(value: Any, where: str = "dtype") -> str:
-    """Return the plain name of anything NumPy takes for a dtype; raises DTypeError for unsupported ones."""
+    """Return the name, a str, of anything NumPy accepts as a dtype; raises DTypeError for unsupported ones."""
     if type(value) is DTypeName:
         return str.__str__(value)
     try:

@@ -1,7 +1,7 @@
-"""What NumPy does about floating-point errors, as far as plain Python shows it and kernels do not.
+"""NumPy's handling of floating-point errors, as far as kernels do not support it.
 
-Kernels look at no floating-point flags: a function that has them raised, logged, printed or given to a callback can be
-plain Python only. Warnings, NumPy's default, are another matter: they are not raised (docs/differences.md).
+Kernels do not check floating-point flags. A function that has errors raised, logged, printed or passed to a callback
+runs as plain Python. Warnings, NumPy's default, are left out (docs/differences.md).
 """
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from jitfuse.errors import UntraceableError
 from jitfuse.tracing.record.source import user_line
 
 SHOWN: Final = frozenset({"raise", "call", "print", "log"})
-"""What `np.errstate` may ask for that is seen outside of it."""
+"""The options of `np.errstate` that have a visible effect other than warnings."""
 _VARIABLE: Any = umath._extobj_contextvar
 current: Final = _VARIABLE.get
 """Return the state: a new object wherever `np.errstate` is entered or `np.seterr` called."""
 
 
 def asked_for() -> str:
-    """Return what is asked for beyond warnings, as the arguments of `np.errstate`; an empty text for nothing."""
+    """Return the options that are set beyond warnings, as arguments of `np.errstate`; "" for none."""
     return ", ".join(f"{kind}={what!r}" for kind, what in sorted(np.geterr().items()) if what in SHOWN)
 
 
 def refuse_shown() -> None:
-    """Raise UntraceableError where the function that is traced has set a state under which errors are seen."""
+    """Raise UntraceableError where the traced function has set such an option."""
     options = asked_for()
     if options:
         raise UntraceableError(

@@ -1,7 +1,7 @@
-"""Traced tensors in the clothes of another library: what a function sees of that library's arrays while it is traced.
+"""Wrappers of traced tensors with another library's methods: proxies of that library's arrays in a trace.
 
-Owns the mark by which the tracer knows them. torch's are in `jitfuse.tracing.torch_like`, which is imported only where
-torch is.
+Owns their base class, by which the tracer knows them, and conversions of torch tensors. Does not own torch's wrappers
+(`jitfuse.tracing.torch_like`, which is imported only where torch is).
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jitfuse.errors import ArgumentError
 
 
 class Foreign:
-    """A traced tensor, `tensor`, under another library's methods."""
+    """A wrapper of a traced tensor, `tensor`, with another library's methods."""
 
     __slots__ = ("tensor",)
     tensor: Any
@@ -24,12 +24,12 @@ class Foreign:
 
 
 def bare(value: Any) -> Any:
-    """Return the traced tensor of one in other clothes, and any other value as it is."""
+    """Return a wrapper's traced tensor, and any other value as it is."""
     return value.tensor if isinstance(value, Foreign) else value
 
 
 def is_torch_tensor(value: Any) -> bool:
-    """Return whether a value is a tensor of torch's, without importing torch."""
+    """Return whether a value is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ())) and not isinstance(value, Foreign)
 
@@ -41,13 +41,13 @@ def is_torch_module(value: Any) -> bool:
 
 
 def is_torch_constant(value: Any) -> bool:
-    """Return whether a value is a dtype, shape or device of torch's."""
+    """Return whether a value is a torch dtype, shape or device."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.dtype | torch.Size | torch.device)
 
 
 def tensor_as_array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return a CPU tensor of torch's as `host_array` does.
+    """Return a torch tensor on the CPU as an array, as `host_array` does.
 
     Raises ArgumentError for tensors on other devices, and for those whose gradients would be lost.
     """
@@ -63,10 +63,9 @@ def tensor_as_array(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def host_array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return a tensor of torch's as an array over its memory, detached.
+    """Return a torch tensor as an array over its memory, detached.
 
-    Of one elsewhere than on the host, or one that is conjugated or negated when it is read, it is a copy, which refuses
-    writes.
+    A tensor on another device, or with a lazy conjugation or negation, becomes a read-only copy.
     """
     torch: Any = sys.modules["torch"]
     made: np.ndarray[Any, Any]
@@ -82,7 +81,7 @@ def host_array(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def array_as_tensor(value: Any) -> Any:
-    """Return an array or a NumPy scalar as a tensor of torch's over its memory, which it copies where torch must."""
+    """Return an array or a NumPy scalar as a torch tensor over its memory, or a copy where torch cannot share it."""
     torch: Any = sys.modules["torch"]
     array = np.asarray(value)
     if array.dtype.name == "bfloat16":

@@ -1,7 +1,7 @@
-"""ProcessGraph: what a trace records, tensor nodes and op nodes with edges tensor -> op -> tensor.
+"""ProcessGraph: the record of a trace, tensor nodes and op nodes with edges tensor -> op -> tensor.
 
-Owns the nodes, their ids (small integers in the order of creation) and the user's line of each op. Knows
-nothing of Python values, storage or views (`jitfuse.tracing.run`), nor of order and programs
+Owns the nodes, their ids (small integers in the order of creation) and the user's line of each op. Does not own
+Python values, storages or views (`jitfuse.tracing.record.memory`), nor order and programs
 (`jitfuse.tracing.schedule.translator`).
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OpNode(NamedTuple):
 
     @property
     def signature(self) -> tuple[str, tuple[int, ...], Attrs]:
-        """What makes two calls equal: operator, inputs, attributes."""
+        """Operator, inputs and attributes: equal calls have equal ones."""
         return self.op_name, self.input_ids, self.attrs
 
 
@@ -84,7 +84,7 @@ class ProcessGraph:
             needed[tensor] = 1
         found = []
         for op in reversed(self.ops):
-            results = op[4]  # to take a named tuple apart is six times as slow
+            results = op[4]  # unpacking a named tuple is six times as slow
             if needed[results[0]] if len(results) == 1 else any(needed[t] for t in results):
                 for tensor in op[2]:
                     needed[tensor] = 1
@@ -93,7 +93,7 @@ class ProcessGraph:
         return found
 
     def describe(self, tensor: int) -> str:
-        """Return how a person would name a tensor: a feed's name, or operator, meta and line."""
+        """Return a description for the user: a feed's name and meta, or operator, meta and line."""
         node = self.node(tensor)
         meta = self.metas[tensor]
         if node is None:

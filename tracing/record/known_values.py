@@ -1,7 +1,7 @@
-"""What happens when Python looks at the value of a traced tensor.
+"""Values of traced tensors that are known while tracing.
 
-Owns the evaluation of values that are known while tracing (constants, and Python scalars, whose values then
-become guards) and the error for all others.
+Owns their evaluation from constants, Python scalars and small tables, of which the latter two become guards, and the
+error for reads of all other values. Does not own graph breaks (`jitfuse.tracing.record.value_reads`).
 """
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from jitfuse.tracing.record.session import Feed, Session
 from jitfuse.tracing.record.source import user_line
 
 MAX_TABLE: Final = 64
-"""Elements of an array from a global, a closure or an attribute whose values Python may look at: all are compared at
-each call."""
+"""Elements of an array from a global, a closure or an attribute that Python may read while tracing: all are compared
+at each call."""
 
 MAX_KNOWN_BYTES: Final = 2**26
-"""Bytes of the values that a trace keeps because Python has asked for them, or for what is computed of them."""
+"""Bytes of known values that a trace stores, for further reads."""
 
 _PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -34,7 +34,7 @@ _PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
     "greater": operator.gt, "greater_equal": operator.ge,
 }
-"""What operators among Python scalars mean in Python."""
+"""Python's operators, by the names of operators over Python scalars."""
 
 
 class UnknownValueError(Exception):
@@ -42,28 +42,28 @@ class UnknownValueError(Exception):
 
 
 def python_operator(name: str) -> Callable[..., Any] | None:
-    """Return what an operator among Python scalars does in Python."""
+    """Return Python's operator for an operator over Python scalars, or None."""
     return _PYTHON.get(name)
 
 
 def known_value(session: Session, tensor: int) -> Any:
     """Return the value of a tensor that depends on constants, Python scalars and small tables alone.
 
-    The scalars and tables that it depends on are guarded from now on. Raises UnknownValueError otherwise.
+    These scalars and tables are guarded from now on. Raises UnknownValueError for other tensors.
     """
     stack = [tensor]
-    entered: set[int] = set()  # what of the stack leads to its top
+    entered: set[int] = set()  # with the stack: the tensors that depend on its top
     try:
         value = _evaluated(session, stack, entered)
     except UnknownValueError:
         session.unknown.update(entered.intersection(stack))
         raise
     session.asked.add(tensor)
-    return value.copy() if isinstance(value, np.ndarray) else value  # it is kept
+    return value.copy() if isinstance(value, np.ndarray) else value  # the session stores it
 
 
 def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
-    """Return the value of the tensor on the stack; each is computed once, however often Python asks for it."""
+    """Return the value of the tensor on the stack; each value is computed once, however often Python reads it."""
     guards: dict[int, Any] = {}
     values: dict[int, Any] = {}
     known = session.known
@@ -82,7 +82,7 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
         node = session.graph.node(t)
         if node is None:
             feed = session.feeds.get(t)
-            if feed is None:  # what a loop carries
+            if feed is None:  # a value that a loop carries
                 raise UnknownValueError
             if feed.meta.weak:
                 guards[t] = values[t] = feed.value
@@ -97,14 +97,14 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
         else:
             values[t] = _evaluate(session, node, [values[i] for i in node.input_ids])
             if not node.input_ids:
-                _keep(session, {t: values[t]})  # also where the rest turns out to be unknown
+                _keep(session, {t: values[t]})  # also if the rest is unknown
     session.guarded_values.update(guards)
     _keep(session, values)
     return values[tensor]
 
 
 def _keep(session: Session, values: dict[int, Any]) -> None:
-    """Keep values for later looks, as far as there is room; what they depend on is guarded."""
+    """Store values for later reads, up to MAX_KNOWN_BYTES; the values that they depend on are guarded."""
     for t, value in values.items():
         if t not in session.known:
             size = getattr(value, "nbytes", 32)
@@ -114,7 +114,7 @@ def _keep(session: Session, values: dict[int, Any]) -> None:
 
 
 def _is_table(session: Session, feed: Feed) -> bool:
-    """Return whether a feed is a small array that the function has found for itself: it will hardly change."""
+    """Return whether a feed is a small array that is no argument: it will hardly change."""
     found = isinstance(feed.source, Chain) and feed.source.root.kind != "arg"
     plain = type(feed.value) is np.ndarray and not (session.eager or session.torch or session.on_device)
     return found and plain and feed.meta.size <= MAX_TABLE
@@ -150,12 +150,12 @@ _WAY_OUT: Final = {
 
 
 def way_out(what: str) -> str:
-    """Return what to write instead of a look at a value."""
+    """Return advice on what to write instead of a read of a value."""
     return _WAY_OUT.get(what, "Return the value and look at it outside the fused function.")
 
 
 def value_read_error(description: str, what: str) -> TracedValueError:
-    """Return the error for a look at a value that is not known while tracing."""
+    """Return the error for a read of a value that is not known while tracing."""
     return TracedValueError(
         f"{what} at {user_line()} looks at the value of a traced array, which is known only when the compiled "
         f"program runs: {description}. {way_out(what)}"

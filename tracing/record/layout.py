@@ -1,7 +1,7 @@
-"""Where an array's elements lie: byte offset and strides of views, and the order of axes of new arrays, as in NumPy.
+"""Memory layout as in NumPy: byte offset and strides of views, and the order of axes of new arrays.
 
-Owns the question whether a reshape is a view or a copy, and the strides of views of arguments. Which operator keeps
-the order of its operands is in `jitfuse.tracing.record.memory_order`. Everything here is arithmetic on tuples.
+Owns whether a reshape is a view or a copy, and the strides of views of arguments. Does not own which operator keeps
+the order of its operands (`jitfuse.tracing.record.memory_order`). Everything here is arithmetic on tuples.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sliced(layout: MemoryLayout, starts: tuple[int, ...], steps: tuple[int, ...]
 
 
 def rearranged(layout: MemoryLayout, shape: tuple[int, ...], axes: tuple[int | None, ...]) -> MemoryLayout:
-    """Return the layout of these axes of an array of a shape, None for a new one; those left out have extent 1."""
+    """Return the layout of an array's `axes`, with None for a new axis; the axes left out have extent 1."""
     strides = layout.strides
     return MemoryLayout(layout.offset, tuple([0 if a is None or shape[a] == 1 else strides[a] for a in axes]))
 
@@ -111,7 +111,7 @@ def _reshaped_strides(
 
 
 def is_identity(name: str, attrs: dict[str, Any]) -> bool:
-    """Return whether a view operator that keeps the shape shows the very same elements, writably."""
+    """Return whether a view operator that keeps the shape keeps every element's position, and is writable."""
     if name == "transpose":
         return tuple(attrs["axes"]) == tuple(range(len(attrs["axes"])))
     if name == "slice":
@@ -126,7 +126,7 @@ def diagonal(layout: MemoryLayout, offset: int) -> MemoryLayout:
 
 
 def windows(layout: MemoryLayout, steps: tuple[int, ...], dilations: tuple[int, ...]) -> MemoryLayout:
-    """Return the layout of windows over the last axes: axes of the places in a window before those of the windows."""
+    """Return the layout of windows over the last axes: the axes within a window come before those of the windows."""
     lead = len(layout.strides) - len(steps)
     outer, inner = layout.strides[:lead], layout.strides[lead:]
     places = tuple([d * s for d, s in zip(dilations, inner, strict=True)])
@@ -152,7 +152,7 @@ def viewed(layout: MemoryLayout, name: str, attrs: dict[str, Any], shape: tuple[
 # ---------------------------------------------------------------- new arrays
 @lru_cache(maxsize=4096)
 def in_order(shape: tuple[int, ...], axes: tuple[int, ...], itemsize: int) -> MemoryLayout | None:
-    """Return the layout of a fresh array whose axes lie in memory in this order, slowest first; None for C order."""
+    """Return the layout of a fresh array with its axes in this order, slowest first; None for C order."""
     if is_c_order(shape, axes):
         return None
     strides = contiguous(tuple(shape[a] for a in axes), itemsize).strides
@@ -171,10 +171,10 @@ def order_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...
 
 
 def common_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], MemoryLayout]]) -> tuple[int, ...]:
-    """Return the order of axes in which NumPy's iterator goes over operands that are broadcast to a shape.
+    """Return the order of axes in which NumPy's iterator visits operands that are broadcast to a shape.
 
-    Axes are inserted one by one from the last to the first; an axis goes inside another where its strides are smaller.
-    Where operands disagree, C order wins (`npyiter_find_best_axis_ordering`).
+    Axes are inserted from the last to the first; an axis goes inside another if its strides are smaller. If operands
+    disagree, C order wins (`npyiter_find_best_axis_ordering`).
     """
     return _common_order(shape, tuple([(own, lay.strides) for own, lay in operands]))
 
@@ -203,9 +203,9 @@ def _common_order(
 
 
 def joined_order(operands: Sequence[tuple[tuple[int, ...], MemoryLayout]]) -> tuple[int, ...]:
-    """Return the order of axes of arrays that are joined (`PyArray_CreateMultiSortedStridePerm`).
+    """Return the order of axes of joined arrays (`PyArray_CreateMultiSortedStridePerm`).
 
-    Axes are inserted from the first to the last; an axis goes outside another where its strides are larger in all
+    Axes are inserted from the first to the last; an axis goes outside another if its strides are larger in all
     arrays in which both are longer than 1.
     """
     order: list[int] = []

@@ -30,7 +30,7 @@ class Literals:
         raise NotImplementedError
 
     def line(self, above: int = 4) -> str:
-        """Return the user's line that is at work: of a frame so many above the search at least."""
+        """Return the user's line that is running; the search begins `above` frames up."""
         raise NotImplementedError
 
     def literal(self, value: bool | int | float | complex) -> int:

@@ -1,6 +1,6 @@
-"""Memory of a run: the storages behind arrays and their views, and what reading and writing a view records.
+"""Memory of a run: the storages behind arrays and their views, and the steps that reading and writing a view record.
 
-Owns what a name's memory holds now. Does not own the tensor class (`jitfuse.tracing.tensor.traced`).
+Owns the current contents of each storage. Does not own the tensor class (`jitfuse.tracing.tensor.traced`).
 """
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ else:
     branch_values = Later("jitfuse.tracing.scalars.branch_values")
 
 _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
-"""Views that NumPy lets nobody write into."""
+"""Views that are read-only in NumPy."""
 _SHARED_PLACES: Final = frozenset({"broadcast_to", "windows"})
-"""Views with several elements at one place of memory, into which torch lets nobody write either."""
+"""Views with several elements at one address; torch rejects writes into them too."""
 _NOTHING: Final[dict[ViewStep, int]] = {}
-"""What is known of views of a storage of which nobody has a view: most are those of numbers. Nobody writes into it."""
+"""The shared empty cache of storages without views, such as most numbers. It is never written into."""
 _PARTS: Final = frozenset({"real", "imag"})
-"""Views of complex numbers: every other number of their memory."""
+"""Views of complex arrays: every other number of their memory."""
 
 
 class Storage:
-    """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
+    """The memory behind one array and its views: the tensor that it holds now, and those that its views hold."""
 
     __slots__ = ("__weakref__", "cache", "feed", "frozen", "itemsize", "may_alias", "meta", "region", "value")
 
     def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: TracedRegion | None = None) -> None:
         self.value = value
         self.region = region
-        """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
+        """The body of a loop or branch that made the array; other code must not write into it."""
         self.meta = meta
         self.feed = feed
         self.cache: dict[ViewStep, int] = _NOTHING
-        """What views of it hold now, as far as that is known."""
+        """The tensors that its views hold now, as far as they are known."""
         self.frozen = ""
-        """The function whose result would show what is written here, or show here what is written there; or none."""
+        """The function whose result shares this memory in NumPy but not here, so that writes are rejected; or ""."""
         self.may_alias: Any = None
-        """The storages (`branch_values.Rivals`) that it may be one with in another call, by what branches chose."""
+        """Its may-alias set (`branch_values.MayAlias`): another call's branches may choose the same storage."""
 
 
 class Memory(Literals):
@@ -58,17 +58,17 @@ class Memory(Literals):
         self.storages: dict[int, Storage] = {}
         self.paths = Paths()
         self._views: dict[tuple[int, ...], Meta] = {}
-        """The meta of the last view of each shape: many are alike, and what is alike had better be one object."""
+        """The meta of the last view of each shape, so that equal metas are one object."""
 
     def feed_storage(self, feed: Feed) -> Storage:
-        """Return the storage of a feed in this run; all ways to the same array share it."""
+        """Return the storage of a feed in this run; all access paths to the same array share it."""
         found = self.storages.get(feed.id)
         if found is None:
             found = self.storages[feed.id] = Storage(feed.id, feed.meta, feed)
         return found
 
     def read(self, storage: Storage, path: ViewStep | None) -> int:
-        """Return the tensor that a view of a storage holds now; without a path, the storage."""
+        """Return the tensor that a view of a storage holds now; without a path, that of the storage."""
         if path is None:
             return storage.value
         cache = storage.cache
@@ -89,7 +89,7 @@ class Memory(Literals):
         for path in missing[::-1]:
             name, others = path.name, path.others
             moved = None
-            if name == "slice" or name == "reshape":  # which were checked when the view was made
+            if name == "slice" or name == "reshape":  # both were checked when the view was made
                 held, moved = self.graph.metas[found], self._views.get(path.shape)
                 if moved is None or moved[1] != held[1] or moved[2] != held[2]:
                     moved = self._views[path.shape] = made(Meta, (path.shape, held[1], held[2], False, None))
@@ -97,11 +97,11 @@ class Memory(Literals):
         return found
 
     def write(self, storage: Storage, path: ViewStep | None, value: int, shape: tuple[int, ...]) -> None:
-        """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
+        """Write `value` into a view of `shape`, cast to its dtype and broadcast; every other view sees it.
 
-        Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
-        the region of what it was taken from, a part of complex numbers is put beside the other. Raises ReadOnlyError
-        for read-only arguments, broadcasts, windows and NumPy's diagonals.
+        Steps of the view are undone from the last to the first. Reshape and transpose have an inverse, a slice updates
+        a region of its base, a real or imaginary part is combined with the other part. Raises ReadOnlyError for
+        read-only arguments, broadcasts, windows and NumPy's diagonals.
         """
         dtype = storage.meta.dtype
         if path is not None and path.is_special:
@@ -125,7 +125,7 @@ class Memory(Literals):
         storage.value, storage.cache = new, cache
 
     def _check_special(self, storage: Storage, path: ViewStep) -> str:
-        """Return the dtype of what a view holds; raises where nobody may write into it."""
+        """Return the dtype of a view's elements; raises ReadOnlyError where it is read-only."""
         names = {step.name for step in steps(path)}
         if not names.isdisjoint(_SHARED_PLACES if self.session.torch else _READ_ONLY):
             raise self._read_only(storage)
@@ -136,7 +136,7 @@ class Memory(Literals):
                              f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
 
     def _check_written(self, storage: Storage) -> None:
-        """Raise where nobody may write into a storage; refuse branches by which it may be one with others."""
+        """Raise where a storage must not be written into; undo if-conversions that leave its aliases unknown."""
         if storage.frozen:
             raise UnsupportedError(f"a write at {user_line()} changes what {storage.frozen} has given another shape or "
                                    "dtype: inside a fused function they share no memory. Write into a copy.")
@@ -155,7 +155,7 @@ class Memory(Literals):
             branch_values.written(self, storage)  # type: ignore[arg-type]
 
     def _undone(self, storage: Storage, path: ViewStep, new: int, line: str) -> int:
-        """Return what a view is taken from, with the view holding `new`."""
+        """Return the view's base after the view has been set to `new`."""
         name, attrs, metas = path.name, path.attrs, self.graph.metas
         if name == "slice":
             base = storage.value if path.of is None else self.read(storage, path.of)

@@ -1,7 +1,7 @@
-"""The order in which NumPy lays out the axes of a new array: that of its operands where the function keeps it.
+"""The order in which NumPy lays out the axes of a new array: its operands' order, if the function keeps it.
 
-Owns the rule of each operator, of index arrays, and of the argument `order`. What the orders are in bytes is in
-`jitfuse.tracing.record.layout`. Only calls with an array that is not in C order, or with index arrays, come here.
+Owns the rule of each operator, of index arrays, and of the argument `order`. Does not own the strides
+(`jitfuse.tracing.record.layout`). Used only for calls with index arrays or an array that is not in C order.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of_result(op: ops.Op, attrs: Attrs, inputs: Tensors, shape: tuple[int, ...])
 
 # ---------------------------------------------------------------- operators
 def _iterated(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
-    """Return the order of NumPy's iterator over operands that are broadcast."""
+    """Return the order of NumPy's iterator over broadcast operands."""
     return layout.common_order(shape, [(t.shape, t._where()) for t in inputs])
 
 
@@ -42,7 +42,7 @@ def _copied(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
 
 
 def _reduced(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
-    """Return the order of the operand's axes that are left."""
+    """Return the order of the operand's remaining axes."""
     x = inputs[0]
     order = layout.common_order(x.shape, [(x.shape, x._where())])
     if len(shape) == x.ndim:
@@ -57,7 +57,7 @@ def _joined(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
 
 
 def _stacked(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
-    """Return the order of parts that are joined along a new axis, of extent 1 in each of them."""
+    """Return the order of arrays joined along a new axis, which has extent 1 in each of them."""
     along = shape_rules.normalize_axis("stack", attrs["axis"], len(shape))
     parts = []
     for t in inputs:
@@ -68,21 +68,21 @@ def _stacked(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
 
 
 def _products(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
-    """Return the order of a stack of products: that of the stacks, with the matrices in C order inside."""
+    """Return the order of a stack of products: the stacks' common order, with the matrices in C order inside."""
     outer = len(shape) - sum(t.ndim > 1 for t in inputs)
     stacks = [(t.shape[:-2], layout.MemoryLayout(0, t._where().strides[:-2])) for t in inputs if t.ndim > 2]
     return *layout.common_order(shape[:outer], stacks), *range(outer, len(shape))
 
 
 def _stacked_matrices(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
-    """Return the order of what is computed for each matrix of a stack."""
+    """Return the order of results that are computed for each matrix of a stack."""
     outer = inputs[0].ndim - 2
     stack = inputs[0].shape[:outer], layout.MemoryLayout(0, inputs[0]._where().strides[:outer])
     return *layout.common_order(shape[:outer], [stack]), *range(outer, len(shape))
 
 
 def of_einsum(subscripts: str, inputs: Tensors) -> Axes:
-    """Return the order of the labels of an einsum's result, with those that are summed inside."""
+    """Return the order of the labels of an einsum's result; the summed labels are innermost."""
     terms, _, output = subscripts.partition("->")
     labels = output + "".join(sorted({c for c in terms if c != "," and c not in output}))
     sizes = {c: n for term, t in zip(terms.split(","), inputs, strict=True) for c, n in zip(term, t.shape, strict=True)}
@@ -97,13 +97,13 @@ def of_einsum(subscripts: str, inputs: Tensors) -> Axes:
 
 
 def _triangle(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
-    """Return the order of a choice by a mask, which lies in C order, for the last two axes."""
+    """Return the order of a selection by a mask in C order over the last two axes."""
     mask = shape[-2:]
     return layout.common_order(shape, [(mask, layout.contiguous(mask, 1)), (shape, inputs[0]._where())])
 
 
 def _padded(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes | None:
-    """Return the reversed axes for an array in F order alone."""
+    """Return the reversed axes for an array in F order, else None."""
     x = inputs[0]
     return tuple(reversed(range(x.ndim))) if not x.is_contiguous and x.T.is_contiguous else None
 
@@ -132,7 +132,7 @@ _RULES: Final[dict[str, Callable[[Attrs, Tensors, tuple[int, ...]], Axes | None]
 
 # ---------------------------------------------------------------- index arrays
 def of_picked(x: TracedTensor, arrays: Tensors, axes: Axes, place: int) -> Axes:
-    """Return the order of `x[...]` with arrays for some axes: what they index outside, in each the rest of x."""
+    """Return the order of `x[...]` with index arrays for some axes: the indexed axes outside, the rest of x inside."""
     indexed = shape_rules.broadcast("index", [a.shape for a in arrays])
     outer = layout.common_order(indexed, [(a.shape, a._where()) for a in arrays])
     rest = tuple(n for k, n in enumerate(x.shape) if k not in axes)
@@ -143,13 +143,13 @@ def of_picked(x: TracedTensor, arrays: Tensors, axes: Axes, place: int) -> Axes:
 
 
 def of_parts(x: TracedTensor, axis: int) -> Axes:
-    """Return the order of parts of an array that an index array picks along one axis."""
+    """Return the order of the parts of an array that an index array selects along one axis."""
     return axis, *(a for a in _iterated({}, (x,), x.shape) if a != axis)
 
 
 # ---------------------------------------------------------------- the argument `order`
 def asked_for(name: str, order: Any, made: TracedTensor, like: TracedTensor | None) -> Axes | None:
-    """Return the axes of a new array for an argument `order`; "A" and "K" look at `like`. None stands for C order."""
+    """Return the axes of a new array for an argument `order`, None for C order; "A" and "K" depend on `like`."""
     if order not in ("C", "F", "A", "K", None):
         raise ArgumentError(f"np.{name}: order must be one of 'C', 'F', 'A', or 'K' (got {order!r}), at {user_line()}")
     in_f_order = like is not None and not like.is_contiguous and like.T.is_contiguous
@@ -161,5 +161,5 @@ def asked_for(name: str, order: Any, made: TracedTensor, like: TracedTensor | No
 
 
 def of_ravel(order: str, x: TracedTensor) -> Axes | None:
-    """Return the axes by which `ravel` goes through an array, for "A" and "K"; repeated elements stay in C order."""
+    """Return the axes in the order in which `ravel` reads an array, for "A" and "K"; None for C order."""
     return _iterated({}, (x,), x.shape) if order == "K" else asked_for("ravel", order, x, x)

@@ -1,7 +1,7 @@
 """The training flag inside a trace.
 
-Owns `ModeFlag`, what a traced function gets for `training` and from `jf.is_training()`: reading it as a bool
-makes the trace run once per mode. Operators that look at the mode themselves take it without reading it.
+Owns `ModeFlag`, which a traced function gets for `training` and from `jf.is_training()`. If Python reads it as a bool,
+the function is traced once per mode. Operators that depend on the mode take the flag without reading it.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ModeFlag:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Answer isinstance(training, bool) as in a plain call."""
+        """Answer isinstance(training, bool) as in a call as plain Python."""
         return bool
 
     def __int__(self) -> int:
@@ -63,9 +63,9 @@ class ModeFlag:
 
 
 class ModeMattersSignal(BaseException):
-    """Python looks at data in a run whose mode is not the call's: the trace starts over in the call's mode alone.
+    """Signal that the trace must start over in the call's mode alone: the modes cannot share one program.
 
-    No Exception, so that user code does not catch it by accident.
+    Not an Exception, so that user code does not catch it by accident.
     """
 
 
@@ -78,14 +78,14 @@ _eager = _Eager()
 
 
 def is_training() -> Any:
-    """Return the training flag: in a trace the flag of the run, else that of the plain call going on."""
+    """Return the training flag: in a trace that of the run, else that of the call running as plain Python."""
     run = active()
     return _eager.training if run is None else ModeFlag(run)
 
 
 @contextlib.contextmanager
 def eager_mode(training: bool, arrays: bool = True) -> Iterator[None]:
-    """Have `is_training()` answer `training` while a fused function runs as plain Python, over NumPy's `arrays`."""
+    """Make `is_training()` return `training` while a fused function runs as plain Python; `arrays`: on NumPy arrays."""
     before = _eager.training, _eager.plain
     _eager.training, _eager.plain = training, arrays
     try:
@@ -95,5 +95,5 @@ def eager_mode(training: bool, arrays: bool = True) -> Iterator[None]:
 
 
 def runs_plain() -> bool:
-    """Return whether a fused function is running as plain Python, over NumPy arrays, in this thread."""
+    """Return whether a fused function is running as plain Python on NumPy arrays in this thread."""
     return _eager.plain

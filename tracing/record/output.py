@@ -1,6 +1,6 @@
-"""The texts that a call prints, held until it has been answered: a call that plain Python takes over prints anew.
+"""The texts that a call prints, held until the call is done: a call that falls back to plain Python prints them anew.
 
-Owns the texts of the calls going on in a thread. Does not own what makes them (`jitfuse.tracing.observe.printing`).
+Owns the texts of a thread's running calls. Does not own how they are made (`jitfuse.tracing.observe.printing`).
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class PrintedText(NamedTuple):
-    """What one `print` shows, and where: in a stream of `sys` by its name, or in a file."""
+    """The text of one `print`, and its destination: the name of a stream of `sys`, or a file."""
 
     text: str
     stream: Any
@@ -28,7 +28,7 @@ _held = _HeldOutput()
 
 @contextlib.contextmanager
 def held() -> Iterator[list[PrintedText]]:
-    """Hold what a call prints; `show` the list, or clear it where it must not be seen."""
+    """Hold the texts that a call prints; then `show` the list, or clear it to drop them."""
     before, texts = _held.texts, []  # type: ignore[var-annotated]
     _held.texts = texts
     try:
@@ -38,24 +38,24 @@ def held() -> Iterator[list[PrintedText]]:
 
 
 def is_held() -> bool:
-    """Return whether a call holds what it prints."""
+    """Return whether a call holds its texts."""
     return _held.texts is not None
 
 
 def hold(text: str, stream: Any, flush: bool) -> None:
-    """Keep one text for the end of the call."""
+    """Hold one text until the end of the call."""
     assert _held.texts is not None
     _held.texts.append(PrintedText(text, stream, flush))
 
 
 def forget() -> None:
-    """Drop what the call has printed so far: it begins again."""
+    """Drop the texts of the call so far, because it starts over."""
     if _held.texts is not None:
         _held.texts.clear()
 
 
 def show(texts: list[PrintedText]) -> None:
-    """Print what has been held."""
+    """Print the held texts."""
     for text, stream, flush in texts:
         file = getattr(sys, stream) if isinstance(stream, str) else stream
         print(text, end="", file=file, flush=flush)

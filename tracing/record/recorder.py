@@ -1,8 +1,9 @@
-"""Recorder: one run of the user's function, writing into a process graph.
+"""Recorder: one run of the user's function, recorded into a process graph.
 
-Owns the emission of steps, and which run is going on in a thread. What the runs of one trace share is in
-`jitfuse.tracing.record.session`, constants in `...literals`, memory in `...memory`. Does not own the tensor class
-(`jitfuse.tracing.tensor.traced`) nor what happens before and after the run (`jitfuse.tracing.tracer`).
+Owns the recording of steps, and the active run of each thread. What the runs of one trace share is in
+`jitfuse.tracing.record.session`, constants in `jitfuse.tracing.record.literals`, memory in
+`jitfuse.tracing.record.memory`. Does not own the tensor class (`jitfuse.tracing.tensor.traced`), nor the work before
+and after the run (`jitfuse.tracing.tracer`).
 """
 from __future__ import annotations
 
@@ -38,18 +39,18 @@ else:
 
 
 MAX_OPS: Final = 500_000
-"""Operators that one run of a function may record where plain Python can take over: they take seconds to trace, as ten
-thousand iterations of a loop of fifty do, of which Python itself takes a tenth."""
+"""Operators that one run may record where plain Python can take over. They take seconds to trace, like ten thousand
+iterations of a loop of fifty operators; plain Python takes a tenth of that."""
 _AS_LONG: Final = 10
-"""Operators of replicated iterations that take as long as one that is recorded."""
+"""Operators of replicated iterations that take as long as one recorded operator."""
 _NOTED: Final = 16_384
-"""Operators between two times that the breaker hears how many there are."""
+"""Operators between two reports of their number to the breaker."""
 MANY_OPS: Final = 262_144
-"""Operators after which loops of the function are made loops of the program, where they can."""
+"""Operators after which Python's loops are captured as loops of the program, where possible."""
 
 
 class Mixed(NamedTuple):
-    """Of a scalar: the truth that it stands for a number of Python's, and the dtype that this number has then."""
+    """A scalar that may be a Python number: `truth` is the tensor that says whether it is, `python` its dtype then."""
 
     truth: int
     python: str
@@ -64,48 +65,46 @@ class Recorder(Memory):
         super().__init__(session)
         self.replays = replay
         self.breaker = breaker
-        """Who answers when Python looks at traced data; None: nobody."""
+        """What answers when Python reads a traced value; None: every such read is an error."""
         self.view: Any = None
-        """The run's view of Python."""
+        """The run's tracing environment."""
         self.born: list[weakref.ref[Storage]] = []
-        """The storages that the run has made, in order, where the program may be split."""
+        """The storages that the run has made, in order, where graph breaks are possible."""
         self.placed: list[tuple[Any, str]] = []
-        """The values that texts which are only printed leave places for, and how each is formatted."""
+        """The values that printed texts have placeholders for, and the format of each."""
         self.value_reads = 0
-        """How often Python has looked at data."""
+        """How often Python has read traced values."""
         self.repeats = False
-        """Whether Python's state at the last look was like the one before at that place, but for counters."""
+        """Whether Python's state at the last read equals an earlier state at that site, but for counters."""
         self.counted: dict[Any, int] = {}
-        """How often it had when a counter was stored last, by name."""
+        """For each counter, by name: `value_reads` when the counter was stored last."""
         self.ranges: list[weakref.ref[Any]] = []
-        """The ranges that loops go over whose variables are counters."""
+        """The ranges of loops whose variables are counters."""
         self.active_branches: list[Any] = []
-        """The branches of branches that are being computed, the innermost last."""
+        """The if-converted branches that are being traced, the innermost last."""
         self.loops: list[Any] = []
-        """The loops of Python whose iteration is being traced as one of the program's, the innermost last."""
+        """The Python loops that are being captured as loops of the program, the innermost last."""
         self.converted_sites: set[Site] = set()
-        """Where branches have been if-converted, and loops have become loops of the program."""
+        """The sites of if-converted conditionals, captured loops, and numbers that were made without a read."""
         self.external_generators: dict[int, Any] = {}
-        """What stands for generators from outside, by the tensors of their states."""
+        """The proxies of generators from outside, by the tensors of their states."""
         self._most = min(_NOTED, MANY_OPS, MAX_OPS)
+        """The number of operators at which `_note_many` is called next."""
         self._are_many = False
         self.replicated_ops = 0
-        """Operators that were written down for iterations of loops that Python did not run."""
-        """Operators at which something is to be done about them."""
+        """Operators recorded for iterations that Python did not run."""
         self.profiled_loops: list[Any] = []
-        """The loops that are gone through whose iterations may be copied, from the outside in."""
+        """The running loops whose iterations may be replicated, the outermost first."""
         self.speculative_loops: list[Site] = []
-        """The loops iterations of which have been copied, as long as none after them has shown that they are as
-        recorded.
-        """
+        """The loops with replicated iterations, until an iteration that Python runs confirms them."""
         self.slices: list[Any] | None = None
-        """The bounds of slices that meet an end of their axis, in order, since somebody wants to know."""
+        """The bounds of slices that meet an end of their axis, in order; None as long as they are not needed."""
         self.rng_calls = 0
-        """How many draws from generators have been recorded."""
+        """How many RNG calls have been recorded."""
         self.mixed: dict[int, Mixed] = {}
-        """Scalars that stand for a Python number where a branch has chosen one, and what is computed of these."""
+        """Scalars that are Python numbers if a branch has chosen one, and what is computed from them."""
         self.bounded: set[int] = set()
-        """Indices that are within bounds where the branch that they were made in is off."""
+        """Indices that are within bounds even where the branch that made them is not taken."""
         self.mode = mode
         self.mode_read = False
         self.mode_matters = False
@@ -114,15 +113,15 @@ class Recorder(Memory):
         self.fixed_source: str | None = None
         self.feed_tensors: dict[int, Any] = {}
         self.wrapped_modules: dict[int, Any] = {}
-        """The tensors of feeds under another library's methods."""
+        """The tensors of feeds, in another library's wrappers."""
         self.numbers: dict[int, Any] = {}
-        """The tensors of Python's numbers as operands, by id; only operators hold them."""
+        """The tensors of Python numbers as operands, by id; only operators hold them."""
         self._lines = UserLines()
         self._errors = error_state.current()
-        """The last state of `np.errstate` that kernels may go by."""
+        """The last state of `np.errstate` that was found to be supported."""
         self.random_calls = 0
         self.random_base: int | None = None
-        """What is added to the count of random calls: what loops before have drawn, known at run time alone."""
+        """The tensor that is added to `random_calls`: calls of earlier loops, whose number is known at run time."""
         self._earlier: dict[Any, list[int]] | None = None
         self._matched: dict[Any, int] = {}
         if replay:
@@ -131,7 +130,7 @@ class Recorder(Memory):
                 self._earlier.setdefault(_match_key(*op.signature), []).append(op.result_ids[0])
 
     def end(self) -> None:
-        """End the run: its tensors are dead, and what it held of the call goes with its last user."""
+        """End the run: its tensors are invalid, and it drops its references to the call's objects."""
         self.alive = False
         self.breaker = self.view = None
         self.paths.clear()
@@ -145,7 +144,7 @@ class Recorder(Memory):
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
     def refuse_copies(self) -> NoReturn:
-        """Have all iterations run of the loops that have not shown what copies of their iterations are."""
+        """End this run; the next one runs all iterations of the loops whose replication is not confirmed."""
         assert self.breaker is not None
         self.breaker.decide(self.speculative_loops)
 
@@ -154,12 +153,12 @@ class Recorder(Memory):
         self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None,
         source: str | None = None,
     ) -> int:
-        """Record one operator over tensor ids and return its result's id; `meta`: what is known of the result.
+        """Record one operator over tensor ids and return its result's id.
 
-        `source`: the user's line, where several operators are of one.
+        `meta` describes the result, if it is known. `source` is the user's line, if the caller has it.
 
-        The second run of a trace takes the steps of the first where they are equal: the n-th call of a
-        kind on the same inputs matches the n-th.
+        The second run of a trace reuses equal steps of the first: the n-th call of an operator with the same inputs
+        and attributes matches the n-th.
         """
         row = ops.get(op_name)
         assert row is not None, op_name
@@ -195,7 +194,7 @@ class Recorder(Memory):
         return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
 
     def _note_many(self, source: str) -> None:
-        """Have loops be loops of the program where they can; give up where there are too many ops for any other way."""
+        """Report the number of operators; capture long loops after `MANY_OPS`, give up at `MAX_OPS`."""
         assert self.breaker is not None
         count = len(self.graph.ops)
         self.breaker.note_operators(self.recorded, source)
@@ -210,7 +209,7 @@ class Recorder(Memory):
 
     @property
     def recorded(self) -> int:
-        """How many operators the run has recorded; so many that were copied take as long as one."""
+        """How many operators the run has recorded; `_AS_LONG` replicated ones count as one."""
         return len(self.graph.ops) - self.replicated_ops + self.replicated_ops // _AS_LONG
 
     def _read_errors(self) -> None:
@@ -218,11 +217,11 @@ class Recorder(Memory):
         self._errors = error_state.current()
 
     def line(self, above: int = 4) -> str:
-        """Return the user's line that is at work: of a frame so many above the search at least."""
-        return self.fixed_source or self._lines.at_work(above)  # two of ours at least call what asks
+        """Return the user's line that is running; the search begins `above` frames up."""
+        return self.fixed_source or self._lines.at_work(above)  # at least two frames of ours are below the user's
 
     def emit_all(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
-        """Record one operator of any number of results, as `emit` does, and return their ids."""
+        """Record one operator with any number of results, as `emit` does, and return their ids."""
         row = ops.get(op_name)
         assert row is not None, op_name
         if error_state.current() is not self._errors:
@@ -254,7 +253,7 @@ class Recorder(Memory):
 
 
 _INFERRED_ONCE: Final = frozenset({ops.ELEMENTWISE, ops.REDUCTION, ops.SCAN})
-"""Kinds whose attributes are few and small: the same come again and again."""
+"""Kinds whose attributes are few and small, so that the cache of `_inferred` hits."""
 
 
 @lru_cache(maxsize=4096)
@@ -263,11 +262,11 @@ def _inferred(row: ops.Op, metas: tuple[Meta, ...], attrs: Attrs) -> Meta:
 
 
 def _match_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
-    """Return a key that tells 0.0 from -0.0 and 1 from True, and takes a NaN for itself."""
+    """Return a key that tells 0.0 from -0.0 and 1 from True; a NaN equals itself."""
     return op_name, inputs, exact_text(attrs)
 
 
-# ---------------------------------------------------------------- the run that is going on
+# ---------------------------------------------------------------- the active run
 class _Active(threading.local):
     recorder: Recorder | None = None
 
@@ -288,6 +287,6 @@ def activate(recorder: Recorder | None) -> Recorder | None:
 
 
 def require_float(dtype: str, what: str) -> None:
-    """Raise DTypeError where a random or scaled result is asked for in another kind of dtype."""
+    """Raise DTypeError unless the dtype of a random or scaled result is float32 or float64."""
     if dtype not in ("float32", "float64"):
         raise DTypeError(f"{what} is made in float32 or float64, not {dtype}")

@@ -1,8 +1,8 @@
 """Bodies of loops and branches: parts of a trace that become programs of their own.
 
-A body is recorded into the graph of the whole function, between two places. What it reads of the function around it
-is then simply a tensor from before: it becomes an operand, also through a closure. Owns the tracing of one body, which
-ops belong to it, and its program. Does not own what loops and branches are (`jitfuse.tracing.control.combinators`).
+A body is recorded into the graph of the whole function, as a range of ops. Values of the function around it, also
+those of closures, are tensors from before the range and become operands. Owns the tracing of one body, which ops
+belong to it, and its program. Does not own loops and branches (`jitfuse.tracing.control.combinators`).
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jitfuse.tracing.record.source import user_line
 
 
 class TracedBody(NamedTuple):
-    """A traced body: its parameters, what it returns, its ops in order, and what it reads from around it."""
+    """A traced body: its parameters, outputs, ops in order, and the tensors that it captures from around it."""
 
     region: TracedRegion
     parameters: tuple[int, ...]
@@ -31,9 +31,10 @@ class TracedBody(NamedTuple):
 def trace_body(
     run: Recorder, name: str, parameters: Sequence[tuple[str, Meta]], fn: Callable[[list[int]], Sequence[int]]
 ) -> TracedBody:
-    """Run `fn` on new tensors for the parameters (name and meta each); it returns the ids of its results.
+    """Run `fn` on new tensors for the parameters (name and meta each); `fn` returns the ids of its results.
 
-    Random calls within are counted from where `fn` sets them, and from where they were again afterwards.
+    `fn` may set the count of random calls; the old count is restored afterwards. Raises UntraceableError where `fn`
+    changes state that outlives it.
     """
     session = run.session
     region = TracedRegion(name, len(run.graph.ops), session.region)
@@ -59,13 +60,13 @@ def trace_body(
 
 
 def body_of(session: Session, region: TracedRegion, outputs: tuple[int, ...]) -> TracedBody:
-    """Return the body that computes these outputs of what was traced."""
+    """Return the body that computes these outputs from the traced ops."""
     nodes, captured = _collect(session, region, outputs)
     return TracedBody(region, tuple(region.parameters), outputs, nodes, captured)
 
 
 def close(session: Session, start: int, end: int) -> None:
-    """Note the ops of a body; those of bodies within it are among them."""
+    """Note the op range of a body; it replaces the ranges of bodies within it."""
     while session.closed and session.closed[-1][0] >= start:
         session.closed.pop()
     if end > start:
@@ -73,7 +74,7 @@ def close(session: Session, start: int, end: int) -> None:
 
 
 def _collect(session: Session, region: TracedRegion, outputs: Iterable[int]) -> tuple[list[OpNode], set[int]]:
-    """Return the ops that the outputs need and that belong to the body, and the tensors that come from around it."""
+    """Return the ops of the body that the outputs need, and the captured tensors."""
     graph = session.graph
     captured: set[int] = set()
     needed: set[int] = set()
@@ -96,7 +97,7 @@ def _collect(session: Session, region: TracedRegion, outputs: Iterable[int]) -> 
 
 
 def _in_closed(session: Session, op_id: int) -> bool:
-    """Return whether an op was recorded in another body: it runs only where that one does, so it is made again."""
+    """Return whether an op was recorded in another body: it only runs where that body does, so it is repeated."""
     from bisect import bisect_right
 
     k = bisect_right(session.closed, (op_id, len(session.graph.ops) + 1)) - 1
@@ -122,7 +123,7 @@ def _refuse_closed(session: Session, tensor: int, owner: TracedRegion | None) ->
 
 
 def refuse_leaked(session: Session, feeds: Collection[int]) -> None:
-    """Raise LeakedTracerError where a program reads what only the body of a loop or branch knows."""
+    """Raise LeakedTracerError where a program reads a parameter of the body of a loop or branch."""
     for feed in feeds:
         _refuse_closed(session, feed, session.parameters.get(feed))
 
@@ -130,8 +131,10 @@ def refuse_leaked(session: Session, feeds: Collection[int]) -> None:
 def program_of(
     session: Session, body: TracedBody, slots: Sequence[tuple[int | None, Meta]], captured: Sequence[int]
 ) -> FusedProgram:
-    """Return a body as a program. Its feeds are `slots` (a parameter, or None for what it does not read; and what the
-    slot looks like), then the captured tensors."""
+    """Return a body as a program; its feeds are `slots`, then the captured tensors.
+
+    A slot is a parameter (None where the body does not read it) and its meta.
+    """
     graph = session.graph
     ids: dict[int, int] = {}
     meta: dict[int, Meta] = {}

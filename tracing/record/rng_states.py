@@ -1,7 +1,7 @@
-"""The states of NumPy's generators that a call brings to its trace. Owns which arrays are states, and which is missing.
+"""The RNG states that a call passes to its trace.
 
-Does not own draws from them (`jitfuse.tracing.numpy_like.generators`) or how they come and go
-(`jitfuse.function.rng_state`).
+Owns which arrays are states, and whether the global RNG's is missing. Does not own RNG calls
+(`jitfuse.tracing.numpy_like.generators`), or how states are passed in and out (`jitfuse.function.rng_state`).
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RngStates:
     def __init__(self, arrays: Collection[int] = ()) -> None:
         self._arrays = arrays
         self.misses_global = False
-        """Whether the function draws from NumPy's global RNG, whose state the call has not brought."""
+        """Whether the function calls NumPy's global RNG, whose state the call has not passed in."""
 
     def __bool__(self) -> bool:
         return bool(self._arrays)

@@ -1,7 +1,7 @@
-"""What the runs of one trace share, one for each mode: the graph, feeds by source, literals, guarded values.
+"""State that the runs of one trace share (one run for each mode): graph, feeds by source, literals, guarded values.
 
-Owns `Session`, and what it holds: feeds, and the bodies of loops and branches that are being traced. Does not own the
-runs (`jitfuse.tracing.record.recorder`).
+Owns `Session`, `Feed`, and `TracedRegion`, the body of a loop or branch while it is traced. Does not own the runs
+(`jitfuse.tracing.record.recorder`).
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 class Feed(Record, frozen=True, eq=False):
-    """A value bound at call time: where it comes from, and what it was in the call that is traced."""
+    """A value bound at call time: its source, and its value in the traced call."""
 
     id: int
     meta: Meta
@@ -39,7 +39,7 @@ class TracedRegion:
 
     def __init__(self, name: str, start: int, outer: TracedRegion | None, *, is_python: bool = False) -> None:
         self.is_python = is_python
-        """Whether it is that of a loop of Python: what it writes into arrays from outside is carried."""
+        """Whether it is the body of a captured Python loop: its writes into arrays from outside are carried."""
         self.name = name
         self.start = start
         self.outer = outer
@@ -47,7 +47,7 @@ class TracedRegion:
 
 
 class Session:
-    """What all runs of one trace share: the graph, feeds by source, literals, guarded values."""
+    """The state that all runs of one trace share: graph, feeds by source, literals, guarded values."""
 
     def __init__(self) -> None:
         self.graph = ProcessGraph()
@@ -56,44 +56,44 @@ class Session:
         self.feed_of_array: dict[int, int] = {}
         self.literals: dict[Any, int] = {}
         self.guarded_values: dict[int, bool | int | float | complex | bytes] = {}
-        """What Python looked at and each call must have again: numbers, and the bytes of small arrays."""
+        """Values that Python has read, and that each call must have again: numbers, and the bytes of small arrays."""
         self.loops = 0
-        """How many loops of the program have been traced, those in others aside."""
+        """How many loops of the program have been traced, without nested ones."""
         self.in_order: set[Any] = set()
         """The sites of loops whose iterations could not be vectorised, and are not tried again."""
         self.int_ranges: dict[int, tuple[int, int]] = {}
         self.ranges: dict[int, tuple[int, int] | None] = {}
-        """What Python ints may be, where that has been asked for."""
+        """The ranges of Python ints, as far as they have been computed."""
         self.met: dict[int, tuple[Any, Feed]] = {}
-        """Real tensors of torch's by id, and their feeds."""
+        """Real torch tensors by id, and their feeds."""
         self.torch = False
-        """Whether the function has seen tensors of torch's: then its results are."""
+        """Whether the function has seen torch tensors: then its results are torch tensors."""
         self.random_feed: int | None = None
         self.region: TracedRegion | None = None
         """The innermost body that is being traced."""
         self.parameters: dict[int, TracedRegion] = {}
-        """The bodies that the tensors standing for carried values belong to."""
+        """The bodies that parameter tensors (carried values) belong to."""
         self.closed: list[tuple[int, int]] = []
-        """The ops (from, below) of bodies that have been traced."""
+        """The op ids (start, end) of bodies that have been traced."""
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
         self.places: dict[int, int] = {}
-        """The places of elements that are not zero, for tensors of which Python has looked at how many there are."""
+        """Tensor -> indices of its nonzero elements, where Python has read how many there are."""
         self.known: dict[int, Any] = {}
-        """Values that Python has asked for, and what they were computed from: constants and what is guarded alone."""
+        """Values that are known while tracing, computed from constants and guarded values alone."""
         self.known_bytes = 0
         self.asked: set[int] = set()
-        """The tensors whose values were known when Python has asked for them."""
+        """The tensors that Python has read and whose values were known."""
         self.unknown: set[int] = set()
-        """Tensors that have turned out to depend on data."""
+        """Tensors that were found to depend on data."""
         self.of_data: dict[int, bool] = {}
-        """Whether Python's numbers are computed from data, as far as somebody has asked."""
+        """Whether Python numbers are computed from data, as far as that has been determined."""
         self.counters: set[int] = set()
-        """Python ints that are run-time values, though nothing but constants went into them."""
+        """Python ints that are run-time values, although they are computed from constants alone."""
         self.live: dict[int, int] = {}
-        """What is at hand where the program was split last, instead of being computed: tensor -> place."""
+        """The tensors that are live across the last graph break, and need not be computed again: tensor -> slot."""
         self.varying: set[int] = set()
-        """What was kept at looks that a loop may come back to, with other values: data, whatever it was made of."""
+        """Tensors that are live across a break to which a loop may come back with other values: they count as data."""
 
     def add_feed(self, source: Any, name: str, value: Any, meta: Meta, layout: layouts.MemoryLayout, kind: str,
                  writeable: bool = False) -> Feed:
@@ -105,9 +105,9 @@ class Session:
         return feed
 
     def array_feed(self, source: Any, name: str, value: np.ndarray[Any, Any], wrapped: bool = False) -> Feed:
-        """Return the feed of an array; one array reached on two ways is one feed, and the ways are aliases.
+        """Return the feed of an array; one array with two access paths is one feed, and the paths are aliases.
 
-        `wrapped`: another object leads to the array, which is a feed of its own: aliases compare objects.
+        `wrapped`: the array was reached through a wrapper. It is a feed of its own, because aliases compare objects.
         """
         known = self.feed_of_source.get(source)
         if known is None and not wrapped:

@@ -1,6 +1,6 @@
-"""Where in the user's code something happens: the innermost frame outside libraries.
+"""The user's line that is running: that of the innermost frame outside libraries.
 
-Owns the search for the user's line. Does not own what is done with it: op nodes carry it, errors show it.
+Owns the search for it. Does not own its use: op nodes carry it, errors show it.
 """
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _APPLICATIONS: Final = tuple(os.path.join(_HERE, "cli", name) for name in ("demo
 _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 _FILES: Final = 4096
 _SEARCHES: Final = 16
-"""Searches for lines that take as long as reading the whole table of a function."""
+"""Searches for lines that take as long as reading a function's whole line table."""
 _is_library: dict[str, bool] = {}
-"""What is known of files; forgotten at that many, because notebooks and generated code have no end of names."""
+"""Whether files are library files; cleared at `_FILES`, because notebooks and generated code have endless names."""
 
 
 def _classify(filename: str) -> bool:
@@ -56,7 +56,7 @@ def is_own_code(filename: str) -> bool:
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Take jitfuse's frames out of a traceback; those of the user and of libraries stay in order."""
+    """Remove jitfuse's frames from a traceback; those of the user and of libraries stay in order."""
     hide_frames(error, _OWN)
 
 
@@ -72,12 +72,12 @@ def line_of(error: BaseException) -> str | None:
 
 
 def was_caught(errors: Iterable[BaseException]) -> BaseException | None:
-    """Return the first of errors of ours that user code has seen pass, or None."""
+    """Return the first of these errors that has passed a frame of user code, or None."""
     return next((error for error in errors if line_of(error) is not None), None)
 
 
 def raised_by_user(error: BaseException) -> bool:
-    """Tell whether a `raise` or `assert` of user code has made an error, not a library or Python itself."""
+    """Tell whether a `raise` or `assert` of user code has raised an error, not a library or Python itself."""
     trace = error.__traceback__
     if trace is None:
         return False
@@ -95,17 +95,18 @@ def _line(name: str, number: int) -> str:
 class UserLines:
     """The user's lines of one run, by code and instruction.
 
-    Python searches a function from its beginning for each line. Where many are asked for, its table is read once.
+    For each line, Python searches the function's line table from its beginning. After `_SEARCHES` lines, the table is
+    read once.
     """
 
     __slots__ = ("_met",)
 
     def __init__(self) -> None:
         self._met: dict[int, _KnownLines] = {}
-        """By the id of code, which `_KnownLines` keeps."""
+        """By the id of the code, which `_KnownLines` keeps alive."""
 
     def at_work(self, depth: int) -> str:
-        """Return `user_line`, looking from so many frames above this one on."""
+        """Return `user_line`; the search begins `depth` frames above this one."""
         frame: types.FrameType | None = sys._getframe(depth)
         known = self._met.get
         while frame is not None:
@@ -125,7 +126,7 @@ class UserLines:
 
 
 class _KnownLines:
-    """Code whose lines have been asked for: those found, by instruction, and the first instruction of each line."""
+    """The lines of one code object: those found, by instruction, and the first instruction of each line."""
 
     __slots__ = ("_numbers", "_starts", "code", "is_users", "lines")
 

@@ -1,8 +1,7 @@
-"""Questions that Python asks of traced data: what is asked, and who answers.
+"""Reads of traced values by Python, and the interface that answers them.
 
-Owns `Question`, what a question's answer is made of, and the way from a traced tensor to the breaker of the trace.
-Does not own splitting (`jitfuse.graph_breaks`) or values that are known while tracing
-(`jitfuse.tracing.record.known_values`).
+Owns `Question` and `Answer`, and how a read gets from a traced tensor to the trace's breaker. Does not own graph
+breaks (`jitfuse.graph_breaks`) or values that are known while tracing (`jitfuse.tracing.record.known_values`).
 """
 from __future__ import annotations
 
@@ -20,22 +19,22 @@ from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import user_line
 
 MAX_READ: Final = 4096
-"""Elements of an array that Python may look at as a whole: its values become part of the program."""
+"""Elements of an array that Python may read as a whole: its values become part of the program."""
 
 
 class Answer(NamedTuple):
-    """What a question found: a key that tells answers apart, the value itself bit by bit, and what Python gets."""
+    """The answer to a read: a key that is equal for equal answers, bit by bit, and the value that Python gets."""
 
     key: Hashable
     value: Any
 
 
 class Question(Record, frozen=True):
-    """A look at traced data: what it is called, the user's line, and how its answer comes from the arrays' values.
+    """A read of traced values: its name, the user's line, and the function from the arrays' values to the answer.
 
-    `number` is the Python type of the answer where it is nothing but the one value asked for, as that type has it.
-    `extent` says that the value is one, or bounds one, of arrays whose shapes depend on data. `reads_data` says that
-    the answer is what Python sees of one array in C order, and that nothing else happens where it is asked.
+    `number` is the Python type of the answer if the answer is the one value read, unchanged, in that type. `extent`:
+    the value is, or bounds, an extent of an array with a data-dependent shape. `reads_data`: the answer is made of one
+    array in C order, and the read has no other effect.
     """
 
     what: str
@@ -47,78 +46,78 @@ class Question(Record, frozen=True):
 
 
 Site = tuple[str, int, int] | tuple[str, str, int]
-"""File, line and column of a branch of the user's code; or what makes a number of Python's, file and line."""
+"""File, line and column of a branch of the user's code; or the operation that makes a Python number, file and line."""
 
 
 class GraphBreaker(Protocol):
-    """Answers questions for one trace."""
+    """Answers the reads of values of one trace."""
 
     training: bool
     """The mode of the call that is traced."""
 
     def decides(self, place: Site) -> bool:
-        """Return whether Python decides in a branch which way to go, or looks at a number when it is made."""
+        """Return whether Python decides a branch at a site, or reads a number there as soon as it is made."""
         ...
 
     def decide(self, places: Iterable[Site]) -> NoReturn:
-        """Have Python decide in branches from now on, and end this run of the function."""
+        """Have Python decide at these sites from now on, and end this run of the function."""
         ...
 
     def give_up(self, why: str) -> NoReturn:
-        """Have the function be plain Python from now on, and end this run of it."""
+        """Run the function as plain Python from now on, and end this run of it."""
         ...
 
     def note_operators(self, count: int, line: str) -> None:
-        """Hear that a run has recorded so many operators, last at a line; may end it, as `give_up` does."""
+        """Record that a run has so many operators, the last at a line; may end the run, as `give_up` does."""
         ...
 
     @property
     def asked(self) -> bool:
-        """Whether anything has been asked."""
+        """Whether Python has read any value."""
         ...
 
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
-        """Return what Python gets."""
+        """Return the value that Python gets."""
         ...
 
 
 def read_value(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any], *, extent: bool = False) -> Any:
-    """Return what Python sees when it looks at a tensor's value; raises TracedValueError where nobody can tell."""
+    """Return the value that Python gets when it reads a tensor; raises TracedValueError where it cannot be known."""
     if run.graph.metas[tensor].size > MAX_READ:
         raise value_read_error(run.graph.describe(tensor), what)
 
     def answer(array: np.ndarray[Any, Any]) -> Answer:
         value = convert(array[()])
         if isinstance(value, np.ndarray):
-            value = value.copy()  # it is kept, and the array may be an argument
+            value = value.copy()  # the answer outlives the call, and the array may be an argument
         return Answer((what, exact(value)), value)
 
     number = _number(run.graph.metas[tensor], convert)
     if number is None and tensor in run.session.feeds and may_break(run):
-        tensor = run.emit("copy", (tensor,))  # whatever the argument's strides are
+        tensor = run.emit("copy", (tensor,))  # independent of the argument's strides
     return ask(run, Question(what, run.fixed_source or user_line(), answer, number, extent, reads_data=True), (tensor,))
 
 
 def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:
-    """Return the Python type of a look at one value that takes it as it is."""
+    """Return the Python type of a read that takes one value unchanged, else None."""
     as_it_is = {"bool": bool, "int32": int, "int64": int, "float32": float, "float64": float}.get(meta.dtype)
     wanted = int if convert is operator.index else convert
     return as_it_is if meta.size == 1 and wanted is as_it_is else None
 
 
 def may_break(run: Recorder) -> bool:
-    """Return whether somebody answers looks at data where the run is now."""
+    """Return whether a graph break is possible where the run is now."""
     return run.breaker is not None and run.session.region is None and not run.session.on_device
 
 
 def may_put_off(run: Recorder) -> bool:
-    """Return whether what Python would look at may stay traced data here: a look, or another trace, is the way out."""
+    """Return whether a read may be deferred here, because a later graph break or another trace can still make it."""
     loops = run.loops
     return may_break(run) or bool(run.breaker is not None and loops and run.session.region is loops[-1].region)
 
 
 def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
-    """Split the program at a question; return its answer's value."""
+    """Break the graph at a read and return the value that Python gets; raises TracedValueError outside `may_break`."""
     breaker = run.breaker
     if breaker is None or not may_break(run):
         raise value_read_error(run.graph.describe(tensors[0]), question.what)
@@ -137,7 +136,7 @@ def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
 
 
 def exact(value: Any) -> Hashable:
-    """Return a key that tells values apart bit by bit, and by type."""
+    """Return a key that is equal for values of equal type and bits alone."""
     if isinstance(value, np.ndarray | np.generic):
         return type(value).__name__, value.shape, value.dtype.str, value.tobytes()
     return type(value).__name__, repr(value)

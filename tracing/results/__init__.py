@@ -1,1 +1,1 @@
-"""What a traced function returns and binds: trees of values, their leaves, and effects on Python's state."""
+"""Results of a traced function: trees of values, their leaves, and effects on Python's state."""

@@ -1,7 +1,7 @@
-"""Containers that a function returns and calls could not make anew as they are: plain Python returns these.
+"""Returned containers that compiled calls cannot rebuild exactly; the function falls back to plain Python for them.
 
-Trees of results (`jitfuse.tracing.results.returned`) know containers, their items and dataclasses' fields, and nothing
-else of them.
+Owns which they are. Does not own result trees (`jitfuse.tracing.results.returned`), which hold containers, their items
+and dataclasses' fields, but nothing else of them.
 """
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 
 
 def refuse_unlike(result: Any, is_leaf: Callable[[Any], bool]) -> None:
-    """Raise ArgumentError for containers that would come back unlike those that the function returns: one object in
-    two places, what has attributes beyond its items and fields, a dict whose order is not that of its keys."""
+    """Raise ArgumentError for containers that would differ from those that the function returns.
+
+    These are one object twice, attributes beyond items and fields, computed keys, and dicts with moved keys.
+    """
     if type(result) is TracedTensor:
         return
     met: set[int] = set()

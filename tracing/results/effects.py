@@ -1,7 +1,7 @@
-"""What a traced function binds anew in Python's state: attributes, items, globals and free variables of its caller's.
+"""Effects: attributes, items, globals and free variables of the caller's that a traced function rebinds.
 
-After each call such a place holds what the program has computed for it, as if the function had returned it. Owns
-`Effect` and the putting in place. Does not own which writes these are (`jitfuse.tracing.interception.rebinding`).
+After each call they hold values computed by the program, like further results. Owns `Effect` and the assignments. Does
+not own which writes become effects (`jitfuse.tracing.interception.rebinding`).
 """
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 
 
 class Effect(Record, frozen=True):
-    """A place that is bound anew: its chain, the tree of what is put there, and how many leaves that has.
+    """A binding that is set anew: its chain, the tree of the new value, and its number of leaves.
 
-    moves    whether the next call finds another state than the trace has: an item that was not there, other keys or
-             another length, shape or text than the function has read
-    by_user  whether its owner has a ``__setattr__`` of the user's, which has run while the function was traced
+    moves    whether the next call sees a state other than the traced one: a new item, or other keys, another length,
+             shape or text than the function has read
+    by_user  whether the owner's class has a ``__setattr__`` of the user's, which has run during the trace
     """
 
     place: Chain
@@ -32,11 +32,11 @@ class Effect(Record, frozen=True):
 
     @property
     def owner(self) -> Chain | None:
-        """What has the attribute or item; None for globals and free variables, whose chains hold it."""
+        """The chain of the object with the attribute or item; None for globals and free variables."""
         return self.place.parent
 
     def binding(self) -> tuple[Callable[[Any, Any, Any], None], Any, Any]:
-        """Return what binds the place (of owner, key and value), the owner where a chain holds it, and the key."""
+        """Return the function that sets the binding (of owner, key, value), the owner if it is known, and the key."""
         kind, key = self.place.kind, self.place.value
         if kind == "global":
             return operator.setitem, *key
@@ -48,7 +48,7 @@ class Effect(Record, frozen=True):
 
 
 def delivery(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
-    """Return what puts effects in place and returns the result, of the values of all leaves and then the owners."""
+    """Return the function that sets the effects and returns the result, from all leaves' values, then the owners."""
     results, owner = len(tree.result_leaves), len(tree.leaves)
     puts, at = [], results
     for effect in tree.effects:
@@ -68,7 +68,7 @@ def delivery(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
 
 
 def is_changed(before: Any, after: Any) -> bool:
-    """Return whether a trace that has read `before` at a place is not one for what the function has put there."""
+    """Return whether a trace that has read `before` is invalid for the value `after` that the function has bound."""
     if type(before) in (str, bytes):
         return type(after) is not type(before) or bool(after != before)
     if type(before) in (list, tuple, dict):
@@ -80,7 +80,7 @@ def is_changed(before: Any, after: Any) -> bool:
 
 
 def share_containers(trees: Sequence[Any], place_of: Callable[[Any], Chain | None]) -> bool:
-    """Return whether a new list or dict comes twice in trees: each place gets one of its own."""
+    """Return whether a new list or dict occurs twice in trees: calls would make two objects of it."""
     met: set[int] = set()
     todo = list(trees)
     while todo:
@@ -97,7 +97,7 @@ def share_containers(trees: Sequence[Any], place_of: Callable[[Any], Chain | Non
 
 
 def are_views(values: Sequence[Any], leaves: Sequence[RawLeaf], kept: int) -> bool:
-    """Return whether one of the last `kept` values is a view of an argument that calls would make a copy of."""
+    """Return whether one of the last `kept` values is a view of an argument, of which calls would make a copy."""
     first = len(values) - kept
     for value, leaf in zip(values[first:], leaves[first:], strict=True):
         x = _in_memory(value)
@@ -107,7 +107,7 @@ def are_views(values: Sequence[Any], leaves: Sequence[RawLeaf], kept: int) -> bo
 
 
 def share_memory(leaves: Sequence[Any], returned: int) -> bool:
-    """Return whether a leaf after the first `returned` and another one are different arrays over one new memory."""
+    """Return whether a leaf after the first `returned` shares new memory with a leaf that is another array."""
     first: dict[int, Any] = {}
     for at, leaf in enumerate(leaves):
         x = _in_memory(leaf)
@@ -120,6 +120,6 @@ def share_memory(leaves: Sequence[Any], returned: int) -> bool:
 
 
 def _in_memory(leaf: Any) -> TracedTensor | None:
-    """Return the traced array that a leaf is, with memory that somebody may write into; None for numbers and others."""
+    """Return a leaf's traced array, whose memory can be written; None for numbers and other values."""
     x = bare(leaf)
     return x if type(x) is TracedTensor and not x._scalar and not x.weak else None

@@ -1,8 +1,7 @@
-"""Leaves of what a traced function returns, in one run of it: which kind each is, and what of the program it is.
+"""Leaves of a traced function's results, in one run: the kind and the tensor of each.
 
-Owns this classification, what leaves that are picked when a call ends need beside them, the order of results in memory,
-and the merging of the leaves of two modes. Does not own the kinds themselves (`jitfuse.tracing.results.returned`), nor
-programs.
+Owns this classification, the extra leaves of selections that are made when a call ends, the memory order of results,
+and the merging of the leaves of two modes. Does not own the kinds (`jitfuse.tracing.results.returned`), nor programs.
 """
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ else:
     value_reads = Later("jitfuse.tracing.record.value_reads")
 
 _NOBODYS: Final = -(1 << 48)
-"""Identities of leaves that are no object of the user's count down from here."""
+"""Identities of leaves that are not objects of the user's count down from here."""
 _PLAIN: Final = (
     type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, enum.Enum, type, types.FunctionType,
     types.BuiltinFunctionType, types.ModuleType, range, slice, type(...),
@@ -51,7 +50,7 @@ _PLAIN: Final = (
 
 
 def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], bool]) -> RawLeaf:
-    """Return what a leaf is; raises ArgumentError for objects that would be frozen in the program."""
+    """Classify a leaf; raises ArgumentError for objects that would be constants of the program by mistake."""
     if type(value) is ModeFlag:
         value = bool(value)
     if type(value) is DTypeName:
@@ -61,7 +60,7 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
     if type(value) is np.ndarray:
         value = lift(run, value)
     if is_selection(value) and value.is_open:
-        return RawLeaf(ConstantLeaf(None), None, "object", id(value))  # elements are picked when a call ends
+        return RawLeaf(ConstantLeaf(None), None, "object", id(value))  # elements are selected when a call ends
     if isinstance(value, TracedTensor):
         return _classify_tensor(run, value)
     if type(value) in (bool, int, float, complex):
@@ -90,16 +89,16 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
 
 
 def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
-    """Have the elements that masks pick be picked by the program where a call cannot pick them when it ends.
+    """Make masked selections in the program where they cannot be made when a call ends.
 
-    It can where they are results, each one object; `values` are these and then what is put into places of Python's, and
-    hold what is picked from then on.
+    Only results that are distinct objects can wait for the end of a call. `values` are the results, then those of
+    effects; selections among them are replaced by the selected elements.
     """
     found = [(k, x) for k, x in enumerate(map(_tensor, values)) if is_selection(x)]
     ids = [id(x) for _, x in found]
     for k, x in found:
         if k >= returned or ids.count(id(x)) > 1 or not value_reads.may_break(run):
-            before, run.fixed_source = run.fixed_source, x.line  # no line of the user's is at work
+            before, run.fixed_source = run.fixed_source, x.line  # no line of user code is running
             try:
                 x.picked()
             finally:
@@ -109,7 +108,7 @@ def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
 
 
 def is_selection(value: Any) -> bool:
-    """Return whether a value is what a mask picks: the other kind of traced tensors, whose module few programs need."""
+    """Return whether a value is a masked selection, the only subclass of `TracedTensor`; does not import its module."""
     return type(value) is not TracedTensor and isinstance(value, TracedTensor)
 
 
@@ -120,7 +119,7 @@ def _tensor(value: Any) -> Any:
 def picked(
     run: Recorder, values: Sequence[Any], leaves: list[RawLeaf], paths: list[str]
 ) -> tuple[PickedView | PickedCopy, ...]:
-    """Return which of a result's values are picked from arrays at computed places, and add what they need as leaves."""
+    """Return the values of a result that are selected when a call ends, and add the leaves that they need."""
     found: list[PickedView | PickedCopy] = []
     for at, x in enumerate(map(_tensor, values)):
         if is_selection(x) and x.is_open:
@@ -138,14 +137,14 @@ def picked(
 
 
 def _selected(run: Recorder, at: int, x: MaskedSelection, leaves: list[RawLeaf], paths: list[str]) -> PickedCopy:
-    """Return a leaf that holds what a mask picks; the array and the mask become leaves."""
+    """Return a leaf with a masked selection; the array and the mask become leaves."""
     whole, mask, axis = x.parts
     number, writes = len(leaves), any(held.value != feed for feed, held in run.storages.items())
     for name, part in ("array", whole), ("mask", mask):
         tensor = part._id()
         feed, identity = run.session.feeds.get(tensor), 2 * _NOBODYS - tensor
         is_held = feed is not None and type(feed.value) is np.ndarray
-        if is_held and name == "array" and not writes:  # a mask that another thread writes would be two
+        if is_held and name == "array" and not writes:  # a mask is copied: other threads may write into it
             leaves.append(RawLeaf(SameLeaf(tensor), tensor, "array", identity))
         else:
             axes = _order_in_memory(part) if part._layout is not None else None
@@ -155,7 +154,7 @@ def _selected(run: Recorder, at: int, x: MaskedSelection, leaves: list[RawLeaf],
 
 
 def _step(step: ViewStep, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:
-    """Return how arrays go a step of a path; places that it goes to become leaves."""
+    """Return a step of a path as a method of arrays and its arguments; computed indices become leaves."""
     attrs: Any = dict(step.attrs)
     if step.name == "slice":
         bounds = zip(attrs["starts"], attrs["steps"], step.shape, strict=True)
@@ -187,11 +186,11 @@ def _order_in_memory(x: TracedTensor) -> tuple[int, ...] | None:
 
 
 def in_memory_order(run: Recorder, tensor: int, axes: tuple[int, ...] | None, taken: set[int]) -> int:
-    """Return an array's tensor as a view of its elements in the order in which they lie in memory.
+    """Return an array's tensor as a transposed view of an array in C order, with the same memory order.
 
-    `axes` are the array's, from the slowest to the fastest; None for C order. The plan stores what is copied here, in C
-    order, and delivers the view of it. What is such a view of a computed array that nobody else gets (`taken`) stays
-    as it is.
+    `axes` are the array's, from the slowest to the fastest; None for C order. The plan stores the copy made here in C
+    order, and delivers the view. A tensor that already is such a view of a computed array stays as it is, unless that
+    array is an output too (`taken`).
     """
     node = run.graph.node(tensor)
     moved = None if node is None or node.op_name != "transpose" else dict(node.attrs)["axes"]
@@ -213,17 +212,17 @@ def _may_lie_elsewhere(name: str) -> bool:
 
 
 def _is_view(run: Recorder, x: TracedTensor) -> bool:
-    """Return whether calls return a view of an argument's memory where NumPy and torch do.
+    """Return whether calls return a view of an argument's memory, as NumPy and torch do.
 
-    Results that NumPy makes read-only (diagonals, broadcasts, windows) are memory of their own; so are other views than
-    slices of eager arrays and of those on other devices.
+    Results that NumPy makes read-only (diagonals, broadcasts, windows) have memory of their own. So have views, except
+    slices, of eager arrays and of arrays on other devices.
     """
     anywhere = not (run.session.eager or run.session.on_device)
     return all(_is_basic(step) or (anywhere and step.name in _VIEWS) for step in steps(x._path))
 
 
 _VIEWS: Final = ("reshape", "transpose", "gather")
-"""Steps to views of arguments besides slices; a `gather` on a path is by numbers, one for each axis."""
+"""Steps, besides slices, that give views of arguments; the indices of a `gather` on a path are scalars."""
 
 
 def _is_basic(step: ViewStep) -> bool:
@@ -236,7 +235,7 @@ def _is_basic(step: ViewStep) -> bool:
 def merge(training: RawLeaf, evaluation: RawLeaf, path: str, run: Recorder) -> RawLeaf:
     """Return the leaf that is one run's in training and the other's in evaluation.
 
-    Raises ArgumentError where they are not of one kind, shape and dtype.
+    Raises ArgumentError if their kinds, shapes or dtypes differ.
     """
     a, b = training, evaluation
     if a.leaf is not None and b.leaf is not None and _same_leaf(a.leaf, b.leaf):

@@ -1,8 +1,8 @@
-"""What a traced function returns: the tree, and for each leaf where its value comes from.
+"""Result trees of a traced function: the structure, and the source of each leaf's value.
 
-Owns the kinds of leaves (an output of the program, an argument itself, a view of one, a Python constant, what is picked
-from others when a call ends), how a result is built of their values, and the flattening of dataclasses. Does not own
-which kind a leaf is (`jitfuse.tracing.results.leaves`).
+Owns the kinds of leaves (an output of the program, an argument itself, a view of one, a Python constant, a view or
+masked selection made when a call ends), the building of results from values, and the flattening of dataclasses. Does
+not own the classification of leaves (`jitfuse.tracing.results.leaves`).
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMESPACE: Final = "jitfuse"
 NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex,
 }
-"""What makes a number of Python's, by the dtype that it has in programs."""
+"""Python's number types, by their dtypes in programs."""
 
 
 class OutputLeaf(Record, frozen=True):
@@ -52,7 +52,7 @@ class ViewLeaf(Record, frozen=True):
 
 
 class PlaceLeaf(Record, frozen=True):
-    """The list, dict or tuple of the caller's at the end of a chain."""
+    """The caller's list, dict or tuple at the end of a chain."""
 
     chain: Chain
 
@@ -64,10 +64,10 @@ class ConstantLeaf(Record, frozen=True):
 
 
 class PickedView(Record, frozen=True):
-    """A leaf that is a view of an array at places that the program computes.
+    """A leaf that is a view of an array at indices that the program computes.
 
-    `at` is the leaf's position, `whole` that of the leaf that is the array. Each step to the view is a method of arrays
-    and what it takes; in indices, a `LeafIndex` stands for what a leaf holds.
+    `at` is the leaf's position, `whole` that of the array's leaf. Each step to the view is a method of arrays and its
+    arguments; in indices, a `LeafIndex` is replaced by the value of a leaf.
     """
 
     at: int
@@ -76,7 +76,7 @@ class PickedView(Record, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many leaves it needs: the array and the places."""
+        """How many leaves it needs: the array and the computed indices."""
         return 1 + sum(type(i) is LeafIndex for name, given in self.steps if name == "index" for i in given)
 
     def of(self, values: Sequence[Any]) -> Any:
@@ -93,10 +93,10 @@ class PickedView(Record, frozen=True):
 
 
 class PickedCopy(Record, frozen=True):
-    """A leaf that holds the elements of an array where a mask holds, both of which the program computes.
+    """A leaf with a masked selection: the elements of an array where a mask is true.
 
-    `at` is the leaf's position, `whole` and `mask` those of the leaves that are the array and the mask, whose axes
-    begin at an axis. `dtype` is the array's, `extent` how many elements the mask has; `is_whole`: it is of all axes.
+    `at` is the leaf's position, `whole` and `mask` those of the array's and the mask's leaves. The mask's axes begin at
+    `axis`. `dtype` is the array's, `extent` the number of the mask's elements; `is_whole`: the mask covers all axes.
     """
 
     at: int
@@ -117,7 +117,7 @@ class PickedCopy(Record, frozen=True):
 
 
 class LeafIndex(Record, frozen=True):
-    """What a leaf holds, in an index."""
+    """The value of a leaf, as an item of an index."""
 
     leaf: int
 
@@ -128,7 +128,7 @@ def window(whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> np.ndarray[Any, Any]:
 
 
 class _ArrayWindow:
-    """Memory of an array under another shape and strides; keeps the array alive."""
+    """Memory of an array with another shape and strides; keeps the array alive."""
 
     def __init__(self, whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> None:
         self.whole = whole
@@ -142,34 +142,34 @@ ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | PlaceLeaf | ConstantLeaf
 
 
 class ResultTree(Record, frozen=True):
-    """The result's structure, and what calls put in places of Python's state. Leaves of one path are one object.
+    """The result's structure, and the effects on Python's state. Leaves with the same path are one object.
 
-    `leaves` are the result's, then those of each effect. `spec` is optree's, or None for a result that is a leaf
-    itself: the usual case, for which importing a pytree library would take longer than all else of a warm start.
+    `leaves` are the result's, then those of each effect, then those of `chosen` and `picked`. `spec` is optree's, or
+    None for a result that is itself a leaf: the usual case, where an import of optree would dominate a warm start.
     """
 
     spec: Any
     leaves: tuple[ResultLeaf, ...]
     effects: tuple[Effect, ...] = ()
     chosen: tuple[tuple[int, str], ...] = ()
-    """The leaves that are numbers of NumPy's or Python's, and the dtype of Python's; the truths that they are Python's
-    are the last leaves but for those of `picked`."""
+    """The leaves that are mixed numbers, and their Python dtypes. The leaves before those of `picked` say which of them
+    are Python's."""
     picked: tuple[PickedView | PickedCopy, ...] = ()
-    """The leaves that are picked at computed places: the arrays, places and masks are the last leaves."""
+    """The leaves that are selected when a call ends: their arrays, indices and masks are the last leaves."""
 
     @property
     def _others(self) -> int:
-        """How many leaves there are beside those of the result and of effects."""
+        """How many leaves there are besides those of the result and of effects."""
         return len(self.chosen) + sum(view.count for view in self.picked)
 
     @property
     def owners(self) -> tuple[Chain, ...]:
-        """What has the places of effects, in their order: objects at the ends of these chains."""
+        """The chains of the objects that effects write into, in the order of effects."""
         return tuple(effect.owner for effect in self.effects if effect.owner is not None)
 
     @property
     def chains(self) -> tuple[Chain, ...]:
-        """All that a delivery reads of the caller's beside feeds."""
+        """The chains of all objects of the caller's that a delivery reads besides feeds."""
         return (*self.owners, *(leaf.chain for leaf in self.leaves if isinstance(leaf, PlaceLeaf)))
 
     @property
@@ -178,7 +178,7 @@ class ResultTree(Record, frozen=True):
         return self.leaves[: len(self.leaves) - self._others - sum(effect.count for effect in self.effects)]
 
     def settled(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values of the leaves with Python's numbers where they are these, and what is picked at places."""
+        """Return the values of the leaves, with mixed numbers converted and selections made."""
         if not self.needs_settling:
             return values
         found = list(values)
@@ -191,18 +191,18 @@ class ResultTree(Record, frozen=True):
 
     @property
     def needs_settling(self) -> bool:
-        """Whether leaves are not what they are delivered as."""
+        """Whether values of leaves must be converted before they are delivered."""
         return bool(self.chosen or self.picked)
 
     def rebuild(self, values: Sequence[Any]) -> Any:
-        """Return the result with these values as leaves, in order; what comes after them belongs to effects."""
+        """Return the result with these values as leaves, in order; the values after them belong to effects."""
         found = self.settled(values)
         more = self.effects or self.needs_settling
         return tree_of(self.spec, found[: len(self.result_leaves)] if more else found)
 
 
 def rebuilding(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
-    """Return `tree.rebuild`, as short as it can be for one view, or one number that is NumPy's or Python's."""
+    """Return `tree.rebuild`, or a faster function for a single selection or mixed number."""
     if tree.spec is not None or not tree.needs_settling:
         return tree.rebuild
     if tree.picked:
@@ -217,7 +217,7 @@ def rebuilding(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
 
 
 def tree_of(spec: Any, leaves: Sequence[Any]) -> Any:
-    """Return the tree with these leaves; None is the spec of one that is a leaf itself."""
+    """Return the tree with these leaves; the spec None is that of a single leaf."""
     if spec is None:
         return leaves[0]
     import optree
@@ -226,7 +226,7 @@ def tree_of(spec: Any, leaves: Sequence[Any]) -> Any:
 
 
 class RawLeaf(Record, frozen=True):
-    """A leaf of one run: what it is, its tensor (None: no number), and the identity of its object."""
+    """A leaf of one run: its kind, its tensor (None: it has none), and the identity of its object."""
 
     leaf: SameLeaf | ViewLeaf | PlaceLeaf | ConstantLeaf | None
     tensor: int | None
@@ -238,9 +238,9 @@ class RawLeaf(Record, frozen=True):
 
 # ---------------------------------------------------------------- trees
 class _Fields:
-    """A dataclass instance as optree sees it: one type of node for all of them.
+    """A dataclass instance as a node for optree, of one type for all dataclasses.
 
-    optree keeps the types that are registered with it for good, and with a user's class its whole module.
+    optree never releases registered types; with a user's class, it would keep its whole module alive.
     """
 
     __slots__ = ("kind", "names", "values")
@@ -251,7 +251,7 @@ class _Fields:
         self.values = [_with_fields(getattr(value, name), is_leaf) for name in self.names]
 
     def flattened(self) -> tuple[list[Any], tuple[type, tuple[str, ...]], tuple[str, ...]]:
-        """Return children, what else there is to the node, and the names of the children."""
+        """Return the children, the node's metadata, and the children's names."""
         return self.values, (self.kind, self.names), self.names
 
 
@@ -268,7 +268,7 @@ def _instance(node: tuple[type, tuple[str, ...]], children: Iterable[Any]) -> An
 def _know_fields() -> None:
     import optree
 
-    register: Any = optree.register_pytree_node  # its stubs want nodes to be collections
+    register: Any = optree.register_pytree_node  # its stubs require nodes to be collections
     with contextlib.suppress(ValueError):  # another thread was first
         register(
             _Fields, _Fields.flattened, _instance, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE

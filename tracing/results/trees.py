@@ -1,6 +1,6 @@
-"""Trees of values that go into loops and branches and come out of them, and the errors where two do not agree.
+"""Trees of values that go into loops and branches and come out of them, and the errors where two differ.
 
-Shared by traced and plain runs, so that both accept and refuse the same. Does not own results of fused functions.
+Shared by traces and plain Python, so that both accept and reject the same. Does not own results of fused functions.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ORDER: Final = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 class Tree(NamedTuple):
-    """A tree of values: how each leaf is reached from the root, the leaves, the structure. None is no leaf."""
+    """A tree of values: the path of each leaf from the root, the leaves, the structure. None is not a leaf."""
 
     paths: tuple[str, ...]
     leaves: tuple[Any, ...]
@@ -37,7 +37,7 @@ class Tree(NamedTuple):
         return optree.tree_unflatten(self.spec, whole)
 
     def same_structure(self, other: Tree) -> bool:
-        """Return whether two trees have their leaves at the same places of the same containers."""
+        """Return whether two trees have their leaves at the same positions of the same containers."""
         return self.holes == other.holes and _plain(self.spec) == _plain(other.spec)
 
 
@@ -46,7 +46,7 @@ def _plain(spec: Any) -> Any:
 
 
 def tree_of(value: Any, root: str) -> Tree:
-    """Take a tree apart; `root` begins its paths."""
+    """Flatten a tree; its paths begin with `root`."""
     paths, leaves, spec = flatten(value, root)
     holes = tuple(k for k, leaf in enumerate(leaves) if leaf is None)
     kept = [k for k, leaf in enumerate(leaves) if leaf is not None]
@@ -54,7 +54,7 @@ def tree_of(value: Any, root: str) -> Tree:
 
 
 def check_structure(what: str, before: Tree, after: Tree, sides: tuple[str, str]) -> None:
-    """Raise ArgumentError with both trees where they do not have one structure."""
+    """Raise ArgumentError, which shows both trees, if their structures differ."""
     if not before.same_structure(after):
         raise ArgumentError(
             f"{what} at {user_line()}: {sides[0]} is {_shown(before)}, {sides[1]} is {_shown(after)}. Both must be the "
@@ -67,7 +67,7 @@ def _shown(tree: Tree) -> str:
 
 
 def check_type(what: str, path: str, metas: tuple[Meta, Meta], sides: tuple[str, str]) -> None:
-    """Raise ShapeError or DTypeError with both sides where a value has two shapes or dtypes."""
+    """Raise ShapeError or DTypeError, which shows both sides, if their shapes or dtypes differ."""
     (a, b), (first, second) = metas, sides
     if (a.shape, a.dtype) == (b.shape, b.dtype):
         return
@@ -78,7 +78,7 @@ def check_type(what: str, path: str, metas: tuple[Meta, Meta], sides: tuple[str,
 
 
 def takes_number(dtype: str, number: str) -> bool:
-    """Return whether a value of `dtype` may be replaced by a Python number of dtype `number`, which gives way."""
+    """Return whether a Python number of dtype `number` can replace a value of `dtype`, and takes its dtype."""
     if dtype == "bool" or number == "bool":
         return dtype == number
     return _ORDER[kind(number)] <= _ORDER[kind(dtype)] or (is_integer(number) and is_integer(dtype))

@@ -1,1 +1,1 @@
-"""Numbers of Python's and NumPy's as run-time values: arithmetic, conversions, extremes, values after both branches."""
+"""Python and NumPy numbers as run-time values: arithmetic, conversions, extremes, selections after both branches."""

@@ -1,9 +1,9 @@
-"""Arithmetic of Python numbers that are run-time values: the range of ints, and what Python raises.
+"""Arithmetic of run-time numbers: the ranges of Python ints, and the errors that Python raises.
 
-Owns which ints stay within what 64 bits, or a double, hold: each int argument is taken to be as small as this call's
-is, which later calls are checked for, and the range of every result follows. What may leave it is computed by Python,
-with the values guarded. Owns what is checked when the program runs: divisors that are 0, powers that leave a double,
-scalars that an array of integers does not hold.
+Owns which ints fit 64 bits, or are exact as doubles. Int arguments are bounded by a class (`_CLASSES`) that holds this
+call's value; later calls are checked for it, and the ranges of results follow. Operators that may leave these ranges
+are computed by Python, with guarded values. Owns the checks at run time: divisors that are 0, powers that leave a
+double, scalars that an array of integers cannot hold. Does not own dtypes of operands (`jitfuse.tracing.tensor.weak`).
 """
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from jitfuse.tracing.record.source import user_line
 Range = tuple[int, int]
 
 _CLASSES: Final = (2**31 - 1, 2**53)
-"""The bounds that int arguments are taken to have: sums and products of the first stay in 64 bits, all are exact as
-doubles."""
+"""The classes of bounds of int arguments: sums and products in the first fit 64 bits, all are exact as doubles."""
 _INT64: Final = -(2**63), 2**63 - 1
 _EXACT: Final = -(2**53), 2**53
 _PLACES: Final = frozenset({"argmax", "argmin", "count_nonzero"})
@@ -39,10 +38,9 @@ DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
 
 
 def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Meta]) -> bool:
-    """Tell whether an operator among Python numbers may need ints that 64 bits, or a double, do not hold.
+    """Tell whether an operator over Python numbers may need ints that 64 bits, or a double, cannot hold.
 
-    Ints that go from one iteration to the next of a loop of the program are bounded where that decides: the loop checks
-    them.
+    Ints that captured loops carry are bounded if the answer depends on it; the loop then checks them.
     """
     if not _may_leave(run, name, ids, metas):
         return False
@@ -50,7 +48,7 @@ def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Seque
 
 
 def _bound_carried(run: Recorder, ids: Sequence[int]) -> bool:
-    """Bound the ints that loops carry of which these are computed; return whether there are any more."""
+    """Bound the carried ints that these tensors are computed from; return whether any was newly bounded."""
     session, found = run.session, False
     carried = {c.value._id(): c for loop in run.loops for c in loop.numbers}
     todo, met = list(ids), set(ids)
@@ -73,7 +71,7 @@ def _may_leave(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Met
         return False
     mixed = any(m.dtype in ("float64", "complex128") for m in metas)
     if mixed and name not in COMPARISONS:
-        return False  # Python rounds the int to a double, too
+        return False  # Python rounds the int to a double too
     ranges = [range_of(run, i) for i in ids]
     if mixed or name == "divide":
         return any(r is not None and not _within(r, _EXACT) for r in ranges)
@@ -86,7 +84,7 @@ def _may_leave(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Met
 
 
 def is_of_data(session: Session, tensor: int) -> bool:
-    """Return whether a Python number is computed from data: it is kept from look to look."""
+    """Return whether a Python number is computed from data: it is then live across breaks, not known."""
     todo, known = [tensor], session.of_data
     while todo:
         t = todo[-1]
@@ -105,19 +103,19 @@ def is_of_data(session: Session, tensor: int) -> bool:
 
 
 def _grows_slowly(name: str, ranges: Sequence[Range | None]) -> bool:
-    """Return whether a step takes an int of unknown range so little further that no loop brings it out of 64 bits."""
+    """Return whether a step changes an int of unknown range so little that no loop can take it out of 64 bits."""
     others = [r for r in ranges if r is not None]
     return name in ("add", "subtract") and len(others) == 1 and _within(others[0], (-_STEP, _STEP))
 
 
 def is_exact(run: Recorder, tensor: int) -> bool:
-    """Return whether a double holds a Python int, as far as its range is known."""
+    """Return whether a Python int is known to be exact as a double."""
     known = range_of(run, tensor)
     return known is not None and _within(known, _EXACT)
 
 
 def range_of(run: Recorder, tensor: int) -> Range | None:
-    """Return the range of a Python int or bool; None where it is not known."""
+    """Return the range of a Python int or bool, or None."""
     known = run.session.ranges
     if tensor not in known:
         known[tensor] = _find(run, tensor)
@@ -153,7 +151,7 @@ def _find(run: Recorder, tensor: int) -> Range | None:
 
 
 def _range_of_data(run: Recorder, tensor: int) -> Range | None:
-    """Return the range of an int made of data: one of two of Python's, a place in an array, of a small dtype."""
+    """Return the range of an int made of data: a selection of two Python ints, an array's index, or a small dtype."""
     node = run.graph.node(tensor)
     if node is not None and node.op_name in _PLACES:
         return 0, max(run.graph.metas[node.input_ids[0]].size, 1)
@@ -215,12 +213,12 @@ _RULES: Final[dict[str, Callable[..., Range | None]]] = {
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), _bits),
     **dict.fromkeys(COMPARISONS, _compared),
 }
-"""The range of an operator's result among ints."""
+"""The range of an operator's result, from the ranges of int operands."""
 
 
-# ---------------------------------------------------------------- what Python and NumPy raise
+# ---------------------------------------------------------------- errors of Python and NumPy
 def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta]) -> tuple[int, ...]:
-    """Return the operands of an operator among Python numbers, with a check of what Python raises for."""
+    """Return the operands of an operator over Python numbers, with a check for the error that Python would raise."""
     if run.session.on_device or len(ids) != 2:
         return ids
     if name in DIVISIONS:
@@ -234,9 +232,9 @@ def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta
 
 
 def _is_read(run: Recorder, ok: int | None, name: str, metas: Sequence[Meta], *example: int) -> bool:
-    """Return whether Python has looked whether an operator raises nothing, because the function would catch that.
+    """Return whether Python has read `ok`, because the function would catch the operator's error.
 
-    Where it does, Python raises it of an example.
+    If `ok` is false, raise the error by Python's operator on an example.
     """
     found = None if ok is None else try_blocks.holds(run, ok)
     if found is False:
@@ -247,14 +245,14 @@ def _is_read(run: Recorder, ok: int | None, name: str, metas: Sequence[Meta], *e
 
 
 def delivered(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta], result: int) -> int:
-    """Return the result of a power of a float, which must be finite where its operands are."""
+    """Return a result; that of a power of a float must be finite if its operands are."""
     if run.session.on_device or name != "power" or metas[0].dtype != "float64":
         return result
     exponent = literal(run, ids[1])
     if exponent is not None and (0 <= exponent <= 1 or not math.isfinite(exponent)):
         return result
     ok = run.emit("isfinite", (result,))
-    if exponent is None or exponent < 0:  # a power of 0 that is not finite has been refused
+    if exponent is None or exponent < 0:  # an infinite power of 0 has already been rejected
         ok = run.emit("logical_or", (ok, run.emit("equal", (ids[0], run.literal(0)))))
     for i in ids:
         if literal(run, i) is None and run.graph.metas[i].dtype == "float64":
@@ -265,13 +263,13 @@ def delivered(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Me
 
 
 def literal(run: Recorder, tensor: int) -> Any:
-    """Return the number that a tensor is in each call; None where it is none."""
+    """Return the value of a tensor that is a literal, else None."""
     node = run.graph.node(tensor)
     return dict(node.attrs)["value"] if node is not None and node.op_name == "full" else None
 
 
 def _is_not_zero(run: Recorder, tensor: int) -> int | None:
-    """Return the truth of a number; None where it is known to hold."""
+    """Return the tensor that says whether a number is not 0; None if it is known to hold."""
     value = literal(run, tensor)
     if value is not None and value == 0:
         raise DivisionByZeroError(f"division by zero, at {user_line()}")
@@ -285,7 +283,7 @@ def _required(run: Recorder, tensor: int, ok: int | None, status: int) -> int:
 
 
 def _base(run: Recorder, ids: tuple[int, ...], metas: Sequence[Meta]) -> int:
-    """Return the base of a power, which must not be 0 where the exponent is negative."""
+    """Return the base of a power, which must not be 0 if the exponent is negative."""
     exponent = literal(run, ids[1])
     if exponent is not None and (exponent >= 0 or math.isnan(exponent)):
         return ids[0]
@@ -298,11 +296,11 @@ def _base(run: Recorder, ids: tuple[int, ...], metas: Sequence[Meta]) -> int:
 
 
 def power_of_array(run: Recorder, ids: tuple[int, ...]) -> int:
-    """Return an array to a power; for such a Python number it is a square, a root or a reciprocal, as in NumPy."""
+    """Return an array to a power; for some Python exponents it is a square, a root or a reciprocal, as in NumPy."""
     x, exponent = ids
     result, meta = run.emit("power", ids), run.graph.metas[exponent]
     if not meta.weak or kind(run.graph.metas[x].dtype) != "float" or literal(run, exponent) is not None:
-        return result  # which kernels know, if it is a literal
+        return result  # kernels handle literal exponents
     simple = _SIMPLE_POWERS[:2] if is_integer(meta.dtype) else _SIMPLE_POWERS
     for number, name in simple:
         equal = run.emit("equal", (exponent, run.literal(number)))
@@ -311,10 +309,10 @@ def power_of_array(run: Recorder, ids: tuple[int, ...]) -> int:
 
 
 def fitting(run: Recorder, tensor: int, target: str, beyond: int = statuses.DOES_NOT_FIT) -> int:
-    """Return a scalar that is written into an array of integers: it must be one of them, after truncation.
+    """Return a scalar that is written into an array of integers; after truncation, it must fit their dtype.
 
-    `beyond`: the status of finite ones that are too large.
-    Where the integers are unsigned, NumPy's scalars are cast as arrays are.
+    `beyond` is the status of finite scalars that are too large. For unsigned integers, NumPy scalars are cast without
+    a check, like arrays.
     """
     dtype, weak = run.graph.metas[tensor].dtype, run.graph.metas[tensor].weak
     low, high = integer_range(target)
@@ -333,6 +331,6 @@ def fitting(run: Recorder, tensor: int, target: str, beyond: int = statuses.DOES
     exact = float(low - 1) == low - 1
     above = run.emit("greater" if exact else "greater_equal", (wide, run.literal(float(low - 1 if exact else low))))
     inside = run.emit("logical_and", (above, run.emit("less", (wide, run.literal(float(high + 1))))))
-    finite = run.emit("isfinite", (wide,))  # others have been refused
+    finite = run.emit("isfinite", (wide,))  # others have already been rejected
     inside = run.emit("logical_or", (inside, run.emit("logical_not", (finite,))))
     return _required(run, wide, inside, beyond)

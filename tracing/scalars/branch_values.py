@@ -1,7 +1,7 @@
-"""What is selected after an if-converted branch of Python: numbers and arrays of either side.
+"""Selection of values after an if-converted conditional: numbers and arrays of either branch.
 
-Owns branches that are going on, what of two values a tensor stands for, and that nobody writes into an array that may
-be one with another. Does not own the steps of a branch (`jitfuse.tracing.control.if_conversion`).
+Owns the active branches, which tensor replaces two values, and the may-alias sets that protect writes into arrays
+that may be the same. Does not own the conversion (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from jitfuse.tracing.record.value_reads import Site
 
 UNBOUND: Final = object()
-"""What a name holds that holds nothing."""
+"""The value of a name that is unbound."""
 _PYTHON: Final = frozenset({bool, int, float})
 
 
 class Both:
-    """The condition of an if-converted branch, and how far the branch has come."""
+    """The condition of an if-converted conditional, and the state of its conversion."""
 
     __slots__ = ("condition", "place", "saved", "values")
 
     def __init__(self, place: Site, condition: TracedTensor) -> None:
         self.place, self.condition = place, condition
         self.saved: dict[str, Any] = {}
-        """What the names held before."""
+        """The values of the names before the conditional."""
         self.values: dict[str, Any] = {}
-        """What they held after the first branch."""
+        """Their values after the first branch."""
 
 
 def _is_both(value: Any) -> bool:
@@ -55,11 +55,11 @@ def _is_unbound(value: Any) -> bool:
 
 
 TESTS: Final[dict[str, Callable[[Any], bool]]] = {"is_both": _is_both, "plain": _is_plain, "is_unbound": _is_unbound}
-"""What compiled code asks of a value, whatever is going on."""
+"""The tests of values that rewritten bytecode makes."""
 
 
 class ActiveBranch:
-    """A branch that is being computed: its branch, whether it is the first, and the branch around it."""
+    """A branch that is being traced: its conditional, whether it is the first branch, and the branch around it."""
 
     __slots__ = ("_around", "_condition", "_first", "both")
 
@@ -69,7 +69,7 @@ class ActiveBranch:
 
     @property
     def condition(self) -> TracedTensor:
-        """The condition of all branches around it and of its own, recorded when somebody asks: few branches need it."""
+        """The conjunction of its own condition and those around it; recorded only if needed, which is rare."""
         if self._condition is None:
             own = self.both.condition if self._first else self.both.condition.call("logical_not")
             self._condition = own if self._around is None else self._around.condition.call("logical_and", own)
@@ -77,7 +77,10 @@ class ActiveBranch:
 
 
 def refuse(run: Recorder, place: Site | None = None) -> NoReturn:
-    """Have Python decide at the innermost branch, or one at a place, in no loop of the program; does not return."""
+    """Undo a conversion: Python decides at the captured loops, else at `place` or the innermost branch.
+
+    Ends the run: does not return.
+    """
     assert run.breaker is not None
     if run.loops:
         run.breaker.decide([loop.place for loop in run.loops])
@@ -94,7 +97,7 @@ def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
 
 
 def truth_of(value: TracedTensor) -> TracedTensor:
-    """Return the truth of one traced value, which nobody can write into."""
+    """Return the truth of one traced value, as an immutable bool."""
     if value._scalar and value._meta.dtype == "bool" and not value._meta.weak:
         return value
     flat = value if not value.shape else value.call("reshape", shape=())
@@ -103,7 +106,7 @@ def truth_of(value: TracedTensor) -> TracedTensor:
 
 
 class MayAlias:
-    """Arrays of which any two may be one, by what branches chose."""
+    """A may-alias set: arrays of which any two may be the same, depending on selected branches."""
 
     __slots__ = ("members", "places")
 
@@ -111,19 +114,19 @@ class MayAlias:
         found = {id(s): s for s in storages}
         self.members = [weakref.ref(s) for s in found.values()]
         self.places = set(places)
-        """The branches."""
+        """The sites of the conditionals."""
 
     def alive(self) -> list[Storage]:
-        """Return those that are in use."""
+        """Return the storages that are in use."""
         return [s for ref in self.members if (s := ref()) is not None]
 
 
 class NoCommonValueError(Exception):
-    """Two values that no tensor stands for."""
+    """Two values that no tensor can replace."""
 
 
 def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return what is chosen of each pair; where one cannot be, Python looks at the condition."""
+    """Return the selected value of each pair; if one cannot be selected, Python reads the condition."""
     try:
         return [chosen(run, both, both.condition, a, b) for a, b in pairs]
     except NoCommonValueError:
@@ -134,13 +137,13 @@ def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> l
 
 
 def chosen(run: Recorder, both: Both, condition: TracedTensor, a: Any, b: Any) -> Any:
-    """Return the value that is `a` where a condition holds, else `b`."""
+    """Return the value that is `a` if a condition holds, else `b`; raises NoCommonValueError."""
     if a is b:
         return a
     if a is UNBOUND or b is UNBOUND:
         if not run.active_branches and not run.loops:
             raise NoCommonValueError
-        return UNBOUND  # a use of it raises, and then the branch is refused
+        return UNBOUND  # a use of it raises, which undoes the conversion
     if is_number(a) and is_number(b):
         return _chosen_number(run, condition, a, b)
     if isinstance(a, tuple) and type(a) is type(b) is tuple and len(a) == len(b):
@@ -179,8 +182,10 @@ def _chosen_number(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Tr
 
 
 def either(condition: TracedTensor, one: TracedTensor, two: TracedTensor, dtype: str) -> TracedTensor:
-    """Return one of two scalars as one of a dtype, Python's where it is; raises NoCommonValueError for two types of
-    these."""
+    """Return the selected one of two scalars in a dtype, as a mixed number if one is Python's.
+
+    Raises NoCommonValueError for two Python types.
+    """
     run = condition._run
     mixed = [Mixed(run.scalar(True, "bool"), v._meta.dtype) if v.weak else run.mixed.get(v._id()) for v in (one, two)]
     pythons = {m.python for m in mixed if m is not None}
@@ -195,25 +200,24 @@ def either(condition: TracedTensor, one: TracedTensor, two: TracedTensor, dtype:
 
 
 def holds(dtype: str, python: str) -> bool:
-    """Return whether a NumPy scalar stands for a Python number: its value is that, and so is what is computed of it."""
+    """Return whether a NumPy scalar of a dtype can replace a Python number, also in computations."""
     return (dtype == python and dtype != "bool") or (dtype == "float64" and python == "int64")
 
 
 def _is_exact(run: Recorder, value: TracedTensor) -> bool:
-    """Return whether a double holds a Python number, whichever it is."""
+    """Return whether a Python number is exact as a double."""
     return value._meta.dtype != "int64" or arithmetic.is_exact(run, value._id())
 
 
 def as_python(value: TracedTensor) -> TracedTensor:
-    """Return a traced bool, int64 or float64 as a number of Python's."""
+    """Return a traced bool, int64 or float64 as a Python number."""
     return fresh(value._run, value._run.emit("python_number", (value._id(),)))
 
 
 def _chosen_array(both: Both, condition: TracedTensor, a: TracedTensor, b: TracedTensor) -> TracedTensor:
     """Return an array that is one of two; none of the three may be written while another one is in use.
 
-    Nor may what each of these may be one with: of two that were chosen from the same, none need live on for these to be
-    one.
+    Their may-alias sets are merged: two arrays selected from the same ones may alias, even if those are gone.
     """
     made: TracedTensor = condition.call("where", a, b)
     if made._meta != a._meta:
@@ -228,11 +232,11 @@ def _chosen_array(both: Both, condition: TracedTensor, a: TracedTensor, b: Trace
 
 
 def written(run: Recorder, storage: Storage) -> None:
-    """Hear that a storage is to be written that may be one with others: refuse the branches where these are in use."""
+    """Note a write into a storage with a may-alias set: undo the conversions if other members are in use."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_code(frame.f_code.co_filename):
-            frame.f_locals  # noqa: B018 -- brings it up to date: it may hold values of earlier
+            frame.f_locals  # noqa: B018 -- updates the mapping, which may hold old values
         frame = frame.f_back
     may_alias: MayAlias = storage.may_alias
     storage.may_alias = None
@@ -242,7 +246,7 @@ def written(run: Recorder, storage: Storage) -> None:
 
 
 def returned(run: Recorder, values: Iterable[Any]) -> None:
-    """Hear what a function returns: refuse branches by which it may be an argument, or two results may be one."""
+    """Note returned values: undo conversions by which one may be an argument, or two may be the same array."""
     met: set[int] = set()
     storages = {id(v._storage): v._storage for v in values if type(v) is TracedTensor and v.shape}
     for storage in storages.values():

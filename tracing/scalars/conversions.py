@@ -1,8 +1,8 @@
-"""Python's numbers made of traced data: `float(x)`, `int(x)`, `x.item()` as run-time values, without a look.
+"""Run-time numbers made of traced data: `float(x)`, `int(x)` and `x.item()` without a read of the value.
 
-Owns which of them are made so. What Python numbers are to operators is in `jitfuse.tracing.tensor.weak`. Where one of
-them turns out to be needed as it is, Python looks at it then; where that is not possible, the function is traced again
-with a look where the number is made (`Splitter.decide`).
+Owns which conversions become run-time numbers. Such a number is read only where Python needs its value; if it cannot
+be read there, the function is traced again with a read at the conversion (`GraphBreaker.decide`). Does not own Python
+numbers as operands (`jitfuse.tracing.tensor.weak`).
 """
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 
 def as_float(*values: Any) -> Any:
-    """Return what `float` returns."""
+    """Replace `float`."""
     return _made(float, "float64", values)
 
 
 def as_int(*values: Any, **options: Any) -> Any:
-    """Return what `int` returns."""
+    """Replace `int`."""
     fallible = len(values) == 1 and type(values[0]) is TracedTensor and kind(values[0]._meta.dtype) == "float"
     if options or (fallible and is_caught()):
         return int(*values, **options)
@@ -37,14 +37,14 @@ def as_int(*values: Any, **options: Any) -> Any:
 
 
 def item(value: TracedTensor) -> Any:
-    """Return what `x.item()` returns of an array of one element; None where that takes a look."""
+    """Return `x.item()` of an array of one element as a run-time number; None where it must be read."""
     found = kind(value._meta.dtype)
     target = {"bool": "bool", "float": "float64", "int": "int64", "uint": "int64"}.get(found)
     return None if target is None or not goes(value, "item()") else _python_number(value, target)
 
 
 def type_of(*values: Any, **options: Any) -> Any:
-    """Return what `type` returns: the type that a value has in Python."""
+    """Replace `type`: return the type that a value has in plain Python."""
     values = tuple(map(settled, values))
     kind = type(values[0]) if len(values) == 1 and not options else None
     if kind is TracedTensor or hasattr(kind, "_original"):  # a generator
@@ -53,7 +53,7 @@ def type_of(*values: Any, **options: Any) -> Any:
 
 
 def _as_numpys(scalar: type, dtype: str) -> Callable[..., Any]:
-    """Return what is called in place of one of NumPy's types: traced values are cast, as NumPy's are."""
+    """Return the replacement of a NumPy scalar type: it casts traced values as NumPy casts its own."""
     def made(*values: Any, **options: Any) -> Any:
         value = values[0] if len(values) == 1 and not options else None
         if type(value) is not TracedTensor or not _is_cast(value, dtype):
@@ -65,9 +65,9 @@ def _as_numpys(scalar: type, dtype: str) -> Callable[..., Any]:
 
 
 def _is_cast(value: TracedTensor, dtype: str) -> bool:
-    """Return whether a type of NumPy's makes of a value what a cast does, and says nothing about it."""
+    """Return whether a call of a NumPy scalar type is a cast of the value, without warnings or errors."""
     before, after = kind(value._meta.dtype), kind(dtype)
-    if value.weak:  # of Python's ints, those that do not fit raise
+    if value.weak:  # Python ints that do not fit raise
         return (before, after) in (("float", "float"), ("bool", "float"), ("int", "float")) or dtype in (
             value._meta.dtype, "bool")
     return before != "complex" or after in ("complex", "bool")
@@ -78,7 +78,7 @@ CALLED: Final[dict[Any, Callable[..., Any]]] = {
     **{scalar: _as_numpys(scalar, dtype) for dtype in SUPPORTED if dtype != "bfloat16"
        and (scalar := numpy_dtype(dtype).type)},
 }
-"""What user code calls in place of a type; as a value, the type stays what it is."""
+"""The functions that user code calls in place of a type; as a value, the type is not replaced."""
 
 
 def _made(python: type, dtype: str, values: tuple[Any, ...]) -> Any:
@@ -88,7 +88,7 @@ def _made(python: type, dtype: str, values: tuple[Any, ...]) -> Any:
 
 
 def goes(value: TracedTensor, what: str) -> bool:
-    """Return whether a number is made of a value without a look; it is noted where."""
+    """Return whether a conversion gives a run-time number, without a read; its site is recorded."""
     run, dtype = value._run, value._meta.dtype
     if not run.alive or run.breaker is None or value.shape or not may_put_off(run) or dtype == "uint64":
         return False
@@ -109,7 +109,8 @@ def goes(value: TracedTensor, what: str) -> bool:
 
 
 def _python_number(value: TracedTensor, dtype: str) -> TracedTensor:
-    """Return a number as Python's; where 64 bits do not hold an int of a float, plain Python answers the call."""
+    """Return a number as a Python number; a call where a float's int does not fit 64 bits falls back to plain Python.
+    """
     run = value._run
     if value.weak and value._meta.dtype == dtype:
         return value

@@ -1,6 +1,6 @@
-"""Python's `min` and `max` of traced numbers: chosen as Python chooses, when the compiled program runs.
+"""Python's `min` and `max` of traced numbers, computed by the program with Python's rules.
 
-Owns which arguments are compared so. All others are left to Python, which looks at values.
+Owns which arguments are supported. Others go to Python's own functions, which read the values.
 """
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _DTYPES: Final[dict[type, str]] = {int: "int64", float: "float64"}
 
 
 def largest(*values: Any, **options: Any) -> Any:
-    """Return what `max` returns: the first of the largest ones."""
+    """Replace `max`: return the first of the largest values."""
     return _chosen(max, operator.gt, values, options)
 
 
 def smallest(*values: Any, **options: Any) -> Any:
-    """Return what `min` returns: the first of the smallest ones."""
+    """Replace `min`: return the first of the smallest values."""
     return _chosen(min, operator.lt, values, options)
 
 
@@ -39,13 +39,13 @@ def _chosen(
         for value in several[1:]:
             better = beats(value, found)
             found = _either(better, value, found) if isinstance(better, TracedTensor) else value if better else found
-    except branch_values.NoCommonValueError:  # Python's ints and floats among them
+    except branch_values.NoCommonValueError:  # Python ints and floats are mixed
         return original(*values)
     return found
 
 
 def _either(condition: TracedTensor, value: Any, other: Any) -> Any:
-    """Return a number or another one: Python's where both are."""
+    """Return the selected one of two numbers, a Python number if both are."""
     one, two = lift(condition._run, value), lift(condition._run, other)
     numpy = [v._meta.dtype for v in (one, two) if not v.weak]
     if not numpy:
@@ -54,7 +54,7 @@ def _either(condition: TracedTensor, value: Any, other: Any) -> Any:
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
-    """Return whether values are computed numbers of one real dtype, and Python numbers that this dtype holds."""
+    """Return whether values are traced numbers of one real dtype, and Python numbers that fit it."""
     traced = [v for v in values if isinstance(v, TracedTensor) and not v.weak]
     dtypes = {v._meta.dtype for v in traced}
     if not traced:
@@ -68,7 +68,7 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 
 def _are_pythons(values: Sequence[Any]) -> bool:
-    """Return whether values are numbers of one type of Python's, and some are computed from data."""
+    """Return whether values are numbers of one Python type, and some are computed from data."""
     kinds = {v._meta.dtype if isinstance(v, TracedTensor) else _DTYPES.get(type(v)) for v in values}
     of_data = any(
         isinstance(v, TracedTensor) and arithmetic.is_of_data(v._run.session, v._id()) for v in values

@@ -1,8 +1,8 @@
-"""The functions of Python's `math` of traced data: run-time numbers, as `float(x)` is, without a look.
+"""Python's `math` functions of traced data: their results are run-time numbers, like `float(x)`.
 
-Owns which there are, and what they raise, which is checked when the program runs. Does not own when a number is made
-without a look (`jitfuse.tracing.scalars.conversions`): where it is not, and within `try`, Python's own function looks
-at the values.
+Owns which functions are supported, and their errors, which are checked at run time. Does not own when a run-time number
+can be made (`jitfuse.tracing.scalars.conversions`); where it cannot, and within `try`, Python's own function reads the
+values.
 """
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _PLAIN: Final = {
     "fabs": "abs", "atan": "atan", "tanh": "tanh", "asinh": "asinh", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt",
     "degrees": "rad2deg", "radians": "deg2rad", "atan2": "atan2", "copysign": "copysign",
 }
-"""By Python's name, operators that raise nothing."""
+"""Python's name -> operator, for functions that never raise."""
 _DOMAIN: Final = {
     "sqrt": "sqrt", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos",
     "tan": "tan", "asin": "asin", "acos": "acos", "acosh": "acosh", "atanh": "atanh", "fmod": "fmod",
 }
-"""Operators that are defined in part: NaN and infinity of other numbers are errors."""
+"""Functions with a limited domain: NaN and infinity of other operands are domain errors."""
 _RANGE: Final = {"exp": "exp", "exp2": "exp2", "expm1": "expm1", "sinh": "sinh", "cosh": "cosh", "hypot": "hypot"}
-"""Operators that may leave what a double holds."""
+"""Functions that may overflow a double."""
 _TESTS: Final = ("isnan", "isinf", "isfinite")
 _WHOLE: Final = ("floor", "ceil", "trunc")
 
 
 def replacements() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
-    """Return Python's functions with what user code calls in their place."""
+    """Return Python's functions and their replacements."""
     names = (*_PLAIN, *_DOMAIN, *_RANGE, *_TESTS, *_WHOLE, "pow")
     return [(getattr(math, name), _in_place_of(name)) for name in names if hasattr(math, name)]
 
@@ -69,7 +69,7 @@ def _in_place_of(name: str) -> Callable[..., Any]:
 
 
 def _divisor(x: Any, logarithm: Any) -> Any:
-    """Return the logarithm of a base, which is no divisor of 0 where that of x has raised first."""
+    """Return the logarithm of a base, or 1 where log(x) raises: that error comes first, not a division by zero."""
     if type(x) is not TracedTensor or type(logarithm) is not TracedTensor:
         return logarithm
     run = x._run
@@ -78,7 +78,7 @@ def _divisor(x: Any, logarithm: Any) -> Any:
 
 
 def _goes(name: str, values: Sequence[Any]) -> bool:
-    """Return whether a function has a run-time number for its value: each operand is one, or a Python number."""
+    """Return whether the result is a run-time number: each traced operand can become one, the others are Python's."""
     fits = len(values) == (2 if name in ("atan2", "copysign", "fmod", "hypot", "pow") else 1)
     if not fits and not (name == "log" and len(values) == 2):
         return False
@@ -87,18 +87,18 @@ def _goes(name: str, values: Sequence[Any]) -> bool:
     if name not in _PLAIN and name not in _TESTS and try_blocks.is_caught():
         return False
     if name == "trunc" and any(v._meta.dtype != "float64" for v in values if type(v) is TracedTensor):
-        return False  # NumPy's numbers have no __trunc__ but those that are Python's floats
+        return False  # of NumPy's scalars, only float64 has __trunc__, as a Python float
     return all(conversions.goes(v, f"math.{name}()") for v in values if type(v) is TracedTensor)
 
 
 def _number(run: Recorder, value: Any) -> int:
-    """Return an operand as the tensor of a double, which promotes as arrays do."""
+    """Return an operand as a float64 tensor that is not weak."""
     tensor: int = lift(run, float(value) if type(value) is not TracedTensor else value)._id()
     return run.emit("astype", (tensor,), {"dtype": "float64"})
 
 
 def _checked(run: Recorder, name: str, ids: tuple[int, ...], result: int) -> int:
-    """Return a result that has raised what Python raises: for NaN of other numbers, for infinity of finite ones."""
+    """Return a result with checks for Python's errors: NaN from other operands, infinity from finite ones."""
     if run.session.on_device or name in _PLAIN:
         return result
     if name == "sqrt":

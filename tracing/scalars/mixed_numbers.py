@@ -1,10 +1,9 @@
-"""Scalars that stand for a number of NumPy's or of Python's, whichever the call has come to.
+"""Mixed numbers: scalars that are NumPy's or Python's, depending on the call's data.
 
-An if-converted branch, `max` and a loop's number may choose a Python number where the other one is NumPy's:
-``best = 0.0`` before ``if x > best: best = x``. Such a scalar is NumPy's in the program, with the truth that it is
-Python's beside it. Owns what operators make of it, and when the truth is looked at: where it makes a difference beyond
-the type of a result. Results take the type that it says (`jitfuse.tracing.results.returned`). Does not own what is
-chosen (`jitfuse.tracing.scalars.branch_values`).
+If-conversion, `max` and captured loops may select between a Python and a NumPy number: ``best = 0.0`` before
+``if x > best: best = x``. The program computes a NumPy scalar, and a bool that is true if the number is Python's. Owns
+operators over such scalars, and when Python reads the bool: if it affects more than a result's type. Does not own the
+selection (`jitfuse.tracing.scalars.branch_values`), nor the types of results (`jitfuse.tracing.results.returned`).
 """
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ _STORES: Final = frozenset({"scatter", "update_slice", "update_at"})
 
 
 def represents(dtype: str, python: str) -> bool:
-    """Return whether results of a dtype have the values of those that Python's numbers have."""
+    """Return whether results of a dtype have the same values as those of Python numbers of dtype `python`."""
     return dtype == python or (dtype == "float64" and python == "int64")
 
 
 def settled(value: Any) -> Any:
-    """Return any value; a scalar that may be a number of Python's as what it is, at which Python looks."""
+    """Return any value as it is, a mixed number as the Python or NumPy number that it is, which Python reads."""
     if type(value) is not TracedTensor or not value._run.mixed:
         return value
     run, tensor = value._run, value._id()
@@ -46,9 +45,9 @@ def settled(value: Any) -> Any:
 
 
 def as_numpys(operands: list[Any]) -> list[Any]:
-    """Return the operands of a function of NumPy's, which gives NumPy's numbers for those that may be Python's.
+    """Return the operands of a NumPy function, with mixed numbers as NumPy scalars.
 
-    Where some are arrays or surely NumPy's, the dtypes of the others are found as for operators.
+    If some operands are arrays or NumPy scalars, nothing changes: `apply` finds the dtypes of the others.
     """
     if type(operands[0]) is not TracedTensor or not (run := operands[0]._run).mixed:
         return operands
@@ -63,7 +62,7 @@ def as_numpys(operands: list[Any]) -> list[Any]:
 
 
 def apply(op: ops.Op, inputs: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor | None:
-    """Record an operator with such scalars among its operands; None where it is one like any other."""
+    """Record an operator with mixed numbers among its operands; return None where they make no difference."""
     run = inputs[0]._run
     ids = tuple(t._id() for t in inputs)
     if op.name in ("astype", "python_number") or run.mixed.keys().isdisjoint(ids):
@@ -75,7 +74,7 @@ def apply(op: ops.Op, inputs: Sequence[TracedTensor], attrs: dict[str, Any]) -> 
     plain = tuple(
         Meta((), run.mixed[i].python, m.device, weak=True) if i in run.mixed else m for i, m in zip(ids, metas)
     )
-    are_python = all(m.weak for m in plain) and python_operator(op.name) is not None  # NumPy's functions give NumPy's
+    are_python = all(m.weak for m in plain) and python_operator(op.name) is not None  # NumPy functions return NumPy's
     if op.loop is None or (are_python and weak.needs_values(run, op.name, ids, plain)):
         return _as_they_are(op, inputs, attrs)
     if not are_python:
@@ -100,7 +99,7 @@ def _as_they_are(op: ops.Op, inputs: Sequence[TracedTensor], attrs: dict[str, An
 
 
 def _all_python(run: Recorder, ids: Sequence[int]) -> int:
-    """Return the truth that all of some numbers, of which others are Python's in any case, are Python's."""
+    """Return the tensor that says whether all the mixed ones of some numbers are Python's; the others are anyway."""
     truths = list(dict.fromkeys(run.mixed[i].truth for i in ids if i in run.mixed))
     found = truths[0]
     for truth in truths[1:]:
@@ -109,7 +108,7 @@ def _all_python(run: Recorder, ids: Sequence[int]) -> int:
 
 
 def _checked(run: Recorder, name: str, ids: tuple[int, ...], python: int) -> tuple[int, ...]:
-    """Return operands with a check of what Python raises for where they stand for its numbers."""
+    """Return operands with a check for Python's errors in case they are Python numbers (`python`)."""
     if run.session.on_device or len(ids) != 2 or (name not in arithmetic.DIVISIONS and name != "power"):
         return ids
     at = 0 if name == "power" else 1
@@ -126,7 +125,7 @@ def _checked(run: Recorder, name: str, ids: tuple[int, ...], python: int) -> tup
 
 
 def among(run: Recorder, values: Sequence[Any]) -> list[tuple[int, Mixed]]:
-    """Return which of values are such scalars."""
+    """Return the positions of mixed numbers among values, with their records."""
     if not run.mixed:
         return []
     found = [(k, run.mixed.get(v._id())) for k, v in enumerate(values) if type(v) is TracedTensor and v._scalar]

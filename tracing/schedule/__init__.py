@@ -1,1 +1,1 @@
-"""The order of a graph's steps: levels, schedules by integer programming, and the program that comes of them."""
+"""The order of a graph's steps: levels, schedules by integer programming, and the resulting program."""

@@ -1,12 +1,12 @@
 """Schedules by integer programming: orders of least peak memory, then of least memory over time.
 
-Owns the program that HiGHS solves, and the way in which long schedules are improved piece by piece. Does not own
-the scheduling problem or the other methods (`jitfuse.tracing.schedule.scheduler`).
+Owns the integer program that HiGHS solves, and the improvement of long schedules piece by piece. Does not own the
+scheduling problem or the other methods (`jitfuse.tracing.schedule.scheduler`).
 
-The formulation is that of time slots, one op each (as in Elfeki et al., "MemTree"; Steiner et al., "OLLA", 2022):
-y[i, t] says that op i has run by slot t, z[x, t] that tensor x lies in memory in slot t. Slots before all of an op's
-ancestors, or after what leaves room for its descendants, are no variables at all. One thread, a fixed seed and
-bounds on nodes, never on time: the same schedule everywhere.
+The formulation has time slots of one op each (as in Elfeki et al., "MemTree"; Steiner et al., "OLLA", 2022):
+y[i, t] says that op i has run by slot t, z[x, t] that tensor x is in memory in slot t. Slots that an op's ancestors or
+descendants exclude have no variables. One thread, a fixed seed and bounds on nodes, never on time, give the same
+schedule everywhere.
 """
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ WHOLE: Final = 10
 PIECE: Final = 8
 ITERATIONS: Final = 3
 MAX_NODES: Final = 50
-"""Branch and bound nodes of one integer program: what it has found by then is used."""
+"""Most branch-and-bound nodes of one integer program; the best solution found by then is used."""
 
 
 def improved(problem: SchedulingProblem, order: Sequence[int]) -> list[int]:
-    """Return an order of ids that is never worse than a valid one that is given, by (peak, bytes over time).
+    """Return an order of ids that is never worse than the given valid one, by (peak, bytes over time).
 
-    Raises ArgumentError where highspy is not installed.
+    Raises ArgumentError if highspy is not installed.
     """
     solver = _solver()
     best = list(order)
@@ -63,7 +63,7 @@ _OPTIONS: Final = {"output_flag": False, "threads": 1, "random_seed": 0, "mip_ma
 
 
 class _Tensor(NamedTuple):
-    """A tensor as a piece of the schedule sees it: its maker and readers in the piece, and what becomes of it."""
+    """A tensor in a piece of the schedule: its maker and readers in the piece, and whether it outlives the piece."""
 
     nbytes: int
     maker: int | None
@@ -72,7 +72,7 @@ class _Tensor(NamedTuple):
 
 
 class _ScheduleRun(NamedTuple):
-    """A run of a schedule that is ordered anew: ids as they stand, who needs whom, tensors that come and go in it."""
+    """A piece of a schedule that is reordered: ids in order, the ops before each, tensors that it makes or frees."""
 
     ids: tuple[int, ...]
     before: tuple[frozenset[int], ...]
@@ -80,7 +80,7 @@ class _ScheduleRun(NamedTuple):
 
 
 def _piece(problem: SchedulingProblem, order: Sequence[int], begin: int, end: int) -> _ScheduleRun:
-    """Return order[begin:end] as a problem of its own, with what lives before and after it as its borders."""
+    """Return order[begin:end] as a problem of its own, given the tensors that live before and after it."""
     ids = tuple(order[begin:end])
     place = {op: k for k, op in enumerate(problem.ids)}
     local = {op: k for k, op in enumerate(ids)}
@@ -107,7 +107,7 @@ def _piece(problem: SchedulingProblem, order: Sequence[int], begin: int, end: in
 
 
 def _windows(piece: _ScheduleRun) -> tuple[list[int], list[int]]:
-    """Return the first and the last slot of each op: its ancestors come before, its descendants after."""
+    """Return the first and the last slot of each op, which leave room for its ancestors and descendants."""
     n = len(piece.ids)
     ancestors: list[set[int]] = []
     for k in range(n):
@@ -120,12 +120,12 @@ def _windows(piece: _ScheduleRun) -> tuple[list[int], list[int]]:
 
 
 Column = int | bool
-"""A column of a program, or the constant 0 or 1 in the place of one."""
+"""A column of a program, or False or True for a constant 0 or 1."""
 Term = tuple[Column, float]
 
 
 class _Program:
-    """A growing integer program: columns with bounds, rows of sparse inequalities."""
+    """An integer program under construction: columns with bounds, rows of sparse inequalities."""
 
     def __init__(self, solver: Any) -> None:
         self.solver = solver
@@ -158,12 +158,12 @@ class _Program:
             self.bounds.append((lower, upper))
 
     def minimise(self, objective: Iterable[Term], start: Mapping[int, float]) -> list[float] | None:
-        """Return the columns' values in the best solution found from one given in part, None where there is none."""
+        """Return the columns' values in the best solution found from a partial start, or None."""
         costs = [0.0] * len(self.upper)
         for column, factor in objective:
             if not isinstance(column, bool):
                 costs[column] += factor
-        highs = self.solver.Highs.__base__()  # without the callbacks of `Highs`, whose registering prints a banner
+        highs = self.solver.Highs.__base__()  # not `Highs` itself: registering its callbacks prints a banner
         for option, value in _OPTIONS.items():
             highs.setOptionValue(option, value)
         highs.passModel(self._model(costs))
@@ -186,7 +186,7 @@ class _Program:
 
 
 class _Slots:
-    """The columns of a piece: whether op i has run by slot t, whether a tensor lies in memory in slot t."""
+    """The columns of a piece: whether op i has run by slot t, whether a tensor is in memory in slot t."""
 
     def __init__(self, program: _Program, piece: _ScheduleRun) -> None:
         self.program = program
@@ -227,13 +227,13 @@ class _Slots:
         return column
 
     def as_given(self) -> dict[int, float]:
-        """Return the columns' values in the order in which the piece stands."""
+        """Return the columns' values for the given order of the piece."""
         return {
             c: float(t >= i) for i, row in enumerate(self._done) for t, c in enumerate(row) if not isinstance(c, bool)
         }
 
     def order(self, values: Sequence[float]) -> list[int]:
-        """Return the ids in the order that the columns' values say."""
+        """Return the ids in the order of the columns' values."""
         waits = [sum(not (c if isinstance(c, bool) else values[c] > 0.5) for c in row) for row in self._done]
         return [self.piece.ids[i] for i in sorted(range(len(waits)), key=waits.__getitem__)]
 

@@ -1,8 +1,8 @@
 """ILPScheduler: assigns a level to every op of a scheduling problem.
 
-Owns the problem's form and the methods `asap`, `alap` and `slack`. Sizes enter only as published size
-classes (`size_class`), so that a schedule does not depend on which of two sizes is the larger one. Does not
-know graphs or programs (`jitfuse.tracing.schedule.translator`): kernel groups are scheduled by the same code.
+Owns the problem's form and the methods `asap`, `alap` and `slack`. Sizes enter only as documented size classes
+(`size_class`), so that a schedule does not depend on small differences in size. Does not own graphs or programs
+(`jitfuse.tracing.schedule.translator`): kernel groups are scheduled by the same code.
 """
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jitfuse.errors import ArgumentError
 
 METHODS: Final = ("asap", "alap", "slack", "ilp")
 BY_BYTES: Final = frozenset({"slack", "ilp"})
-"""The methods that look at bytes; the others go by what needs what alone."""
+"""The methods that use sizes; the others use dependencies alone."""
 SIZE_CLASSES: Final = ((1 << 16, 1 << 12), (1 << 24, 1 << 20), (None, 1 << 28))
-"""(upper bound in bytes, bytes that stand for the class): in a core's cache, in a shared cache, in memory."""
+"""(upper bound in bytes, bytes that the class counts as): in a core's cache, in a shared cache, in memory."""
 
 
 def size_class(ndim: int, nbytes: int) -> int:
-    """Return the bytes by which a tensor counts: 0 for rank 0, else a power of two for its class."""
+    """Return the bytes that a tensor counts as: 0 for rank 0, else a power of two for its class."""
     if ndim == 0:
         return 0
     for bound, stands_for in SIZE_CLASSES:
@@ -31,10 +31,10 @@ def size_class(ndim: int, nbytes: int) -> int:
 
 
 class SchedulingProblem(Record, frozen=True):
-    """What is scheduled: ops by ascending id, the tensors each reads and makes, and what these weigh.
+    """A scheduling problem: ops by ascending id, the tensors that each reads and makes, and their sizes.
 
-    `inputs` and `results` are in the order of `ids`; a tensor that no op makes is a feed, always there and
-    never freed. `kept` are the tensors that stay until the end.
+    `inputs` and `results` are in the order of `ids`. A tensor that no op makes is a feed, which is always available and
+    never freed. `kept` are the tensors that are live until the end.
     """
 
     ids: tuple[int, ...]
@@ -44,7 +44,7 @@ class SchedulingProblem(Record, frozen=True):
     kept: frozenset[int]
 
     def places(self) -> OpPositions:
-        """Return what reads what, by numbers: an op's first result has the op's position, others come behind."""
+        """Return the dependencies by numbers: an op's first result has the op's position, further results follow."""
         number = {made[0]: k for k, made in enumerate(self.results) if made}
         owners = list(range(len(self.results)))
         if len(number) != sum(map(len, self.results)):
@@ -66,10 +66,10 @@ class SchedulingProblem(Record, frozen=True):
 
 
 class OpPositions(NamedTuple):
-    """The tensors that ops make, numbered, and the positions of ops by them.
+    """The tensors that ops make, by numbers, and the positions of their ops.
 
-    `number` tells a tensor's place, `owners` a place's op, `reads` what places an op reads, once each, `readers` what
-    ops read a place, in order.
+    `number` maps a tensor to its number, `owners` a number to its op. `reads` has the numbers that an op reads, once
+    each; `readers` has the ops that read a number, in order.
     """
 
     number: dict[int, int]
@@ -78,14 +78,14 @@ class OpPositions(NamedTuple):
     readers: list[list[int]]
 
     def before(self) -> list[list[int]]:
-        """Return for each op the ops whose results it reads; one of several results may be there more than once."""
+        """Return for each op the ops whose results it reads; ops with several results may be repeated."""
         if len(self.owners) == len(self.reads):
             return self.reads
         return [[self.owners[p] for p in read] for read in self.reads]
 
 
 class Load(NamedTuple):
-    """What an order asks of memory: the most bytes live at once, then their sum over all ops."""
+    """The memory use of an order: the most bytes live at once, then the sum of live bytes over all ops."""
 
     peak: int
     over_time: int
@@ -113,13 +113,12 @@ def load_of(problem: SchedulingProblem, order: Sequence[int]) -> Load:
 class ILPScheduler:
     """Assigns levels by one method; two ops of which one needs the other never share a level.
 
-    asap    as soon as the inputs are there
+    asap    as soon as the inputs are available
     alap    as late as the consumers allow
     slack   a greedy list schedule by bytes allocated minus bytes freed, then slack (alap minus asap level),
             then id; every op gets a level of its own
     ilp     the best order that an integer program finds (`jitfuse.tracing.schedule.integer_schedule`), starting from
-    the
-            better of asap and slack; for warming and offline use
+            the better of asap and slack; for warming and offline use
     """
 
     def __init__(self, method: str = "slack") -> None:
@@ -180,7 +179,7 @@ def _alap(before: list[list[int]], early: list[int]) -> list[int]:
 
 
 def _freed(problem: SchedulingProblem, number: Mapping[int, int], places: int) -> list[int]:
-    """Return the bytes that are free when the last reader of a place has run."""
+    """Return the bytes of each number that are freed when its last reader has run."""
     freed = [0] * places
     for t, place in number.items():
         freed[place] = problem.nbytes[t]
@@ -191,10 +190,10 @@ def _freed(problem: SchedulingProblem, number: Mapping[int, int], places: int) -
 
 
 def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
-    """Take the ready op with the least (allocated - freed, slack, id), one after the other.
+    """Return levels by taking the ready op with the least (allocated - freed, slack, id), one after the other.
 
-    An op frees an input when it is its last reader. For that each place keeps the sum of its remaining
-    readers' positions: with one reader left, the sum is that reader.
+    An op frees an input when it is its last reader. The sum of the remaining readers' positions is kept for each
+    tensor: with one reader left, the sum is that reader.
     """
     number, owners, reads, readers = places
     n = len(reads)
@@ -214,7 +213,7 @@ def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
     level = [-1] * n
     for at in range(n):
         k = heappop(ready)[2]
-        while level[k] >= 0:  # an entry from before its cost fell
+        while level[k] >= 0:  # an outdated entry: the op's cost has fallen since
             k = heappop(ready)[2]
         level[k] = at
         for place in reads[k]:
@@ -232,7 +231,7 @@ def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
 
 
 def _after(places: OpPositions) -> list[list[int]]:
-    """Return for each op what reads its results, once for each result."""
+    """Return for each op the readers of its results, once for each result."""
     _, owners, reads, readers = places
     n = len(reads)
     if len(owners) == n:

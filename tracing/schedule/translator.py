@@ -1,6 +1,6 @@
-"""GraphTranslator: a process graph as a scheduling problem, and a schedule back as a FusedProgram.
+"""GraphTranslator: from a process graph to a scheduling problem, and from a schedule to a FusedProgram.
 
-Owns pruning (what no output, write or state needs is left out), the order of steps (level, then node id) and
+Owns pruning (ops that no output, write or state needs are left out), the order of steps (level, then node id) and
 the side table of source lines. Does not choose levels (`jitfuse.tracing.schedule.scheduler`).
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem, 
 
 
 class Boundary(Record, frozen=True):
-    """What a program delivers: outputs by tree path, new state by feed, what written arguments hold."""
+    """The deliveries of a program: outputs by tree path, new state by feed, final values of written arguments."""
 
     outputs: Mapping[str, int]
     state_in: frozenset[int] = frozenset()
@@ -55,10 +55,10 @@ class GraphTranslator:
         return SchedulingProblem(self.ids, self._inputs, self._results, nbytes, frozenset(self.boundary.delivered()))
 
     def program(self, levels: Mapping[int, int]) -> FusedProgram:
-        """Return the program whose steps stand in the order of (level, node id)."""
+        """Return the program with its steps in the order of (level, node id)."""
         at = map(levels.__getitem__, self.ids)
         fields = zip(self.ids, self._names, self._inputs, self._attrs, self._results, self._modes, at)
-        steps = sorted([made(OpStep, step) for step in fields], key=itemgetter(6))  # which have ascending ids
+        steps = sorted([made(OpStep, step) for step in fields], key=itemgetter(6))  # stable: ids ascend
         b = self.boundary
         produced = set(self._produced)
         used = set(chain.from_iterable(self._inputs)) | b.delivered() | b.writes.keys() | b.state_in

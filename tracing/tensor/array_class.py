@@ -1,7 +1,7 @@
-"""Classes as user code in a trace sees them where calling them must make something else.
+"""Proxies of classes: calling one in a trace makes a tracing-aware object.
 
-Everything else that such a class is asked (isinstance, issubclass, its methods and attributes) is the original's own.
-np.ndarray, called, creates an array that takes traced values.
+All other uses (isinstance, issubclass, methods and attributes) go to the original class. The proxy of np.ndarray
+creates an array that takes traced values.
 """
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class _ClassProxy(type):
 
 
 def original(value: Any) -> Any:
-    """Return the class that a value stands in for; others as they are."""
+    """Return the class of a class proxy; other values as they are."""
     return value.original if type(value) is _ClassProxy else value
 
 
 def class_proxy(original: type, create: Callable[..., Any]) -> type:
-    """Return what stands in for a class; `create` is what calling it does."""
+    """Return a proxy of a class; a call of it calls `create`."""
     return _ClassProxy(original.__name__, (), {"original": original, "create": staticmethod(create)})
 
 
 def array_class(create: Callable[..., Any]) -> type:
-    """Return what stands in for np.ndarray; `create(shape, dtype, order)` makes its arrays."""
+    """Return a proxy of np.ndarray; `create(shape, dtype, order)` makes its arrays."""
     def made(shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None,
              order: Any = None) -> Any:
         if buffer is not None or strides is not None:

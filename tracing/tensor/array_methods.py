@@ -1,8 +1,7 @@
 """The methods and attributes of np.ndarray on traced arrays, with NumPy's parameters.
 
-Owns what AbstractTensor's method surface lacks or spells in another way (dtype=, out=, ddof=, order=). Each
-is a thin layer over operators; what NumPy functions and methods share lives in
-`jitfuse.tracing.tensor.function_table`.
+Owns the methods that AbstractTensor lacks or spells differently (dtype=, out=, ddof=, order=), each a thin layer over
+operators. Does not own the code that NumPy functions and methods share (`jitfuse.tracing.tensor.function_table`).
 """
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ class ArrayMethods(AbstractTensor):
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
-        """Return the array on a device, itself where it is there; raises ArgumentError for streams."""
+        """Return the array on a device, itself if it is there; raises ArgumentError for streams."""
         if stream is not None:
             raise ArgumentError("to_device(stream=): there are no streams here")
         return self if device == self.device else self.__array_namespace__().asarray(self, device=device)
@@ -95,7 +94,7 @@ class ArrayMethods(AbstractTensor):
         return self.swapaxes(-1, -2)
 
     def conj(self) -> Any:
-        """Return the complex conjugate; a real array itself, but bfloat16, which NumPy does not know as real."""
+        """Return the complex conjugate; a real array itself, except bfloat16, which NumPy does not know as real."""
         new = kind(str(self.dtype)) == "complex" or str(self.dtype) == "bfloat16"
         return self.call("conj") if new else self
 
@@ -110,11 +109,11 @@ class ArrayMethods(AbstractTensor):
         return self.as_copy()
 
     def laid_out_by(self, rule: Callable[..., Any], *operands: Any) -> Any:
-        """Lay a fresh array out by a rule; where memory has one order alone, this is nothing."""
+        """Set the layout of a fresh array by a rule; does nothing for classes with C order alone."""
         return self
 
     def ordered(self, name: str, order: Any, like: Any = None) -> Any:
-        """Lay a fresh array out as `order` says; where memory has one order alone, this is nothing."""
+        """Set the layout of a fresh array by `order`; does nothing for classes with C order alone."""
         return self
 
     def __copy__(self) -> Any:
@@ -128,7 +127,7 @@ class ArrayMethods(AbstractTensor):
         return self.ravel(order).as_copy()
 
     def ravel(self, order: str = "C") -> Any:
-        """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
+        """Return all elements as one axis: a view if memory has them in this order, else a copy."""
         if order == "F" and self.ndim > 1:
             return self.T.ravel()
         flat = self.reshape(-1 if self.size else 0, order=order)
@@ -136,14 +135,14 @@ class ArrayMethods(AbstractTensor):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one after the other in C order."""
+        """Whether the elements are contiguous in C order."""
         raise NotImplementedError
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None, **attrs: Any) -> Any:
-        """Return the elements under another shape: a view where the memory allows it."""
+        """Return the elements with another shape: a view where the memory allows it."""
         if order == "A":
             order = "F" if not self.is_contiguous and self.T.is_contiguous else "C"
-        if order == "F":  # the first axis runs fastest: the reversed axes in row-major order
+        if order == "F":  # the first axis is the fastest: the reversed axes in row-major order
             given = _extents(shape or (attrs.pop("shape"),))
             return self.T.reshape(given[::-1], copy=copy).T
         functions.require_c_order("reshape", order)
@@ -152,7 +151,7 @@ class ArrayMethods(AbstractTensor):
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
                copy: bool = True) -> Any:
-        """Return the elements cast to a dtype; the array itself where `copy` is false and nothing changes."""
+        """Return the elements cast to a dtype; the array itself if `copy` is false and nothing changes."""
         name = dtype_name(dtype, "astype")
         functions.require_cast("astype", str(self.dtype), name, casting)
         if name == self.dtype and not self.weak:
@@ -212,11 +211,11 @@ class ArrayMethods(AbstractTensor):
         return arrangements.repeat(self, repeats, axis)
 
     def nonzero(self) -> Any:
-        """Return the places of elements that are not zero; the program is split."""
+        """Return the indices of elements that are not zero; a graph break."""
         return data_dependent.nonzero(self)
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
-        """Return the parts along an axis for which the condition holds; the program is split."""
+        """Return the slices along an axis for which the condition holds; a graph break."""
         return data_dependent.compress(condition, self, axis, out)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:

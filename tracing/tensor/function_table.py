@@ -1,10 +1,9 @@
-"""NumPy's choices and copies over traced arrays, and what all NumPy functions share.
+"""The table of NumPy functions over traced arrays, the helpers that they share, and np.where, np.clip and np.copy.
 
-Owns `FUNCTIONS`, the table that `__array_function__` looks into. Each function has NumPy's parameters (names
-that hide Python's builtins end in an underscore); options that cannot be honoured raise UnsupportedError,
-never silently do less. Reductions are in `jitfuse.tracing.numpy_like.reductions`, other
-functions of elements in `jitfuse.tracing.numpy_like.elementwise`, shapes, joins and products in
-`jitfuse.tracing.numpy_like.shapes`, ufuncs and the protocols in `jitfuse.tracing.tensor.numpy_protocol`.
+Owns `FUNCTIONS`, the table of `__array_function__`. Each function has NumPy's parameters (names that hide Python's
+builtins end in an underscore); unsupported options raise UnsupportedError and are never ignored. Does not own ufuncs
+and protocols (`jitfuse.tracing.tensor.numpy_protocol`), nor the other functions, which are in
+`jitfuse.tracing.numpy_like`: `reductions`, `elementwise`, `shapes` (with joins and products) and so on.
 """
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ else:
 Tensor = Any
 FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {}
 NO_VALUE: Final = np._NoValue
-"""What NumPy passes for an option that was left out."""
+"""NumPy's default for options that are left out."""
 
 
 def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,7 +54,7 @@ def refuse(function: str, options: dict[str, Any], way_out: str = "") -> None:
 
 
 def require_c_order(function: str, order: str) -> None:
-    """Raise UnsupportedError for orders of elements other than row by row."""
+    """Raise UnsupportedError for orders of elements other than row-major."""
     if order != "C":
         raise UnsupportedError(
             f"np.{function}(order={order!r}) is not available, at {user_line()}. Transpose first: x.T.reshape(...)."
@@ -94,7 +93,7 @@ def lifted(*values: Any) -> list[Tensor]:
 
 
 def strong(x: Tensor) -> Tensor:
-    """Return a Python scalar as the NumPy scalar that NumPy functions make of it."""
+    """Return a Python scalar as a NumPy scalar, as NumPy functions convert it."""
     return x.call("astype", dtype=x.dtype) if x.weak else x
 
 
@@ -121,7 +120,7 @@ def extents(shape: Any) -> tuple[int, ...]:
 # ---------------------------------------------------------------- choices and copies
 @implements("where")
 def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Any:
-    """Choose elements of x where the condition holds, else of y; alone, return where it holds."""
+    """Select elements of x where the condition holds, else of y; without x and y, return the indices where it holds."""
     if x is None and y is None:
         from jitfuse.tracing.numpy_like.data_dependent import nonzero  # it needs the table
 
@@ -130,7 +129,7 @@ def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Any:
     if a.weak and b.weak:
         a, b = strong(a), strong(b)
     result = strong(c).call("where", a, b)
-    return result if result.ndim else result.as_copy()  # of rank 0 an array, unlike a ufunc's result
+    return result if result.ndim else result.as_copy()  # an array of rank 0, unlike a ufunc's result
 
 
 @implements("clip")
@@ -141,7 +140,7 @@ def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, mi
     low = min if a_min is None or a_min is NO_VALUE else a_min
     high = max if a_max is None or a_max is NO_VALUE else a_max
     x = lifted(a, *[v for v in (low, high) if v is not None])[0]
-    if dtypes.is_integer(str(x.dtype)) and not x.weak:  # Python ints that limit nothing, as NumPy has it
+    if dtypes.is_integer(str(x.dtype)) and not x.weak:  # as NumPy, ignore Python int limits outside the dtype
         smallest, largest = dtypes.integer_range(str(x.dtype))
         low = None if type(low) is int and low <= smallest else low
         high = None if type(high) is int and high >= largest else high
@@ -173,7 +172,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     source, target = str(value.dtype), str(dst.dtype)
     if not value.weak:
         require_cast("copyto", source, target, casting)
-    elif _KINDS[dtypes.kind(source)] != _KINDS[dtypes.kind(target)]:  # a Python number is of any dtype of its kind
+    elif _KINDS[dtypes.kind(source)] != _KINDS[dtypes.kind(target)]:  # a Python number has any dtype of its kind
         require_cast("copyto", source, "complex128" if dtypes.kind(target) == "complex" else target, casting)
     if where is not True:
         value = lifted(where, dst)[0].call("where", indexing.cast(value, dst), dst)

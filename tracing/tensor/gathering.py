@@ -1,7 +1,8 @@
 """Indexing by integer arrays, traced scalars and known masks: `gather` and `scatter` steps.
 
-Owns the split of an index into a basic part, which is a view, and arrays that pick from it, by NumPy's rules for where
-their axes stand; and NumPy's functions take, put and their kin. Basic indexing is in `jitfuse.tracing.tensor.indexing`.
+Owns the separation of an index into a basic part, which is a view, and arrays that index this view, with NumPy's rules
+for the position of their axes; and NumPy's functions take, put and the like. Does not own basic indexing
+(`jitfuse.tracing.tensor.indexing`).
 """
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ else:
 
 
 class IndexSelection(NamedTuple):
-    """An index by arrays: the basic index that comes first, then arrays for some axes of what it gives."""
+    """An index with arrays: the basic index that comes first, then arrays for some axes of its view."""
 
     basic: tuple[Any, ...]
     arrays: tuple[Tensor, ...]
@@ -48,12 +49,12 @@ class IndexSelection(NamedTuple):
 
 
 def is_advanced(index: Any) -> bool:
-    """Return whether an index holds an array, a list or a traced integer that need not be looked at."""
+    """Return whether an index holds an array, a list or a traced integer that Python need not read."""
     return any(_is_array(i) for i in (index if isinstance(index, tuple) else (index,)))
 
 
 def with_numbers(index: Any) -> Any:
-    """Return an index with Python's ints that are computed from data as NumPy's: nobody looks at them."""
+    """Return an index with run-time Python ints as NumPy ints, so that they are not read."""
     if type(index) is tuple:
         return tuple([with_numbers(i) for i in index])
     of_data = (
@@ -70,7 +71,7 @@ def _is_array(item: Any) -> bool:
 
 
 def select(x: Tensor, index: Any) -> IndexSelection:
-    """Read an index that holds arrays; raises BoundsError, and UnsupportedError for masks that are data."""
+    """Parse an index that holds arrays; raises BoundsError, and an error for traced masks without graph breaks."""
     items = _expanded(x, list(index) if isinstance(index, tuple) else [index])
     advanced = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
@@ -90,7 +91,7 @@ def select(x: Tensor, index: Any) -> IndexSelection:
 
 
 def _expanded(x: Tensor, items: list[Any]) -> list[Any]:
-    """Return one item for each axis, new ones aside: the ellipsis written out, masks as the indices that they hold."""
+    """Return one item for each axis and new axis: the ellipsis is expanded, masks become indices of True elements."""
     masks = [_is_array(item) and _is_mask(item) for item in items]
     wide = [np.ndim(i) if m else int(i is not None and i is not Ellipsis) for i, m in zip(items, masks, strict=True)]
     flat: list[Any] = []
@@ -120,7 +121,7 @@ def _holds_tensor(item: Any) -> bool:
 
 
 def _nonzero(x: Tensor, mask: Any, axis: int) -> list[Any]:
-    """Return the places where a mask holds, for its axes of x from `axis` on; a traced mask splits the program."""
+    """Return the indices where a mask is True, one array for each of its axes; a traced mask is a graph break."""
     extents = x.shape[axis : axis + np.ndim(mask)]
     if np.shape(mask) != extents:
         raise BoundsError(f"boolean index of shape {np.shape(mask)} does not match the array's {x.shape} from axis "
@@ -151,19 +152,19 @@ def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
 
 # ---------------------------------------------------------------- items
 def get_item(x: Tensor, index: Any) -> Tensor:
-    """Return `x[index]`: a copy, a view where only traced scalars pick from it, a selection where a mask does."""
+    """Return `x[index]`: a copy, a view if all arrays are traced scalars, a masked selection if a mask is traced."""
     chosen = masked_selection.get_item(x, index)
     return _get_item(x, index) if chosen is None else chosen
 
 
 def picked_by_mask(x: Tensor, index: Any) -> Tensor:
-    """Return `x[index]` with the elements that a mask picks."""
+    """Return `x[index]` with the elements that a mask selects."""
     return _get_item(x, index)
 
 
 def _get_item(x: Tensor, index: Any) -> Tensor:
     if isinstance(index, AbstractTensor) and index.dtype == "bool" and not index.ndim:
-        index = index.reshape(1)  # whether there is anything, along a new axis
+        index = index.reshape(1)  # a mask along a new axis of extent 1
         x = x.reshape((1, *x.shape))
     found = select(x, index)
     view = indexing.get_item(x, found.basic)
@@ -178,7 +179,7 @@ def _get_item(x: Tensor, index: Any) -> Tensor:
 
 
 def set_item(x: Tensor, index: Any, value: Any, combine: str = "set") -> None:
-    """Carry out `x[index] = value`, or combine what is there with it: one element after the other."""
+    """Carry out `x[index] = value`, or combine each element with its value, one after the other."""
     found = select(x, index)
     view = indexing.get_item(x, found.basic)
     new = indexing.given_to(x, value)
@@ -216,7 +217,7 @@ def at(name: str, a: Any, indices: Any, b: Any) -> None:
 
 
 def _as_arrays(index: Any) -> Any:
-    """Return an index of integers with the first as an array, which makes it pick elements."""
+    """Return an index with its first integer as an array, which makes it an advanced index."""
     items = list(index) if isinstance(index, tuple) else [index]
     for k, item in enumerate(items):
         if item is not None and item is not Ellipsis and not isinstance(item, slice):
@@ -252,7 +253,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tensor:
 
 @implements("put")
 def put(a: Tensor, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Write values at positions of the flattened array, repeating them as often as it takes."""
+    """Write values at positions of the flattened array, repeated as often as needed."""
     if not isinstance(a, AbstractTensor):
         raise UnsupportedError(f"np.put into an array that is not traced, at {user_line()}. Create it inside the "
                                "function, or pass it as an argument.")

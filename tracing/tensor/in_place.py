@@ -1,4 +1,4 @@
-"""Operators that Python writes as ``x += y``: into the memory of a traced array, by NumPy's rules of casting."""
+"""Operators such as ``x += y``: they write into the memory of a traced array, by NumPy's rules of casting."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _NO_ATTRIBUTES: Final[dict[str, Any]] = {}
 
 
 class InPlace(PythonReads):
-    """The in-place operators of a traced value, which a subclass holds and writes."""
+    """The in-place operators of a traced value; a subclass holds and writes it."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class InPlace(PythonReads):
                 f"cannot cast {name}'s result from {of.dtype} to {into.dtype} with casting rule 'same_kind', "
                 f"at {user_line()}. Write x = x.astype({of.dtype}) first, or cast the right-hand side."
             )
-        # a ufunc's result is cast as elements are, where assigning a scalar asks whether it fits
+        # a ufunc's result is cast like array elements; assigning a scalar would check whether it fits
         self._assign(result.as_copy() if result._scalar else result)
 
 

@@ -1,8 +1,8 @@
 """Basic indexing and item assignment of traced tensors, as `slice` and `reshape` steps.
 
-Owns the reading of index expressions: ints, slices, newaxis, ellipsis, and boolean masks on the left-hand
-side of an assignment. Index arrays belong to `jitfuse.tracing.tensor.gathering`, views and writes themselves to
-`jitfuse.tracing.tensor.traced` and `jitfuse.tracing.record.recorder`.
+Owns the parsing of index expressions: ints, slices, newaxis, ellipsis, and boolean masks on the left-hand
+side of an assignment. Does not own index arrays (`jitfuse.tracing.tensor.gathering`), nor views and writes
+(`jitfuse.tracing.tensor.traced`, `jitfuse.tracing.record.memory`).
 """
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from jitfuse.tracing.tensor.function_table import traced_among
 
 
 class Region(NamedTuple):
-    """A basic index: one (start, step, count) for each axis, and how each axis of the result comes about.
+    """A basic index: one (start, step, count) for each axis, and the origin of each axis of the result.
 
-    `axes` holds for each axis of the result the axis that it slices, or None for a new axis; axes that an
-    int dropped are absent. `shape` is that of the result; `is_whole` says that all elements are in it, in order,
-    `moves_axes` that the result has other axes than the array: some are dropped, or new.
+    `axes` holds for each axis of the result the axis that it slices, or None for a new axis; axes dropped by an int
+    are absent. `shape` is the result's. `is_whole`: the result has all elements, in order. `moves_axes`: the result
+    has other axes than the array, some dropped or new.
     """
 
     starts: tuple[int, ...]
@@ -45,7 +45,8 @@ class Region(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """What the kinds of an index's items say: the axis of each item, -1 for those of none, and what `Region` says."""
+    """The part of an index that its items' types determine: the axis of each item (-1 for none), and `Region` fields.
+    """
 
     places: tuple[int, ...]
     axes: tuple[int | None, ...]
@@ -55,7 +56,7 @@ class _Pattern(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _pattern(kinds: tuple[type, ...], rank: int) -> _Pattern:
-    """Return what items of these kinds say of an array of a rank."""
+    """Return the pattern of an index with items of these types into an array of a rank."""
     ellipses = kinds.count(_ELLIPSIS)
     left = rank - len(kinds) + ellipses + kinds.count(_NONE)
     if left < 0:
@@ -81,7 +82,7 @@ def _pattern(kinds: tuple[type, ...], rank: int) -> _Pattern:
 
 
 def parse(index: Any, shape: tuple[int, ...]) -> Region:
-    """Read a basic index of an array of `shape`; raises BoundsError and UnsupportedError."""
+    """Parse a basic index into an array of `shape`; raises BoundsError and UnsupportedError."""
     items = index if isinstance(index, tuple) else (index,)
     places, axes, has_ellipsis, moves_axes = _pattern(tuple(map(type, items)), len(shape))
     starts, steps, counts = [0] * len(shape), [1] * len(shape), list(shape)
@@ -109,13 +110,13 @@ def parse(index: Any, shape: tuple[int, ...]) -> Region:
 
 
 Key = tuple[Any, ...]
-"""An index as what tells it from others: its items, with slices as their bounds."""
+"""A hashable form of an index: its items, with slices as tuples of their bounds."""
 
 
 def key_of(index: Any) -> Key | None:
-    """Return the key of an index; None where it may mean another place each time, or is none of ints and slices.
+    """Return the key of an index; None where items are traced, or other than ints, slices, newaxis and ellipsis.
 
-    The bounds of its slices must be ints of Python's, not arrays without axes.
+    The bounds of its slices must be Python ints, not arrays of rank 0.
     """
     kind = type(index)
     if kind is int:
@@ -136,7 +137,7 @@ def key_of(index: Any) -> Key | None:
 
 
 def _region(key: Key, index: Any, shape: tuple[int, ...]) -> Region:
-    """Return `parse`: of all indices that differ in ints alone, what they have in common is found once."""
+    """Return `parse` of an index; the common part of indices that differ in ints alone is computed once."""
     zeros = tuple([0 if type(k) is int else k for k in key])
     if 0 not in zeros or 0 in shape:
         return parse(index, shape)
@@ -153,7 +154,8 @@ def _region(key: Key, index: Any, shape: tuple[int, ...]) -> Region:
 
 @lru_cache(maxsize=1024)
 def _at_zero(key: Key, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Any, ...]]:
-    """Return the axes of the ints of an index, all of which are 0, its region's starts, and the rest of the region."""
+    """Return the axes of the ints of an index, all of which are 0, its region's starts, and the region's other fields.
+    """
     items = tuple([slice(*k) if type(k) is tuple else k for k in key])
     places = _pattern(tuple(map(type, items)), len(shape)).places
     region = parse(items, shape)
@@ -161,7 +163,7 @@ def _at_zero(key: Key, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[i
 
 
 class IndexedRegion:
-    """What an index means: its region, and the path of the slice that it takes."""
+    """A parsed index: its region, and the path of its slice (before axes are dropped or added)."""
 
     __slots__ = ("_view", "part", "region")
 
@@ -171,7 +173,7 @@ class IndexedRegion:
         self._view = None if region.moves_axes else part
 
     def view(self, paths: Paths) -> ViewStep | None:
-        """Return the path of the view that it gives."""
+        """Return the path of the indexed view."""
         region = self.region
         if self._view is None and region.moves_axes:
             self._view = paths.reshaped(self.part, region.counts, region.shape)
@@ -179,7 +181,7 @@ class IndexedRegion:
 
 
 def place_of(x: Any, index: Any, key: Key | None) -> IndexedRegion:
-    """Return what a basic index of a tensor means; with a key, it is read once in a run."""
+    """Return the parsed basic index of a tensor; with a key, it is parsed once in a run."""
     path, shape, paths = x._path, x._meta.shape, x._run.paths
     full = shape if path is None else path, key
     found: IndexedRegion | None = None if key is None else paths.places.get(full)
@@ -193,9 +195,9 @@ def place_of(x: Any, index: Any, key: Key | None) -> IndexedRegion:
 
 
 def note_slices(found: list[Any], index: Any, shape: tuple[int, ...]) -> None:
-    """Add the slices of an index that are cut off at an end of their axis, or count from it, or may do so."""
+    """Record the slices of an index that are clipped at an end of their axis, or count from it, or may do so."""
     items = index if type(index) is tuple else (index,)
-    counted = True  # whether the items so far say which axis is next
+    counted = True  # whether the axis of the next item is known
     for axis, item in enumerate(items):
         if type(item) is slice:
             extent = shape[axis] if counted and axis < len(shape) else -1
@@ -262,7 +264,7 @@ def get_item(x: Any, index: Any) -> Any:
 
 
 def set_item(x: Any, index: Any, value: Any, key: Key | None = None) -> None:
-    """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast. `key` is the index's."""
+    """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast. `key`: `key_of(index)`."""
     if key is None and is_mask(index):
         _set_masked(x, index, value)
         return
@@ -270,7 +272,7 @@ def set_item(x: Any, index: Any, value: Any, key: Key | None = None) -> None:
     region, paths = place.region, x._run.paths
     new: Any = given_to(x, value)
     if type(new) is type(x) and new._storage is x._storage and not new._scalar and new._path is place.view(paths):
-        return  # x[i:j] += v has written already; Python then assigns the view to itself
+        return  # x[i:j] += v has already written; Python then assigns the view to itself
     if new.shape:
         if not region.shape and (not region.has_ellipsis or isinstance(value, list | tuple)):
             _check_element(x, new)
@@ -280,7 +282,7 @@ def set_item(x: Any, index: Any, value: Any, key: Key | None = None) -> None:
 
 
 def _check_element(x: Any, value: Any) -> None:
-    """Raise or warn as NumPy does where an array with axes, or a list, is assigned to one element; torch takes it."""
+    """Raise or warn as NumPy does where an array with axes, or a list, is assigned to one element; torch allows it."""
     if not x._run.session.torch:
         element = np.zeros(1, numpy_dtype(str(x.dtype)))
         element[0] = np.broadcast_to(np.zeros((), numpy_dtype(str(value.dtype))), value.shape)
@@ -321,7 +323,7 @@ def _set_masked(x: Any, mask: Any, value: Any) -> None:
             f"x[mask] = value with a value of shape {new.shape}, which has parts for places where the mask holds in "
             f"{len(rest) + 1} axes at most, at {user_line()}. Or write x[...] = np.where(mask, value, x)."
         )
-    if not fits:  # one value for each element or row for which the mask holds
+    if not fits:  # one value for each element or row that the mask selects
         from jitfuse.tracing.tensor import gathering  # a cycle: it reads basic indices here
 
         gathering.set_item(x, where, new)
@@ -332,22 +334,22 @@ def _set_masked(x: Any, mask: Any, value: Any) -> None:
 
 
 def given_to(like: Any, value: Any) -> Any:
-    """Return what is written into an array as a tensor; of Python's sequences NumPy makes elements of its dtype."""
+    """Return a value that is written into an array as a tensor; Python sequences are converted to its dtype."""
     if isinstance(value, AbstractTensor):
         return value
     run = getattr(like, "_run", None)  # eager arrays have none
     if run is not None and type(value) in _NUMBERS:
-        return like._lift(value)  # one tensor, however often it is written
+        return like._lift(value)  # the same tensor each time
     torch = run is not None and run.session.torch
     if isinstance(value, list | tuple) and not torch and traced_among(*value) is None:
-        value = np.array(value, numpy_dtype(str(like.dtype)))  # which raises for ints that it does not hold
+        value = np.array(value, numpy_dtype(str(like.dtype)))  # raises for ints that the dtype cannot hold
     elif isinstance(value, list | tuple) and not torch:
         _check_items(like, value)
     return like.as_tensor(value)
 
 
 def _check_items(like: Any, values: Any) -> None:
-    """Refuse Python's numbers among traced values in a sequence that an array's dtype does not hold."""
+    """Reject Python numbers, in a sequence with traced values, that an array's dtype cannot hold."""
     for value in values:
         if isinstance(value, list | tuple):
             _check_items(like, value)
@@ -356,7 +358,7 @@ def _check_items(like: Any, values: Any) -> None:
 
 
 def cast(value: Any, like: Any) -> Any:
-    """Return a value in the dtype of the array that it is assigned to; weak literals are made in it."""
+    """Return a value in the dtype of the array that it is assigned to, also a weak literal."""
     value = like._check_assigned(value)
     if value.weak or value.dtype != like.dtype:
         return value.call("astype", dtype=like.dtype)

@@ -26,7 +26,7 @@ _NUMBERS: Final = frozenset({bool, int, float, complex})
 
 
 def operand(run: Recorder, value: Any) -> TracedTensor:
-    """Return `lift` of an operator's operand: a Python scalar is one tensor, however often it comes."""
+    """Return `lift` of an operator's operand; equal Python scalars give the same tensor."""
     if type(value) not in _NUMBERS:
         return lift(run, value)
     tensor = run.literal(value)
@@ -74,7 +74,7 @@ def stack_nested(run: Recorder, value: Sequence[Any]) -> TracedTensor:
         raise ShapeError(f"a nested list has parts of shapes {', '.join(map(str, sorted(shapes)))}, at {user_line()}")
     rows = [p.call("reshape", shape=(1, *p.shape)) for p in strong]
     made: TracedTensor = rows[0].call("concat", *rows[1:], axis=0)
-    return made.laid_out(None)  # np.array looks at no order
+    return made.laid_out(None)  # np.array ignores the items' orders
 
 
 def _holds_traced(value: Any) -> bool:

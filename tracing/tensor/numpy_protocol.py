@@ -1,7 +1,7 @@
 """NumPy's two protocols on traced arrays: `__array_ufunc__` and `__array_function__`.
 
-Owns the way from a ufunc and its method to operators of the table, and the error for everything that has
-none: it names the function, the line and close alternatives; nothing is converted silently.
+Owns the mapping from a ufunc and its method to operators of the table, and the error for all that have none: it names
+the function, the line and close alternatives. Nothing is converted silently.
 """
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ else:
 _SCIPYS_LOOPS: Final[dict[str, str]] = {
     "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy", "logit": "logit",
 }
-"""Ufuncs of SciPy, in float32 or float64, whose operators have NumPy's loops, in float16 too."""
+"""SciPy ufuncs, which have float32 and float64 alone; their operators have NumPy's signatures, float16 too."""
 _RENAMED: Final[dict[str, str]] = {
     "absolute": "abs", "conjugate": "conj", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "degrees": "rad2deg", "radians": "deg2rad",
     "psi": "digamma", "_zeta": "zeta", "_riemann_zeta": "riemann_zeta", **_SCIPYS_LOOPS,
 }
-"""Ufunc name -> the operator of another name."""
+"""Ufunc name -> operator name, where they differ."""
 _NAMED: Final = frozenset({"erf", "erfc", "matmul"})
-"""Ufuncs with an operator of their name whose reference is another function."""
+"""Ufuncs that have an operator of the same name whose NumPy reference is another function."""
 _PARTS: Final[dict[str, tuple[str, ...]]] = {
     "divmod": ("floor_divide", "remainder"), "modf": ("modf_fraction", "modf_whole"),
     "frexp": ("frexp_mantissa", "frexp_exponent"),
@@ -59,7 +59,7 @@ _EXTENSIONS: Final[dict[str, tuple[str, ...]]] = {
     "numpy.linalg": ("jitfuse.tracing.numpy_like.linalg", "jitfuse.tracing.numpy_like.systems"),
     "numpy.fft": ("jitfuse.tracing.numpy_like.fft",),
 }
-"""Modules of NumPy's that enter their functions when one of them is called."""
+"""NumPy modules whose implementations are imported when one of their functions is called."""
 _INSTEAD: Final[dict[str, str]] = {
     "roots": "Its shape depends on data; use np.linalg.eigvals of the companion matrix.",
     "polymul": "It drops leading zeros, so that its shape depends on data; use np.convolve.",
@@ -76,7 +76,7 @@ _INSTEAD: Final[dict[str, str]] = {
 
 @functools.lru_cache(maxsize=1024)
 def operator_of(ufunc: str) -> str | None:
-    """Return the operator of a ufunc, or None; by name, so that scipy.special's are known without importing SciPy."""
+    """Return the operator of a ufunc's name, or None; names cover scipy.special without importing SciPy."""
     if ufunc in _RENAMED or ufunc in _NAMED:
         return _RENAMED.get(ufunc, ufunc)
     op = ops.get(ufunc)
@@ -90,7 +90,7 @@ def alternatives(name: str) -> str:
     """Return a sentence on what to use in place of a NumPy function or method."""
     if name in _INSTEAD:
         return _INSTEAD[name]
-    import difflib  # for errors alone: half a millisecond that every start would pay
+    import difflib  # for errors only: its import takes half a millisecond
 
     from jitfuse.tracing.numpy_like.all_functions import FUNCTIONS
 
@@ -117,7 +117,7 @@ def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def implementation_of(func: Any) -> Callable[..., Any] | None:
-    """Return what carries out a NumPy function over tensors, or None; the extensions are imported on first use."""
+    """Return the implementation of a NumPy function over tensors, or None; extensions are imported on first use."""
     from jitfuse.tracing.numpy_like.all_functions import FUNCTIONS
 
     found = FUNCTIONS.get(func)
@@ -193,7 +193,7 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
 
 
 def _masked(name: str, result: Any, where: Any, out: Any) -> Any:
-    """Return a ufunc's result where a mask holds, elsewhere what `out` holds; zeros without `out`, as of np.empty."""
+    """Return a ufunc's result where a mask holds, else the elements of `out`, or zeros (np.empty) without `out`."""
     target = out[0] if isinstance(out, tuple) else out
     mask = strong(lifted(where, result)[0])
     dtype = str(result.dtype if target is None else target.dtype)

@@ -1,7 +1,8 @@
-"""Python's operators on traced values: arithmetic, comparisons and what `+=` does, as Python and NumPy have them.
+"""Python's operators on traced values: arithmetic and comparisons, with the rules of Python and NumPy.
 
-Most of what a function does comes this way, so it goes straight to `_apply`. Owns where Python's numbers differ from
-NumPy's operators (order, squares of bools). Operators that write are in `jitfuse.tracing.tensor.in_place`.
+Most steps of a function come from here, so operators call `_apply` directly. Owns where Python numbers differ from
+NumPy (comparisons of complex numbers, squares of bools). Does not own operators that write
+(`jitfuse.tracing.tensor.in_place`).
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _NO_ATTRIBUTES: Final[dict[str, Any]] = {}
 
 
 class Operators(InPlace):
-    """The operators of a traced value, which a subclass carries out."""
+    """The operators of a traced value; a subclass carries them out."""
 
     __slots__ = ()
 
@@ -54,7 +55,7 @@ def _unary(name: str) -> Callable[[Operators], Any]:
 
 
 def _ordered(name: str) -> Callable[[Operators, Any], Any]:
-    """Return the operator of an order, which Python numbers do not have where one is complex; NumPy's have."""
+    """Return an ordering operator; complex Python numbers have none, complex NumPy numbers do."""
     compare = _operator(name, reflected=False)
 
     def operator(self: Operators, other: Any) -> Any:
@@ -67,7 +68,7 @@ def _ordered(name: str) -> Callable[[Operators, Any], Any]:
 
 
 def _power(self: Operators, other: Any) -> Any:
-    """Return a power; 2 squares an array of bools in int8, where NumPy makes int64 of any other Python int."""
+    """Return a power; of an array of bools, the power 2 is int8 and that of any other Python int is int64."""
     weak_int = type(other) is int or (isinstance(other, Operators) and other.weak and other.dtype == "int64")
     squared = weak_int and self.dtype == "bool" and not self._scalar and not self.weak
     return self.call("square") if squared and int(other) == 2 else _plain_power(self, other)

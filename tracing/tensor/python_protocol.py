@@ -1,7 +1,7 @@
-"""Python looks at traced values: numbers, truth, texts, items, what they answer isinstance and getattr with.
+"""Python's protocols on traced values: conversion to numbers, truth and text, iteration, isinstance and getattr.
 
-Owns which look asks for the value. What a look gives is in `jitfuse.tracing.record.known_values`, where it splits the
-program in `jitfuse.tracing.record.value_reads`.
+Owns which operation reads the value. Does not own values known while tracing (`jitfuse.tracing.record.known_values`),
+nor the graph breaks of other reads (`jitfuse.tracing.record.value_reads`).
 """
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ else:
 
 _TAKES_NUMBERS: Final = (bool, int, float, complex, operator.index)
 _SAME: Final = ("bool()", "float()", "complex()", "np.asarray()", "tolist()")
-"""Looks that see the same in a number of Python's and one of NumPy's."""
+"""Reads with the same result for a Python number and a NumPy scalar."""
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
 
 class PythonReads(ArrayMethods):
-    """The looks of Python at a traced value, which a subclass holds."""
+    """Python's reads of a traced value, which a subclass holds."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class PythonReads(ArrayMethods):
         raise NotImplementedError
 
     def _read_value(self, what: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
-        """Return `convert` of the value; where only data knows it, the program is split here, or TracedValueError."""
+        """Return `convert` of the value; a value that is not known is a graph break, or raises TracedValueError."""
         if self._run.mixed and what not in _SAME:
             known = mixed_numbers.settled(self)
             if known is not self:
@@ -71,10 +71,10 @@ class PythonReads(ArrayMethods):
             if self._meta.size != 1:
                 convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does
             elif self._meta.weak and convert not in _TAKES_NUMBERS:
-                python = _PYTHON_TYPE[self._meta.dtype]  # Python sees a number of its own
+                python = _PYTHON_TYPE[self._meta.dtype]  # the user's code must get a Python number
                 return value_reads.read_value(self._run, tensor, what, lambda value: convert(python(value)))
             elif convert is bool and self._meta.dtype != "bool" and value_reads.may_break(self._run):
-                tensor = self.call("astype", dtype="bool")._id()  # native code reads it, and it has two values
+                tensor = self.call("astype", dtype="bool")._id()  # native code reads it, and it has two answers
             return value_reads.read_value(self._run, tensor, what, convert)
         return convert(value)
 
@@ -116,7 +116,7 @@ class PythonReads(ArrayMethods):
         return math.ceil(self._number())
 
     def __trunc__(self) -> int:
-        if not self._meta.weak and self._meta.dtype != "float64":  # which is a Python float
+        if not self._meta.weak and self._meta.dtype != "float64":  # a NumPy float64 is a Python float
             raise TypeError(f"type numpy.{self._meta.dtype} doesn't define __trunc__ method")
         return math.trunc(self._number())
 
@@ -127,7 +127,7 @@ class PythonReads(ArrayMethods):
         return _divmod(other, self)
 
     def _number(self) -> int | float:
-        """Return the value for what `math` iterations: of a Python int itself, which a float may not hold."""
+        """Return the value that `math` rounds: a Python int as it is, because a float may not hold it."""
         return int(self) if self._meta.weak and dtypes.is_integer(self._meta.dtype) else float(self)
 
     def __format__(self, spec: str) -> str:
@@ -147,11 +147,11 @@ class PythonReads(ArrayMethods):
         return str(self._read_value("str()") if self._is_shown() else self._description())
 
     def _is_shown(self) -> bool:
-        """Return whether texts show the value: where it is a Python number or the program may be split."""
+        """Return whether texts show the value: if it is a Python number, or a graph break is possible."""
         return self._meta.weak or (self._run.alive and value_reads.may_break(self._run))
 
     def __repr__(self) -> str:
-        """Return what NumPy's `repr` does for the user's code, and what the tensor is for ours."""
+        """Return NumPy's `repr` for the user's code, and a description of the tensor for jitfuse's."""
         asked = is_user_code(sys._getframe(1).f_code.co_filename) and self._is_shown()
         if not asked:
             return self._description()
@@ -169,7 +169,7 @@ class PythonReads(ArrayMethods):
         return np.array(self._read_value("np.asarray()"), dtype)
 
     def item(self, *index: Any) -> Any:
-        """Return the value as a Python scalar, where it is known while tracing."""
+        """Return the value as a Python scalar: a run-time number if possible, else a read."""
         if index or self._meta.size != 1:
             zeros = np.zeros(self.shape, bool)  # raises where NumPy does
             zeros.item(*index)
@@ -180,11 +180,11 @@ class PythonReads(ArrayMethods):
         return self._read_value("item()", _item) if made is None else made
 
     def tolist(self) -> Any:
-        """Return the values as nested lists, where they are known while tracing."""
+        """Return the values as nested lists; this reads them."""
         return np.asarray(self._read_value("tolist()")).tolist()
 
     def known(self) -> Any:
-        """Return the value where constants and Python scalars give it; raises TracedValueError otherwise."""
+        """Return the value if it depends on constants, Python scalars and small tables; else raise TracedValueError."""
         try:
             return known_value(self._run.session, self._id())
         except UnknownValueError:
@@ -198,11 +198,11 @@ class PythonReads(ArrayMethods):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise value_read_error(self._run.graph.describe(self._id()), "iter()")
-        return map(self.__getitem__, range(self.shape[0]))  # each element as it is when its turn comes
+        return map(self.__getitem__, range(self.shape[0]))  # lazily: later iterations see earlier writes
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Answer isinstance as the plain run would: float for a Python float, np.ndarray for an array."""
+        """Answer isinstance as in plain Python: float for a Python float, np.ndarray for an array."""
         if self.weak:
             return _PYTHON_TYPE[self._meta.dtype]
         if self._run.mixed and is_user_code(sys._getframe(1).f_code.co_filename):
@@ -227,7 +227,7 @@ def _divmod(a: Any, b: Any) -> Any:
         return a // b, a % b
     except ZeroDivisionError as error:
         if str(error).startswith("float"):
-            divmod(1.0, 0.0)  # says so in other words
+            divmod(1.0, 0.0)  # raises with divmod's own message
         raise
 
 

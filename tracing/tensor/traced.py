@@ -1,8 +1,8 @@
 """TracedTensor: the AbstractTensor that records instead of computing.
 
-Owns views (storage, path, layout) and writes through them. Looks at values are in
-`jitfuse.tracing.tensor.python_protocol`, in-place operators in `...in_place`, what other values are as tensors in
-`...lifting`, NumPy's methods in `...array_methods`, its protocols in `...numpy_protocol`, indexing in `...indexing`.
+Owns views (storage, path, layout) and writes through them. Does not own (in this folder) reads of values
+(`python_protocol`), in-place operators (`in_place`), other values as tensors (`lifting`), NumPy's methods
+(`array_methods`) and protocols (`numpy_protocol`), or indexing (`indexing`).
 """
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "dia
 
 
 class _PartLayout(NamedTuple):
-    """Where a part of an array lies, by where the array lies, its meta and the index; nobody asks for most of them.
+    """The layout of an indexed part, by the array's layout and meta and the index; computed only if needed.
 
-    `in_order` says that the axes lie in C order as those of the array do, for a basic index does not change that.
+    `in_order` says that the axes are in C order, like the array's; a basic index does not change their order.
     """
 
     whole: layout.MemoryLayout | _PartLayout | None
@@ -94,7 +94,7 @@ class TracedTensor(Operators):
 
     @shape.setter
     def shape(self, new: Any) -> None:
-        """Give the array another shape in place, as long as it is a view of the same memory."""
+        """Reshape the array in place, if the new shape is a view of the same memory."""
         if self._storage.feed is not None or self._scalar:
             raise UnsupportedAttributeError(
                 f"the shape of an array that the function has not made is set at {user_line()}: "
@@ -114,7 +114,7 @@ class TracedTensor(Operators):
 
     @property
     def weak(self) -> bool:
-        """Whether this stands for a Python scalar."""
+        """Whether this is a proxy of a Python scalar."""
         return self._meta.weak
 
     def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
@@ -146,7 +146,7 @@ class TracedTensor(Operators):
             known = run.graph.metas
             metas = tuple([known[i] for i in found])
             operands = weak.operands(op, metas)
-            if operands[0]:  # all are Python's numbers
+            if operands[0]:  # all are Python numbers
                 return self._apply_among_numbers(op, ids, metas, attrs)
             for k, dtype in operands[1]:
                 weak.check_fits(run, ids[k], dtype)
@@ -162,7 +162,7 @@ class TracedTensor(Operators):
     def _apply_among_numbers(
         self, op: ops.Op, ids: tuple[int, ...], metas: tuple[Meta, ...], attrs: dict[str, Any]
     ) -> Any:
-        """Record an operator among Python numbers, or carry it out where its values must be known."""
+        """Record an operator over Python numbers, or carry it out in Python where their values must be known."""
         run = self._run
         python = python_operator(op.name)
         if python is not None:
@@ -181,28 +181,28 @@ class TracedTensor(Operators):
         return lifting.operand(self._run, value)
 
     def as_tensor(self, value: Any) -> TracedTensor:
-        """Return anything that NumPy functions take for an array as a tensor of this trace."""
+        """Return anything that NumPy functions accept as an array as a tensor of this trace."""
         return lifting.lift(self._run, value)
 
     def laid_out(self, axes: tuple[int, ...] | None) -> TracedTensor:
-        """Give a fresh array its place in memory: its axes from the slowest to the fastest; None for C order."""
-        if self._run.session.torch:  # it has orders of its own
+        """Set the layout of a fresh array: its axes from the slowest to the fastest; None for C order."""
+        if self._run.session.torch:  # torch has other rules
             axes = None
         self._spot = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
         return self
 
     def laid_out_by(self, rule: Callable[..., tuple[int, ...] | None], *operands: Any) -> TracedTensor:
-        """Give a fresh array the order of axes that a rule finds."""
+        """Set the layout of a fresh array to the order of axes that a rule returns."""
         return self.laid_out(rule(*operands))
 
     def ordered(self, name: str, order: Any, like: Any = None) -> Any:
-        """Give a fresh array the order of axes that `name` was asked for; "A" and "K" look at `like`."""
+        """Set the layout of a fresh array by the argument `order` of `name`; "A" and "K" depend on `like`."""
         plain = order != "F" and self._spot is None and getattr(like, "_layout", None) is None
         return self if plain else self.laid_out(memory_order.asked_for(name, order, self, like))
 
     # ------------------------------------------------------------------ views and writes
     def _id(self) -> int:
-        """Return the id of the tensor that this holds now; raises LeakedTracerError after the trace."""
+        """Return the id of the tensor that this view holds now; raises LeakedTracerError after the trace."""
         if not self._run.alive:
             raise LeakedTracerError(
                 f"a traced value is used at {user_line()} after its trace has ended: it is "
@@ -217,13 +217,13 @@ class TracedTensor(Operators):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one after the other in C order, as far as the program knows."""
+        """Whether the elements are contiguous in C order, as far as it is known while tracing."""
         where = self._layout
         return where is None or layout.is_contiguous(self.shape, where, self.itemsize)
 
     @property
     def _layout(self) -> layout.MemoryLayout | None:
-        """Where the elements lie, which is found out when somebody asks; None for a fresh array in C order."""
+        """The layout, computed when it is needed; None for a fresh array in C order."""
         place = self._spot
         if type(place) is _PartLayout:
             place = self._spot = place.layout()
@@ -262,22 +262,22 @@ class TracedTensor(Operators):
         lies = self._spot
         in_order = lies is None or (type(lies) is _PartLayout and lies.in_order)
         if type(lies) is _PartLayout and type(lies.whole) is _PartLayout:
-            lies = self._layout  # parts of parts of parts: as deep as a loop is long
+            lies = self._layout  # else parts of parts would nest as deep as a loop is long
         part = made(_PartLayout, (lies, self._meta, region, in_order))
         return TracedTensor(run, storage, run.graph.metas[tensor], path, part)
 
     def with_ones(self, shape: tuple[int, ...]) -> TracedTensor:
-        """Return the value under a shape that differs in axes of extent 1, for writing it elsewhere."""
+        """Return the value with a shape that differs in axes of extent 1, for a write elsewhere."""
         path = self._run.paths.reshaped(self._path, self._meta.shape, shape)
         made = TracedTensor(self._run, self._storage, Meta(shape, self._meta.dtype, self._meta.device), path)
         made._id()
         return made
 
     def picked(self, indices: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor:
-        """Return the view at traced scalars along some axes: writing into it writes at that place.
+        """Return the view at traced scalar indices along some axes: writes into it write at these indices.
 
-        What has been read there is read again, so that equal loops over the same places have equal ops; equal ops
-        of one program are one in the end.
+        Elements read before are read again, so that equal loops over equal indices have equal ops. Equal ops of one
+        program are merged later.
         """
         ids = tuple(tensor_id(i) for i in indices)
         row = ops.get("gather")
@@ -288,7 +288,7 @@ class TracedTensor(Operators):
         node = None if held is None else self._run.graph.node(held)
         if node is not None and node.op_name == "gather":
             path = self._run.paths.anew(path)
-        place = self._where()  # of the first of them; which one it is makes no difference to what is a view
+        place = self._where()  # as for index 0: which reshapes are views does not depend on the index
         rest = layout.MemoryLayout(
             place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"])
         )
@@ -297,7 +297,7 @@ class TracedTensor(Operators):
         return view
 
     def _part(self, name: str) -> TracedTensor:
-        """Return the real or imaginary part: a view of complex numbers, whose parts lie beside each other."""
+        """Return the real or imaginary part: a view of complex numbers, whose parts are adjacent in memory."""
         if self._scalar or dtypes.kind(self._meta.dtype) != "complex":
             made: TracedTensor = self.call(name)
             return made if self._scalar else made.as_copy()
@@ -309,21 +309,21 @@ class TracedTensor(Operators):
         return view
 
     def as_copy(self, scalar: bool = False) -> TracedTensor:
-        """Return the same value in memory of its own; `scalar`: as NumPy's scalar where it has rank 0."""
+        """Return the same value in memory of its own; `scalar`: as a NumPy scalar if it has rank 0."""
         return fresh(self._run, self._id(), scalar=scalar)
 
     def copy(self, order: str = "C") -> Any:
-        """Return a copy in memory of its own; a scalar itself, for it never changes."""
+        """Return a copy in memory of its own; a scalar itself, because it is immutable."""
         return self if self._scalar else self.as_copy().ordered("copy", order, None if order == "C" else self)
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
                copy: bool = True) -> Any:
-        """Return the elements cast to a dtype: an array of rank 0 of one."""
+        """Return the elements cast to a dtype; an array of rank 0 stays an array."""
         made = super().astype(dtype, order, casting, subok, copy)
         return made.as_copy() if made._scalar and not (self._scalar or self._meta.weak) else made
 
     def ravel(self, order: str = "C") -> Any:
-        """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
+        """Return all elements as one axis: a view if memory has them in this order, else a copy."""
         if order not in ("A", "K"):
             return super().ravel(order)
         axes = None if self._spot is None else memory_order.of_ravel(order, self)
@@ -334,7 +334,7 @@ class TracedTensor(Operators):
         self.assign_at(value, self._path, self._meta.shape)
 
     def assign_at(self, value: TracedTensor, path: ViewStep | None, shape: tuple[int, ...]) -> None:
-        """Write into a part of this tensor's memory, a path to a view of a shape."""
+        """Write into the view at a path of this tensor's memory, which has this shape."""
         if self._scalar or self._meta.weak:
             raise ArgumentError(
                 f"a scalar cannot be written into, at {user_line()}: {self._run.graph.describe(self._id())}. "
@@ -349,7 +349,7 @@ class TracedTensor(Operators):
         self._run.write(self._storage, path, value._id(), shape)
 
     def _check_assigned(self, value: TracedTensor, of_scalars: bool = False) -> TracedTensor:
-        """Refuse a Python number that this tensor's dtype does not hold; `of_scalars`: NumPy's scalars too."""
+        """Reject a Python number that this tensor's dtype cannot hold; `of_scalars`: NumPy scalars too."""
         if value._meta.dtype == self._meta.dtype or not (value._meta.weak or (of_scalars and value._scalar)):
             return value
         given = tensor_id(value)
@@ -392,15 +392,13 @@ class TracedTensor(Operators):
 
 # ---------------------------------------------------------------- making tensors
 def freeze(name: str, *tensors: TracedTensor) -> None:
-    """Have nobody write any more into tensors that share memory in the plain run, where `name` makes views, but do not
-    here.
-    """
+    """Forbid writes into tensors that `name` makes views of in NumPy, but not here: sharing memory would show."""
     for t in tensors:
         t._storage.frozen = name
 
 
 def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
-    """Return a tensor of its own storage; rank 0 is an immutable scalar unless told otherwise."""
+    """Return a tensor with a storage of its own; `scalar`: as an immutable scalar if it has rank 0."""
     meta = run.graph.metas[tensor]
     storage = Storage(tensor, meta, None, run.session.region)
     if run.breaker is not None:
@@ -416,7 +414,7 @@ def from_feed(run: Recorder, feed: Feed) -> TracedTensor:
 
 
 def tensor_id(value: Any) -> int:
-    """Return the id that a traced tensor holds now."""
+    """Return the id of the tensor that a traced tensor holds now."""
     assert isinstance(value, AbstractTensor), type(value)
     return value._id()  # type: ignore[attr-defined, no-any-return]
 

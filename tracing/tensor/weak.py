@@ -1,7 +1,7 @@
-"""Python scalars as operands: when Python must know their values, and when an int does not fit.
+"""Python scalars as operands: when Python must know their values, and when an int does not fit a dtype.
 
-Operators among Python scalars stay scalars of the same type, as in Python, unless the type of the result
-depends on the values. NumPy refuses a Python int that the array's dtype cannot hold.
+Operators over Python scalars give scalars of a fixed type, as in Python, unless the type of the result depends on the
+values. NumPy rejects a Python int that the array's dtype cannot hold.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEEPS_BOOL: Final = frozenset({
 
 
 def needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta]) -> bool:
-    """Tell whether the type of a result among Python scalars depends on their values or leaves 64 bits."""
+    """Tell whether the type of a result of Python scalars depends on their values, or it may not fit 64 bits."""
     if name in ("bitwise_left_shift", "bitwise_right_shift"):
         amount = _literal(run, ids[1])
         return type(amount) is not int or not 0 <= amount < 63 or metas[0].dtype != "int64"
@@ -59,7 +59,7 @@ def _literal(run: Recorder, tensor: int) -> Any:
 
 
 def number(run: Recorder, tensor: int) -> Any:
-    """Return the value of a Python number, which is looked at where only data knows it."""
+    """Return the value of a Python number; one that is not known is read, which is a graph break."""
     try:
         return known_value(run.session, tensor)
     except UnknownValueError:
@@ -71,9 +71,9 @@ def number(run: Recorder, tensor: int) -> Any:
 
 
 class Operands(NamedTuple):
-    """What operands are to an operator: whether all are Python's numbers, and which Python ints must fit a dtype.
+    """A classification of operands: whether all are Python numbers, and which Python ints must fit which dtype.
 
-    `meta` is the result's, where no attribute has a say in it and it is no number of Python's.
+    `meta` is the result's, or None if it depends on attributes or the result is a Python number.
     """
 
     are_numbers: bool
@@ -83,10 +83,10 @@ class Operands(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def operands(op: ops.Op, metas: tuple[Meta, ...]) -> Operands:
-    """Return what operands that look so are to an operator with a loop."""
+    """Classify operands with these metas of an operator with a ufunc dtype signature (`op.loop`)."""
     are_numbers = bool(metas) and all(m.weak for m in metas)
     meta = None if op.attrs or are_numbers else op.infer(metas, {})
-    if op.name == "where" or not any(m.weak and is_integer(m.dtype) for m in metas):  # np.where cuts ints off
+    if op.name == "where" or not any(m.weak and is_integer(m.dtype) for m in metas):  # np.where truncates ints
         return Operands(are_numbers, (), meta)
     assert op.loop is not None
     loop = op.loop(op.name, metas)
@@ -98,7 +98,7 @@ def operands(op: ops.Op, metas: tuple[Meta, ...]) -> Operands:
 
 
 def check_assigned(run: Recorder, tensor: int, target: str) -> int:
-    """Return a scalar that is written into an array of another dtype; refuse, now or then, what NumPy refuses."""
+    """Return a scalar that is written into an array of another dtype; reject what NumPy rejects, now or at run time."""
     source, weak = run.graph.metas[tensor].dtype, run.graph.metas[tensor].weak
     if weak and kind(source) == "complex" and kind(target) not in ("complex", "bool"):
         raise DTypeError(f"a complex number cannot be written into an array of {target}, at {user_line()}. "
@@ -120,14 +120,14 @@ def check_assigned(run: Recorder, tensor: int, target: str) -> int:
 
 
 def check_filling(value: Any, dtype: str) -> None:
-    """Refuse a Python int that fills an array of a dtype that does not hold it; of floats NumPy makes what it can."""
+    """Reject a Python int that fills an array whose dtype cannot hold it; NumPy casts floats without a check."""
     run = getattr(value, "_run", None)
     if run is not None and value.weak and is_integer(value._meta.dtype) and is_integer(dtype):
         check_fits(run, value._id(), dtype)
 
 
 def check_fits(run: Recorder, tensor: int, dtype: str) -> None:
-    """Refuse a Python int that does not fit an integer dtype, now and, as a range on its feed, in later calls."""
+    """Reject a Python int that does not fit an integer dtype, now and (as a range of its feed) in later calls."""
     feed = run.session.feeds.get(tensor)
     value = feed.value if feed is not None else number(run, tensor)
     low, high = integer_range(dtype)
