@@ -114,7 +114,7 @@ class NativeCallable(_Base):
     def attach(self, address: int, state_words: int, keep: object = None) -> bool:
         """Send calls to the vectorcall function at `address`; returns whether that is possible here.
 
-        `state_words` is the address of the state block, and `keep` what owns it: it is held until `detach`.
+        `state_words` is the address of the state block, and `keep` its owner, held until the next `attach`.
         """
         if not NativeCallable.native:
             return False

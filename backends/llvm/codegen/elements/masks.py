@@ -1,6 +1,6 @@
 """Masks of the active lanes where a range ends inside a vector.
 
-Owns: comparing lane numbers with what is left of the range, in integers that fill one register.
+Owns: comparing lane numbers with the rest of the range, in integers that fill one register.
 """
 from __future__ import annotations
 
