@@ -1,1 +1,1 @@
-"""Backends: the interpreter, and native code through LLVM."""
+"""Backends: the interpreter, native code through LLVM, and GPU kernels in WGSL."""

@@ -1,8 +1,8 @@
-"""CutWireErrors: where a program broke, seen from both sides.
+"""CutWireErrors: where a program failed, with the steps before and after.
 
-Owns how an error is filled from a program and the values at hand. Each function returns the error to raise.
-An error is also a ShapeError, DTypeError, ArgumentError, BoundsError or NumericError where that is what cut the wire,
-so that ``except ValueError`` sees the same mistakes as NumPy.
+Owns: how an error is filled from a program and the available values. Each function returns the error to raise.
+An error is also a ShapeError, DTypeError, ArgumentError, BoundsError or NumericError where its cause is one,
+so that ``except ValueError`` catches the same mistakes as with NumPy.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CutWireNumericError(CutWireError, NumericError):
 
 
 class CutWireBoundsError(CutWireError, BoundsError):
-    """An index among a step's operands that leaves its axis."""
+    """An index among a step's operands that is out of bounds of its axis."""
 
 
 _KINDS: Final[tuple[tuple[type[BaseException], type[CutWireError]], ...]] = (
@@ -63,10 +63,10 @@ def at_step(
     program: FusedProgram, step: OpStep, reason: str, *, known: Mapping[int, Meta | None],
     expected: str | None = None, actual: str | None = None, kind: type[CutWireError] = CutWireError,
 ) -> CutWireError:
-    """Return the error of a break at a step; `known` maps each value at hand to its meta.
+    """Return the error of a failure at a step; `known` maps each available value to its meta.
 
-    An input is missing where neither the caller nor an earlier step makes it. Not everything that an earlier step makes
-    is at hand: steps are looked at before the first one runs, and a mode leaves out what it does not need.
+    An input is missing where neither the caller nor an earlier step makes it. Results of earlier steps may be
+    unavailable: steps are checked before the first one runs, and a mode skips steps that it does not need.
     """
     made = {*known, *_made_before(program, step)}
     inputs = tuple(
@@ -91,7 +91,7 @@ def at_boundary(
     program: FusedProgram, reason: str, feeds: Iterable[BoundInput], *, expected: str | None = None,
     actual: str | None = None, kind: type[CutWireError] = CutWireError,
 ) -> CutWireError:
-    """Return the error of a break between the caller and the program's feeds."""
+    """Return the error of a failure between the caller and the program's feeds."""
     inputs = tuple(feeds)
     readers = tuple(consumers(program, [i.id for i in inputs]))
     source = program.sources.get(readers[0].step_id) if readers else None
@@ -113,7 +113,7 @@ def unknown_operator(
 
 
 def feed_text(program: FusedProgram, feed: int) -> str:
-    """Return how a feed is called: its name where it has one, and its id."""
+    """Return a feed as text: its name, if it has one, and its id."""
     name = program.feed_names.get(feed)
     return f"{name} (%{feed})" if name else f"%{feed}"
 
@@ -124,14 +124,14 @@ def describe(meta: Meta) -> str:
 
 
 class Clash(NamedTuple):
-    """What of a value is not as the program says, and the kind of error for it."""
+    """A difference between a value and its meta in the program, and the kind of error for it."""
 
     what: str
     kind: type[CutWireError]
 
 
 def clash(expected: Meta | None, actual: Meta) -> Clash | None:
-    """Return the first thing in which a value differs from its meta; None where it fits or has no meta."""
+    """Return the first difference of a value from its meta; None where it fits or has no meta."""
     if expected is None:
         return None
     if expected.shape != actual.shape:

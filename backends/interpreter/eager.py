@@ -1,7 +1,7 @@
-"""What the eager tensors share: a value beside AbstractTensor's methods, and typed errors.
+"""The base of the eager tensors: a value with AbstractTensor's methods, and typed errors.
 
-Owns the handling of `training` for operators that look at the mode and the way from an array library's own
-exception to a typed error. A subclass says how values are held and computed.
+Owns: the handling of `training` for mode-sensitive operators, and the conversion of an array library's exceptions to
+typed errors. A subclass defines how values are held and computed.
 """
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class EagerTensor(AbstractTensor):
     """A tensor that computes at once. `value` is the library's array, or a Python scalar, which is weak."""
 
     __slots__ = ("value",)
-    __array_ufunc__ = None  # so that `array + tensor` comes to the tensor's reflected operator
+    __array_ufunc__ = None  # so that `array + tensor` calls the tensor's reflected operator
     value: Any
 
     def __init__(self, value: Any) -> None:
-        """Hold a value of the library's without a copy; raises ArgumentError or DTypeError for others."""
+        """Hold a value of the library without a copy; raises ArgumentError or DTypeError for others."""
         raise NotImplementedError
 
     @classmethod
     def bind(cls, value: Any, meta: Meta | None) -> EagerTensor:
-        """Return a feed as a tensor of this class; a rank-0 value becomes as weak or strong as the meta."""
+        """Return a feed as a tensor of this class; a rank-0 value becomes weak or strong as the meta says."""
         value = value.value if isinstance(value, EagerTensor) else value
         if meta is not None and meta.shape == ():
             if meta.weak and hasattr(value, "item") and value.ndim == 0 and cls(value).dtype == meta.dtype:
@@ -37,11 +37,11 @@ class EagerTensor(AbstractTensor):
         return cls(value)
 
     def storage(self) -> object:
-        """Return the same object for values that share memory; None for a value that shares it with none."""
+        """Return a key that is the same for values that share memory; None for a value that shares none."""
         raise NotImplementedError
 
     def fresh(self, taken: set[object]) -> Any:
-        """Return the value, copied where its storage is taken; take its storage where it is not."""
+        """Return the value, copied if its storage is in `taken`; otherwise add its storage to `taken`."""
         raise NotImplementedError
 
     @property
@@ -51,16 +51,16 @@ class EagerTensor(AbstractTensor):
 
     @property
     def device(self) -> str:
-        """Where the value lives."""
+        """The device that holds the value."""
         return "cpu"
 
     @property
     def meta(self) -> Meta:
-        """What a program would know of this value."""
+        """The metadata that a program has of this value."""
         return Meta(self.shape, self.dtype, self.device, self.weak)
 
     def call(self, op_name: str, *others: Any, **attrs: Any) -> Any:
-        """Carry out an operator; one that looks at the mode takes `training=` too (False where not given)."""
+        """Compute an operator; a mode-sensitive one takes `training=` too (False where not given)."""
         op = ops.get(op_name)
         if op is None:
             raise ArgumentError(f"there is no operator {op_name!r}")
@@ -72,7 +72,7 @@ class EagerTensor(AbstractTensor):
         return self._apply(op, inputs, _normalized(op, attrs) if attrs or op.attrs else attrs)
 
     def _failure(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> JitfuseError | None:
-        """Return the typed error that says why operands or attributes do not fit, or None where they do."""
+        """Return the typed error that tells why operands or attributes do not fit, or None where they do."""
         try:
             op.result_meta([i.meta for i in inputs], {k: v for k, v in attrs.items() if k in op.attrs})
         except JitfuseError as error:
@@ -99,7 +99,7 @@ _NEEDED = {op.name: frozenset(a for a, v in op.attrs.items() if v is ops.REQUIRE
 
 
 def _normalized(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
-    """Return whole attributes; the table's own names, the common case, skip the search for aliases."""
+    """Return complete attributes; names of the op table, the common case, skip the search for aliases."""
     full = {**op.attrs, **attrs}
     if len(full) == len(op.attrs) and _NEEDED.get(op.name, attrs.keys()) <= attrs.keys():
         return full

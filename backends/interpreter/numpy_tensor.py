@@ -1,4 +1,4 @@
-"""NumPyTensor: AbstractTensor's methods carried out at once by NumPy, through the op table's reference."""
+"""NumPyTensor: AbstractTensor's methods computed at once by NumPy, through the op table's reference."""
 from __future__ import annotations
 
 from contextlib import suppress
@@ -25,7 +25,7 @@ class NumPyTensor(EagerTensor):
     __slots__ = ()
 
     def __init__(self, value: Any) -> None:
-        """Hold the value without a copy; raises DTypeError or ArgumentError for what cannot be held."""
+        """Hold the value without a copy; raises DTypeError or ArgumentError for unsupported values."""
         if type(value) not in WEAK_DTYPE:
             if not isinstance(value, np.ndarray | np.generic):
                 raise ArgumentError(f"{type(value).__name__} is no array, NumPy scalar, float, int or bool")
@@ -53,7 +53,7 @@ class NumPyTensor(EagerTensor):
         return id(owner)
 
     def fresh(self, taken: set[object]) -> Any:
-        """Return the value, a copy where its memory is taken or read-only, and take its memory."""
+        """Return the value, copied if read-only or its memory is in `taken`; otherwise add its memory to `taken`."""
         if not isinstance(self.value, np.ndarray):
             return self.value
         if self.storage() in taken or not self.value.flags.writeable:
@@ -67,7 +67,7 @@ class NumPyTensor(EagerTensor):
     def reshape(self, *shape: Any, **attrs: Any) -> Any:
         """Return the elements in row-major order under another shape; one extent may be -1."""
         if type(self.value) is np.ndarray and not attrs:
-            with suppress(TypeError, ValueError):  # the long way says what is wrong
+            with suppress(TypeError, ValueError):  # the general path raises a typed error
                 return type(self)(self.value.reshape(*shape))
         return super().reshape(*shape, **attrs)
 
@@ -97,6 +97,6 @@ class NumPyTensor(EagerTensor):
     def _of_scalars(
         self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any], result: NumPyTensor
     ) -> NumPyTensor:
-        """Keep weak what the op table says is: a scalar among Python's, where NumPy itself would make a strong one."""
+        """Return a weak scalar where the op table says so; NumPy itself makes a strong one of Python scalars."""
         meta = op.result_meta([i.meta for i in inputs], {k: v for k, v in attrs.items() if k in op.attrs})
         return type(self)(result.value.item()) if meta.weak and not result.weak else result

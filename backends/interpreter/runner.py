@@ -1,9 +1,9 @@
 """ProgramRunner: replay a FusedProgram step by step over any eager tensor class.
 
-The oracle of the tests and the fallback of every backend. Owns binding and checking feeds, resolving each
-step's method by name on the class, the liveness of values in a mode, and what the caller gets back. The class
-of the feeds decides where it runs: torch wins, then other tensors, then NumPy. Nothing is written into a
-feed: new state and written arguments are returned, and the caller puts them in place.
+The oracle of the tests and the fallback of every backend. Owns: binding and checking feeds, resolving each
+step's method by name on the class, the liveness of values in a mode, and the results for the caller. The class
+of the feeds decides where it runs: torch first, then other tensors, then NumPy. Feeds are never written:
+new state and written arguments are returned, and the caller stores them.
 """
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Store = dict[int, Any]
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """What a run delivers, as arrays of the feeds' kind; a weak value is a Python scalar.
+    """The results of a run, as arrays of the feeds' kind; a weak value is a Python scalar.
 
-    outputs  path in the returned tree -> value; a feed that is returned is the very object that was bound
-    state    state feed -> its new value: all of it in training, only the random state in evaluation
-    writes   argument feed -> what its array must hold after the call
+    outputs  path in the returned tree -> value; a returned feed is the very object that was bound
+    state    state feed -> its new value: all states in training, only the random state in evaluation
+    writes   argument feed -> the content of its array after the call
 
-    But for returned feeds, no two of these share memory with one another or with a feed.
+    Except for returned feeds, none of these shares memory with another one or with a feed.
     """
 
     outputs: dict[str, Any]
@@ -45,7 +45,7 @@ class RunResult:
 
 
 class _Planned(NamedTuple):
-    """A live step, ready to run: its row, whole attributes, operands, and the values to drop afterwards."""
+    """A live step, ready to run: its op table row, complete attributes, operands, and the values to drop after it."""
 
     step: OpStep
     op: ops.Op
@@ -55,14 +55,14 @@ class _Planned(NamedTuple):
 
 
 class ProgramRunner:
-    """Interprets one program; keeps nothing between calls but the live steps of each class and mode."""
+    """Interprets one program; between calls it caches only the live steps of each class and mode."""
 
     def __init__(self, program: FusedProgram) -> None:
         self.program = program
         self._plans: dict[tuple[type, bool], list[_Planned]] = {}
 
     def __call__(self, feeds: Mapping[int, Any], training: bool = False) -> RunResult:
-        """Run the program on {feed: array, tensor or Python scalar}; raises CutWireError where it breaks."""
+        """Run the program on {feed: array, tensor or Python scalar}; raises CutWireError where it fails."""
         self._check_complete(feeds)
         cls = tensor_class(feeds.values())
         store: Store = {i: self._bind(i, feeds[i], cls) for i in self.program.ordered_feeds}
@@ -215,7 +215,7 @@ class ProgramRunner:
         )
 
     def _in_order(self, value: int, made: Any) -> Any:
-        """Return a NumPy result as kernels lay it out: in C order, or as a transposed view of what is in C order."""
+        """Return a NumPy result in the layout of kernels: in C order, or a transposed view of an array in C order."""
         if not isinstance(made, np.ndarray):
             return made
         axes = tuple(range(made.ndim))
@@ -228,7 +228,7 @@ class ProgramRunner:
 
 
 class NestedProgram:
-    """A program among a step's attributes, as the operator sees it: called with the step's operands.
+    """A callable for a program among a step's attributes, called with the step's operands.
 
     Binds them to the feeds in ascending order, and returns the outputs in their order: arrays for arrays,
     tensors for tensors.
@@ -262,7 +262,7 @@ def _metas(store: Store) -> dict[int, Meta]:
 
 
 def _beside(store: Store, cls: type[EagerTensor]) -> EagerTensor:
-    """Return a tensor on whose device a creation step makes its value: a strong one where there is one."""
+    """Return the tensor whose device a creation step uses: a strong one where there is one."""
     for tensor in store.values():
         if not tensor.weak:
             return tensor  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""The op table in torch: one function for each operator, with NumPy's values where torch has others.
+"""The op table in torch: one function for each operator, with NumPy's values where torch's differ.
 
-Functions take torch tensors that already have the dtypes of the operator's loop, and the attributes. Rank-0
-tensors stand for weak scalars too: promotion is over before these are called.
+Functions take torch tensors that already have the dtypes of the operator's loop, and the attributes. Weak scalars
+are rank-0 tensors too: promotion is done before these are called.
 """
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from jitfuse.tracing.record.foreign import host_array
 
 Tensor = Any
 _UNSIGNED = frozenset({torch.uint8, torch.uint16, torch.uint32, torch.uint64})
-"""Torch stores these; it computes with the first alone, and not with NumPy's results."""
+"""Torch stores these dtypes; it computes only with the first, and not with NumPy's results."""
 
 
 def call(name: str, operands: Sequence[Tensor], attrs: dict[str, Any]) -> Tensor:
-    """Carry out an operator on operands of its loop's dtypes; by the reference where torch has no such loop.
+    """Compute an operator on operands of its loop's dtypes; by the reference where torch has no such loop.
 
     Complex arithmetic has NumPy's values, not torch's.
     """
@@ -55,7 +55,7 @@ def from_numpy(value: Any) -> Tensor:
 
 
 def by_reference(op: ops.Op, values: Sequence[Any], attrs: dict[str, Any], device: Any) -> Any:
-    """Carry out an operator by its NumPy reference; a Python scalar stays one."""
+    """Compute an operator by its NumPy reference; a Python scalar stays one."""
     arrays = [host_array(v) if isinstance(v, torch.Tensor) else v for v in values]
     with np.errstate(all="ignore"):
         result = op.numpy(*arrays, **attrs)
@@ -108,7 +108,7 @@ def _inexact_in_torch(name: str, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _harmless_divisor(b: Tensor) -> Tensor:
-    """Return integer divisors with 1 for 0 and -1, which trap."""
+    """Return integer divisors with 1 in place of 0 and -1, which can trap."""
     return torch.where((b == 0) | (b == -1), torch.ones_like(b), b)
 
 
@@ -133,8 +133,9 @@ def _power(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _referred(name: str) -> Callable[..., Tensor]:
-    """Return an operator by its reference: torch's own cancels, drops what is denormal, adds in another order, or
-    gives another one of equal elements.
+    """Return an operator by its reference, because torch's results differ.
+
+    Torch's own cancels, flushes denormals, adds in another order, or selects another one of equal elements.
     """
     op = ops.get(name)
     assert op is not None
@@ -164,7 +165,7 @@ def _astype(x: Tensor, *, dtype: str) -> Tensor:
 
 # ---------------------------------------------------------------- reductions
 def _reduction(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a reduction over normalised axes that knows none of torch's special cases for no axes."""
+    """Return a reduction over normalised axes, without torch's special cases for no axes."""
 
     def reduce(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
         axes = shape_rules.normalize_axes(name, axis, x.ndim)
@@ -180,7 +181,7 @@ def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 def _extremum(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduce(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        if x.numel() == 0:  # an empty result: with elements, the shape rule has refused it
+        if x.numel() == 0:  # the result is empty: the shape rule has rejected all other cases
             return x.new_empty(shape_rules.reduced_shape(tuple(x.shape), axes, keepdims))
         return function(x, dim=axes, keepdim=keepdims) if axes else x.clone()
 
@@ -263,7 +264,7 @@ _COMPLEX_IN_TORCH = frozenset({
     "real", "imag", "conj", "copy", "astype", "where", "equal", "not_equal", "isnan", "isinf", "isfinite",
     "negative", "positive", "reshape", "transpose", "broadcast_to", "concat", "slice", "update_slice", "any", "all",
 })
-"""Operators that give NumPy's bits for complex numbers in torch."""
+"""Operators whose results for complex numbers are bitwise NumPy's in torch."""
 _RENAMED = {
     "bitwise_invert": "bitwise_not", "logical_not": "logical_not", "equal": "eq", "not_equal": "ne",
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
@@ -278,7 +279,7 @@ _SAME = (
 
 
 class _Functions(dict[str, Callable[..., Tensor]]):
-    """Functions by operator: what torch has no function for, with NumPy's values, is computed by its reference."""
+    """Functions by operator; operators that torch lacks, or computes with other values, use their reference."""
 
     def __missing__(self, name: str) -> Callable[..., Tensor]:
         function = self[name] = _referred(name)
@@ -306,4 +307,4 @@ _FUNCTIONS: Final = _Functions({
     "slice": _slice, "windows": _windows, "update_slice": _update_slice, "update_at": _update_at,
 })
 NATIVE = frozenset({*_SAME, *_RENAMED, "abs", "floor", "ceil", "trunc", "power"}) - {"where"}
-"""Operators that are one function of torch's on each of their dtypes."""
+"""Operators that are one torch function for each of their dtypes."""

@@ -1,10 +1,10 @@
-"""TorchTensor: AbstractTensor's methods carried out at once by torch. Importing this module imports torch.
+"""TorchTensor: AbstractTensor's methods computed at once by torch. Importing this module imports torch.
 
-`TorchTensor` promotes operands as torch does (`torch.result_type`); `TorchProgramTensor`, on which programs
-run, promotes them by the op table, so that a program gives the same dtypes over any framework. Values are
-NumPy's in both: integer division by zero, shifts past the width and casts out of range are not left to
-torch. Random numbers come from the reference, and are the same everywhere. Composite operators are carried
-out by their decompositions, the others by `jitfuse.backends.interpreter.torch_functions`.
+`TorchTensor` promotes operands as torch does (`torch.result_type`). `TorchProgramTensor`, on which programs
+run, promotes them by the op table, so that a program gives the same dtypes over any framework. Both give
+NumPy's values, also for integer division by zero, shifts past the width and casts out of range. Random numbers come
+from the reference, and are the same everywhere. Composite operators are computed by their decompositions, the others
+by `jitfuse.backends.interpreter.torch_functions`.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TorchTensor(EagerTensor):
     __slots__ = ()
 
     def __init__(self, value: Any) -> None:
-        """Hold the value without a copy; NumPy values are taken over, sharing memory where torch can."""
+        """Hold the value without a copy; NumPy values are converted, and share memory where torch can."""
         if type(value) not in WEAK_DTYPE:
             if isinstance(value, np.ndarray | np.generic):
                 value = torch_functions.from_numpy(value)
@@ -63,7 +63,7 @@ class TorchTensor(EagerTensor):
         return None if self.weak else self.value.untyped_storage().data_ptr()
 
     def fresh(self, taken: set[object]) -> Any:
-        """Return the value; a copy where its memory is taken. Its memory is taken then."""
+        """Return the value, copied if broadcast or its memory is in `taken`; otherwise add its memory to `taken`."""
         if self.weak:
             return self.value
         if self.storage() in taken or (0 in self.value.stride() and self.value.numel() > 1):
@@ -80,7 +80,7 @@ class TorchTensor(EagerTensor):
         return type(self)(value.value if isinstance(value, EagerTensor) else value)
 
     def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.DtypeRule:
-        """Return the dtypes to cast operands to: the table's rule over what torch promotes them to."""
+        """Return the dtypes to cast operands to: the table's rule applied to torch's promoted dtype."""
         assert op.loop is not None
         promoted = inputs[1:] if op.name == "where" else inputs
         if all(i.weak for i in promoted):
@@ -143,7 +143,7 @@ class TorchProgramTensor(TorchTensor):
         assert op.loop is not None
         loop = op.loop(op.name, [i.meta for i in inputs])
         for i, dtype in zip(inputs, loop.inputs):
-            if i.weak and op.name != "where":  # which wraps, as NumPy's does
+            if i.weak and op.name != "where":  # `where` wraps, as NumPy's does
                 refuse_wrapping(i.value, TORCH_DTYPES[dtype])
         return loop
 
@@ -152,7 +152,7 @@ class TorchProgramTensor(TorchTensor):
 
 
 def refuse_wrapping(value: Any, dtype: Any) -> None:
-    """Raise OutOfRangeError for a Python int that a dtype does not hold: torch takes -1 for the largest uint8."""
+    """Raise OutOfRangeError for a Python int out of a dtype's range: torch converts -1 to the largest uint8."""
     if type(value) is int and is_integer(NAMES[dtype]):
         limits = torch.iinfo(dtype)
         if not limits.min <= value <= limits.max:
@@ -161,7 +161,7 @@ def refuse_wrapping(value: Any, dtype: Any) -> None:
 
 
 def _supported(dtype: Any) -> str:
-    """Return the name of a dtype; raises DTypeError for those that torch alone has, such as complex32."""
+    """Return the name of a dtype; raises DTypeError for those that only torch has, such as complex32."""
     found = NAMES.get(dtype)
     if found is None:
         raise DTypeError(f"dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
@@ -169,7 +169,7 @@ def _supported(dtype: Any) -> str:
 
 
 def _result_type(values: Sequence[Any]) -> Any:
-    """Return what torch promotes values to; at least one is a tensor, and scalars come last."""
+    """Return the dtype to which torch promotes values; at least one is a tensor, and scalars come last."""
     ordered = sorted(values, key=lambda v: -v.ndim if isinstance(v, torch.Tensor) else 1)
     common = ordered[0]
     for value in ordered[1:]:
@@ -183,6 +183,6 @@ def _as(tensor: TorchTensor, dtype: str, device: Any) -> Any:
     if tensor.weak:
         value = tensor.value
         if type(value) is int and is_integer(dtype):
-            value = np.asarray(value).astype(dtype).item()  # wraps, as NumPy's `where` does; nothing else comes here
+            value = np.asarray(value).astype(dtype).item()  # wraps, as NumPy's `where`, the only user
         return torch.tensor(value, dtype=TORCH_DTYPES[dtype], device=device)
     return torch_functions.cast(tensor.value, TORCH_DTYPES[dtype])

@@ -1,6 +1,6 @@
-"""Machine code as people read it, through binutils' or LLVM's objdump: llvmlite has no disassembler.
+"""Readable machine code, through binutils' or LLVM's objdump: llvmlite has no disassembler.
 
-Owns calling the tool and naming the symbols of images. Does not own assembly that LLVM writes
+Owns: calling the tool and naming the symbols of images. Does not own assembly that LLVM writes
 (`jitfuse.backends.llvm.jit.assembly`), for which no tool is needed.
 """
 from __future__ import annotations
@@ -19,17 +19,17 @@ _LINE: Final = re.compile(r"\s*([0-9a-f]+):")
 
 
 MAX_CODE_BYTES: Final = 1 << 20
-"""Bytes of machine code that are shown: they become 10 to 20 times as many characters."""
+"""The most bytes of machine code that are shown: they become 10 to 20 times as many characters."""
 _SECONDS: Final = 20
 _HEADER: Final = re.compile(r"\A\s*\S+:\s+file format .*\s+")
-"""Where objdump names the temporary file."""
+"""objdump's header, which names the temporary file."""
 
 
 def disassemble(code: bytes) -> str:
-    """Return the machine code of an object or of an image as text, all of it or as much as `MAX_CODE_BYTES` are.
+    """Return the machine code of an object or of an image as text, up to `MAX_CODE_BYTES`.
 
-    Never hands code to anything that runs or compiles it. Raises CompileError where no objdump is installed, and for
-    what is no code.
+    The code is never run or compiled. Raises CompileError where no objdump is installed, and for bytes that are
+    neither an object nor an image.
     """
     if not is_image(code):
         if len(code) > 8 * MAX_CODE_BYTES:

@@ -4,12 +4,12 @@ Owns: the host target as LLVM sees it, LLVM's options, and loading through LLVM'
 `jitfuse.backends.llvm.load.loader` has no loader for. Does not own: what the text means
 (`jitfuse.backends.llvm.text.builder`) or where object code is kept (the cache).
 
-A process that finds everything in its cache does not come here. `llvmlite` itself is imported on first use.
+A process that finds everything in its cache does not import this module. `llvmlite` is imported on first use.
 
 No function attribute keeps the code generator from writing library calls: ``"no-builtins"`` keeps *passes*
 from recognising a loop as memset or memcpy, but a frem, a vector llvm.sin or a large llvm.memcpy still
-becomes a call. So the text is compiled without passes that form such calls unless it asks for them, kernels
-carry ``"no-builtins"`` (`KERNEL_ATTRIBUTES`), and `load` refuses whatever is left.
+becomes a call. So passes that form such calls run only on request, kernels carry ``"no-builtins"``
+(`KERNEL_ATTRIBUTES`), and `load` rejects objects with any remaining call.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPTIONS = (
     "-enable-misched=false",  # the scheduler undoes the interleaving of independent chains
     "-disable-lsr",  # addresses are base, index and constant already; rewriting them takes half of the time
     "-optimize-regalloc=true",  # level 0 would keep every value on the stack
-    # what changes nothing for code that neither repeats itself nor takes detours
+    # passes that change nothing for code without repetitions and needless jumps
     "-disable-constant-hoisting", "-disable-machine-sink", "-disable-early-taildup", "-disable-tail-duplicate",
 )
 """Options of LLVM for the whole process, set before the first compilation."""
@@ -68,11 +68,11 @@ end:
   ret void
 }
 """
-"""A loop like those of kernels, for the first compilation of a process, which nobody waits for."""
+"""A loop like those of kernels, compiled in advance as the first compilation of a process."""
 
 
 class Target(NamedTuple):
-    """The machine that code is made for: what LLVM calls it, and the two facts that lowering asks for."""
+    """The machine that code is made for: LLVM's names for it, and the two facts that lowering needs."""
 
     triple: str
     cpu: str
@@ -101,8 +101,8 @@ class _Engine:
         self.binding: Any = None
         self._jit: Any = None
         self._machines: dict[int, tuple[Any, str]] = {}
-        # a child must not inherit LLVM halfway through something that another thread was doing; the lock of the
-        # process is held before, as wherever both are held
+        # a child must not inherit LLVM in the middle of another thread's operation; the lock of the process is
+        # always taken before this one
         self._held: Any = None
         forks.hold(self._before_fork, self._after_fork)
 
@@ -117,7 +117,7 @@ class _Engine:
             self._held = None
 
     def start_binding(self) -> Any:
-        """Import llvmlite, under the lock, because a child forked in the middle of an import never ends it."""
+        """Import llvmlite under the lock, because a child forked in the middle of an import never finishes it."""
         with process_lock:
             import llvmlite.binding as binding  # type: ignore[import-untyped]
 
@@ -134,7 +134,7 @@ class _Engine:
     def _start_jit(self) -> Any:
         llvm = _llvm()
         llvm.initialize_native_target()
-        # JITLink, because the default linker leaks 9 KB for each library that comes and goes
+        # JITLink, because the default linker leaks 9 KB for each library that is loaded and unloaded
         jit = llvm.create_lljit_compiler(use_jit_link=True)
         # never disposed: results, and worker threads, may outlive the interpreter's modules
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
@@ -189,9 +189,9 @@ def compile_text(text: str, *, level: int = 1, passes: Sequence[str] = (), verif
 def emitter(
     text: str, *, level: int = 1, passes: Sequence[str] = (), verify: bool = False
 ) -> Callable[[], bytes]:
-    """Return what generates the object code of `compile_text`, most of its time, and lets other threads run meanwhile.
+    """Return a function that generates the object code of `compile_text`, and lets other threads run meanwhile.
 
-    What `compile_text` raises is raised here.
+    Code generation takes most of the time. The errors of `compile_text` are raised here, not by the function.
     """
     emission: Callable[[], bytes] = _with_module(
         text, level, passes, lambda machine, module: partial(machine.emit_object, module), verify=verify
@@ -206,7 +206,7 @@ def assembly(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> str:
 
 
 def optimised_ir(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> str:
-    """Return the LLVM assembly that the given passes leave of `text`."""
+    """Return `text` as LLVM assembly after the given passes."""
     return _with_module(text, level, passes, lambda machine, module: str(module))
 
 
@@ -252,7 +252,7 @@ def _run_passes(machine: Any, module: Any, passes: Sequence[str]) -> None:
 
 
 def _explain(message: str, text: str) -> str:
-    """Put the lines around an error of LLVM's parser (``<string>:line:column: error``) under its message."""
+    """Append the lines around an error of LLVM's parser (``<string>:line:column: error``) to its message."""
     where = re.search(r":(\d+):\d+: error", message)
     line = int(where.group(1)) if where else 1
     return f"{message.strip()}\n{_excerpt(text, max(1, line - 3), line + 3)}"
@@ -283,7 +283,7 @@ class JitLibrary:
 
 
 def load(object_code: bytes, *, allowed: Container[str] = ()) -> JitLibrary:
-    """Link object code into the process through LLVM; as `jitfuse.backends.llvm.load.loader.load`, which calls this."""
+    """Link object code into the process through LLVM, for `jitfuse.backends.llvm.load.loader.load`."""
     symbols = object_symbols(object_code)
     refuse_foreign(symbols.undefined, allowed)
     imports = sorted(symbols.undefined)

@@ -1,8 +1,7 @@
-"""Loads and stores of a kernel's values: which address each has, what its masks and offsets do, runs of lanes.
+"""Loads and stores of a kernel's values: their addresses, masks and offsets, and runs of adjacent lanes.
 
-Owns: values by number, as scalars or vectors, and the ways in which they come from memory and go there. Does not own
-what is computed (`jitfuse.backends.llvm.codegen.body`) or the instructions of one access
-(`jitfuse.backends.llvm.codegen.memory`).
+Owns: values by number, as scalars or vectors, and how they are loaded and stored. Does not own what is computed
+(`jitfuse.backends.llvm.codegen.body`) or the instructions of one access (`jitfuse.backends.llvm.codegen.memory`).
 """
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from jitfuse.ir.kernels.values import access
 
 
 class Accesses:
-    """The values of a kernel under construction, and their ways from and to memory."""
+    """The values of a kernel under construction, and their loads and stores."""
 
     def __init__(self, f: Function, analysis: Analysis, launch: LoadedLaunch, has_fma: bool) -> None:
         self.f = f
@@ -38,7 +37,7 @@ class Accesses:
         self._splats: dict[int, Value] = {}
 
     def define(self, number: int, scalar: Value) -> None:
-        """Give a value that all lanes share, made outside the loops that read it."""
+        """Define a value that all lanes share, computed outside the loops that read it."""
         self.values[number] = self.context.batch([scalar])
         if number in self.analysis.splatted:
             self._splats[number] = self._splat(number, scalar)
@@ -101,14 +100,14 @@ class Accesses:
         return [g if o is None else self.f.and_(o, g) for o, g in zip(own, given, strict=True)]
 
     def load(self, instr: Instr, frame: VectorGroup, uniform: bool) -> Batch:
-        """Return what a load gives for a frame's vectors, or for all lanes."""
+        """Return a load's result for a frame's vectors, or one scalar for all lanes (`uniform`)."""
         offset, mask = self._optional(instr, 0)
         operand, part = access(instr).operand, access(instr).part
         if uniform:
             base = self._address(operand, offset, frame).base
             if part is not None:
                 base = pairs.part_pointer(self.memory, self.launch.form.operands[operand].dtype, base, part)
-            # the launch's words are memory that can be read
+            # the kernel arguments are memory that can be read
             return self.memory.load_one(instr.dtype, base, self._scalar(mask), self.launch.words)
         if part is None:
             return self._load_vectors(operand, offset, mask, frame)[0]
@@ -140,14 +139,14 @@ class Accesses:
     def _load_if(
         self, wanted: Value, operand: int, address: Address, frame: VectorGroup, masks: Sequence[Value | None]
     ) -> Sequence[Batch]:
-        """Load some lanes where `wanted` says that one of them is on at all, else 0, by a branch.
+        """Load the active lanes where `wanted` says that there are any, else return 0, by a branch.
 
-        A masked load that is off as a whole takes a hundred times as long where its address is not mapped: the fault
-        is found and dropped.
+        A masked load without active lanes takes a hundred times as long where its address is not mapped: the
+        processor detects the fault and drops it.
         """
         f = self.f
         if address.kind == "runs":
-            frame.run()  # what the frame remembers must not be made inside the branch
+            frame.run()  # the frame caches it, so it must not be computed inside the branch
         inside, end, before = f.fresh("wanted"), f.fresh("loaded"), f.block
         f.cond_br(wanted, inside, end)
         f.label(inside)
@@ -168,8 +167,10 @@ class Accesses:
     def _load_runs(
         self, dtype: str, operand: int, base: Value, frame: VectorGroup, masks: Sequence[Value | None]
     ) -> Sequence[Batch]:
-        """Load evenly spaced lanes where the group stays in one run, vectors in two pieces where each may pass from
-        one run to the next once (but pairs), else every lane from its own address.
+        """Load lanes that sweep several axes, by the fastest of three methods that is valid at run time.
+
+        Within one run the lanes are evenly spaced. A vector that crosses into the next run once is loaded in two pieces
+        (not for pairs). Otherwise every lane is loaded from its own address.
         """
         f = self.f
         apart, end = f.fresh("apart"), f.fresh("loaded")

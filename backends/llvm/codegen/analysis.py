@@ -1,4 +1,4 @@
-"""What codegen must know about a form before it writes code: where each value is made, and how wide to go.
+"""Facts about a form that codegen needs before it writes code: where each value is computed, and in which width.
 
 Owns: the scope of values (once per kernel, once per unit, in the loops), whether all lanes share a value, the
 number of lanes of a vector, the number of vectors at once. Does not own addresses or code.
@@ -18,39 +18,39 @@ from jitfuse.ir.kernels.values import access
 from jitfuse.ir.operators.op import get
 
 CHECKED: Final = frozenset({"require", "bounded"})
-"""Operators that report arguments which are wrong."""
+"""Operators that report invalid arguments."""
 SIMPLE_EXPONENTS: Final = (2, 1, 0, 0.5, -1)
 """Exponents that NumPy treats as other operations when they are scalars."""
 
 ENTRY: Final = 0
 UNIT: Final = 1
 POINT: Final = 2
-"""Different in every lane, where lanes lie on the grid, but the same along the inner axes."""
+"""Different in every lane, where lanes lie on the grid, but equal along the inner axes."""
 BODY: Final = 3
 
 _LONG_CHAIN: Final = 24
-"""Instructions from which on latencies show with fewer than 16 chains."""
+"""Instructions in a loop body from which on fewer than 16 independent chains do not hide latencies."""
 _MAX_TEXT: Final = 6000
-"""Instructions of a loop body, over all vectors at once, that still compile fast enough."""
+"""The most instructions of a loop body, over all vectors at once: more compile too slowly."""
 _SHORT_TEXT: Final = 500
-"""Instructions below which long ones are interleaved by four rather than two, at more time to compile."""
+"""Instructions below which long operators are interleaved by four rather than two, which takes longer to compile."""
 _LONG_TEXT: Final = 50
-"""Instructions that a long one becomes."""
+"""Machine instructions of a long operator, roughly."""
 ROW_BYTES: Final = 128
-"""Bytes of all the virtual lanes of a float sum, the most that a vector of values takes."""
+"""Bytes of all the virtual lanes of a float sum: the upper limit of a vector's size."""
 _UNROLL_LIMIT: Final = 8
-"""Points of a static inner space up to which its loop is written out."""
+"""The most points of a static inner space whose loop is unrolled."""
 
 
 class Info(NamedTuple):
-    """Where a value is made, and whether every lane has the same one."""
+    """Where a value is computed, and whether it is the same in every lane."""
 
     scope: int
     uniform: bool
 
 
 class Pressure(NamedTuple):
-    """The vector instructions of all loop bodies, the most vector values alive at once, the long instructions."""
+    """The vector instructions of all loop bodies, the most vector values live at once, the long instructions."""
 
     length: int
     live: int
@@ -79,7 +79,7 @@ class Analysis(Record, frozen=True, eq=False):
 
     @cached_property
     def unrolled(self) -> bool:
-        """Whether the inner loops are written out: lanes on the grid, and few inner points, known in number."""
+        """Whether the inner loops are unrolled: lanes on the grid, and few inner points, in a static number."""
         points = 1
         for axis in self.form.inner:
             points *= axis.extent or _UNROLL_LIMIT + 1
@@ -87,7 +87,7 @@ class Analysis(Record, frozen=True, eq=False):
 
     @cached_property
     def handed_on(self) -> frozenset[int]:
-        """The operands that are not loaded, but follow from the iteration before."""
+        """The operands that are not loaded, but carried from the previous iteration."""
         sweep = self.form.sweep
         return frozenset() if sweep is None else frozenset((*(read for read, _ in sweep.carried), *sweep.counted))
 
@@ -157,7 +157,7 @@ class Analysis(Record, frozen=True, eq=False):
 
     @cached_property
     def splatted(self) -> frozenset[int]:
-        """Numbers of the values made outside the loops that some vector instruction in them reads."""
+        """Numbers of the values that are computed outside the loops and read by vector instructions inside."""
         used: set[int] = set()
         for _, body, reductions in self.form.numbered:
             for number, instr in body:
@@ -173,11 +173,11 @@ class Analysis(Record, frozen=True, eq=False):
 
     # ------------------------------------------------------------------ widths
     def lanes(self, vector_bytes: int) -> int:
-        """Return the lanes of a vector: those of the narrowest dtype computed with fill one register, where the
-        widest takes no more bytes than the virtual lanes of a float sum.
+        """Return the number of lanes of a vector: as many as fill one register with the narrowest dtype.
 
-        Wider values take several registers. Bools are masks, and count only where there is nothing else. Elements
-        that lie apart are moved one by one: more of them than 32-bit lanes would be long text and no gain.
+        The widest dtype must not take more than `ROW_BYTES`; wider values take several registers. Bools are masks,
+        and count only where there is no other dtype. Elements that are not adjacent are moved one by one: more lanes
+        than a register has of 32 bits would lengthen the code without gain.
         """
         sizes = self._sizes
         narrowest = max(min(sizes, default=1), 4 if self._apart else 1)
@@ -195,7 +195,7 @@ class Analysis(Record, frozen=True, eq=False):
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """Bytes of every dtype that vectors are loaded, computed, reduced or stored in, bools left out."""
+        """Bytes of every dtype in which vectors are loaded, computed, reduced or stored, except bool."""
         dtypes = [COMPONENT.get(o.dtype, o.dtype) for o in self.form.operands]
         for _, body, reductions in self.form.numbered:
             dtypes += [i.dtype for n, i in body if not self.info[n].uniform and i.op not in ("index", "store")]
@@ -222,26 +222,27 @@ class Analysis(Record, frozen=True, eq=False):
             return 4 if registers == 32 and self._text < _SHORT_TEXT and doubles else 2
         most = 16 if length > _LONG_CHAIN else 8
         if self.loops_inside and live * width <= 2 and length <= 8:
-            # longer pieces of rows that are far apart: their elements arrive as operands of what adds them up
+            # take longer pieces of rows that are far apart: their elements are memory operands of the additions
             live, most = 1, 16
         fitting = min(most, (registers - 4) // (live * width), _MAX_TEXT // max(1, length))
         return 1 << max(1, fitting).bit_length() - 1
 
     def tail_vectors(self, vectors: int) -> int:
-        """Return how many masked vectors to work on at once where a whole group is too much."""
+        """Return how many masked vectors to work on at once in the rest behind whole groups."""
         return vectors if self.masked_only else max(1, vectors // 4)
 
     @cached_property
     def masked_only(self) -> bool:
-        """Whether a loop body is so long that there is but one of it, masked, unless the rest has pads."""
+        """Whether the loop body is so long that it is emitted only once, masked, unless the rest has pads."""
         return self._text > _MAX_TEXT // 4
 
     @cached_property
     def pads(self) -> bool:
-        """Whether the rest behind whole groups of vectors is moved to memory of its own (`pads`), so that there is one
-        loop body, without masks: a long one, whose compilation takes most of a kernel's time.
+        """Whether the rest behind whole groups of vectors is copied to memory of its own (`Pads`).
 
-        All elements are adjacent then, and none is checked: what lies behind the rest is computed too.
+        The kernel then has a single loop body, without masks. This is worth it where the body is long, because its
+        compilation takes most of a kernel's time. All elements must be adjacent and unchecked, because elements
+        behind the rest are computed too.
         """
         form = self.form
         moves = [i for _, body, _ in form.numbered for _, i in body if i.op in ("load", "store")]
@@ -286,7 +287,7 @@ class Analysis(Record, frozen=True, eq=False):
         return Pressure(len(order), most + held, long)
 
     def is_long(self, instr: Instr) -> bool:
-        """Return whether an instruction becomes a long chain of them."""
+        """Return whether an instruction becomes a long chain of machine instructions."""
         if instr.op == "power":
             exponent = self.form.instructions[instr.args[1]]
             known = exponent.imm if isinstance(exponent, Instr) and exponent.op == "const" else None
@@ -300,5 +301,5 @@ class Analysis(Record, frozen=True, eq=False):
 
 @lru_cache(maxsize=64)
 def analysis_of(form: KernelForm) -> Analysis:
-    """Return the facts about a form; of one that many launches share, they are found once."""
+    """Return the facts about a form, cached for forms that many launches share."""
     return Analysis(form)

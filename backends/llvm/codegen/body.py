@@ -1,7 +1,7 @@
 """Writes the instructions of stage bodies: each for all vectors of a frame before the next.
 
-Owns: values by number, kept rows, indices, the status word. Values that all lanes share are scalars, made once per
-kernel or once per unit where they depend on no loop. Does not own loads and stores
+Owns: values by number, kept rows, indices, the status word. Values that all lanes share are scalars, computed once
+per kernel or once per unit where they depend on no loop. Does not own loads and stores
 (`jitfuse.backends.llvm.codegen.accesses`) or loops.
 """
 from __future__ import annotations
@@ -24,14 +24,14 @@ from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
 
 
 class KernelBody(Accesses):
-    """Values of a kernel under construction, and what writes more of them."""
+    """The values of a kernel under construction, and the methods that write more of them."""
 
     def __init__(self, f: Function, analysis: Analysis, launch: LoadedLaunch, has_fma: bool) -> None:
         super().__init__(f, analysis, launch, has_fma)
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
         self.carried: dict[int, Value] = {}
-        """What loads from operands give that follow from the iteration before."""
+        """By operand, the values carried from the previous iteration, which replace loads."""
         self._status: Value | None = None
         if analysis.reports:
             self._status = f.alloca("i64")
@@ -131,9 +131,9 @@ class KernelBody(Accesses):
         return integers.power(x, exponent.replace(below_zero, 0))
 
     def _report_where(self, wrong: Batch, status: int, frame: VectorGroup, uniform: bool) -> None:
-        """Return a status from the kernel where a condition holds in some lane that is on, unless there is one.
+        """Set the kernel's status where a condition holds in some active lane, unless it is already set.
 
-        What is checked later may be made of what has failed.
+        The first failure counts: later checks may read values of the failed one.
         """
         if frame.masks is not None and not uniform:
             wrong = wrong & self.context.batch(frame.masks)
@@ -144,9 +144,9 @@ class KernelBody(Accesses):
 
     # ------------------------------------------------------------------ indices that are data
     def _bounded(self, instr: Instr, frame: VectorGroup, args: list[Batch], uniform: bool) -> Batch:
-        """Return an index from 0 on, 0 where it leaves the extent; the status then says which one did first.
+        """Return an index with negative ones wrapped, and 0 where it is out of bounds; the status then tells which.
 
-        The first check that fails is that of the first axis, as NumPy looks at one axis after the other.
+        The failure of the first axis is reported, because NumPy checks one axis after the other.
         """
         f, (given, extent, *mask) = self.f, args
         index = (given + extent).where(given.compare("slt", 0), given)
@@ -163,7 +163,7 @@ class KernelBody(Accesses):
             assert worst is not None
             code = min(int(instr.imm), 255) << 8 | OUT_OF_BOUNDS
             known = f.load("i64", self._status)
-            later = f.icmp("ugt", f.sub(f.and_(known, i64(0xFFFF)), i64(1)), i64(code - 1))  # nothing is known, too
+            later = f.icmp("ugt", f.sub(f.and_(known, i64(0xFFFF)), i64(1)), i64(code - 1))  # also where none is set
             new = f.or_(f.shl(worst, i64(16)), i64(code))
             f.store(f.select(later, new, known), self._status)
         return index.replace(outside, 0)

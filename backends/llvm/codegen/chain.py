@@ -1,7 +1,7 @@
 """Chained contractions: a block of rows of the first, then the same rows of the second, which reads them from scratch.
 
-Both forms are written as functions of their own; the chained kernel runs them unit by unit and moves the address of
-the value between them so that its current block lies at the start of scratch. Owns: that loop.
+Each form becomes a function of its own. The chained kernel calls both for each unit, and moves the address of the
+intermediate value so that its current block lies at the start of scratch. Owns: that loop.
 """
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> N
 
 
 def _split(f: Function, words: Value, form: KernelForm) -> tuple[Value, Value]:
-    """Copy the launch's words into those of both forms; the addresses of what lies between are left open."""
+    """Copy the kernel arguments to those of both forms, except the addresses of the intermediate value."""
     assert form.then is not None
     parts = form.replace(then=None), form.then
     copies = []

@@ -1,7 +1,7 @@
 """Loops over inner axes in which every lane of a vector goes through its own column.
 
-Owns: map and reduce stages of such kernels. Does not own places (`column_places`), the tree of float sums
-(`column_sums`), nor what phases of reductions store and read (`column_phases`).
+Owns: map and reduce stages of such kernels. Does not own addresses (`column_places`), the tree of float sums
+(`column_sums`), nor the loads and stores of reduction phases (`column_phases`).
 """
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ColumnVectors(ColumnPlaces):
         self, instructions: Numbered, free: list[Reduced], initial: list[State], sums: Mapping[int, ColumnSum],
         start: Value, stop: Value,
     ) -> list[State]:
-        """Write the loop over elements; returns what the reductions of free order come to."""
+        """Write the loop over elements; returns the states of the reductions of free order."""
         with self.loop(start, stop) as (loop, odometer):
             carried = Carried(loop, 0 if odometer is None else len(self.axes))
             frame = self.place(loop, odometer)
@@ -66,10 +66,10 @@ class ColumnVectors(ColumnPlaces):
     def _lane_by_lane(
         self, instructions: Numbered, free: list[Reduced], sums: Mapping[int, ColumnSum]
     ) -> list[State]:
-        """Write the loop over elements for float sums that have their number of virtual lanes in common.
+        """Write the loop over elements for float sums with equal numbers of virtual lanes.
 
-        Within a block it takes all elements of one virtual lane after the other, so that sums stay in registers. That
-        is not the order in which positions are looked for, nor that of scans.
+        Within a block it visits all elements of one virtual lane before the next lane, so that sums stay in registers.
+        Stages with position reductions or scans need another order.
         """
         f = self.f
         parts_ = [*free, *(s.part for s in sums.values())]
@@ -99,7 +99,7 @@ class ColumnVectors(ColumnPlaces):
         frame: VectorGroup,
         linear: Value,
     ) -> list[State]:
-        """Write the body of a loop that carries states; returns them as they are after the loop."""
+        """Write the body of a loop that carries states; returns the states after the loop."""
         states = [carried.add_all(s) for s in initial]
         self.body.run(instructions, frame)
         following = []
@@ -112,7 +112,7 @@ class ColumnVectors(ColumnPlaces):
     def _in_blocks(
         self, instructions: Numbered, free: list[Reduced], sums: Mapping[int, ColumnSum]
     ) -> list[State]:
-        """Write the loop over elements, in order, for float sums whose blocks differ."""
+        """Write the loop over elements, in order, for float sums of different block sizes."""
         f = self.f
         size = min(s.part.block for s in sums.values())
         self._clear_empty(sums)
@@ -129,13 +129,13 @@ class ColumnVectors(ColumnPlaces):
         return carried.results(initial)
 
     def _clear_empty(self, sums: Mapping[int, ColumnSum]) -> None:
-        """Set the sums where there is no element, and so no block."""
+        """Clear the sums where there is no element, hence no block."""
         with self.f.if_(self.f.icmp("eq", self.count, i64(0)), likely=False):
             for s in sums.values():
                 s.clear()
 
     def _push_finished(self, sums: Mapping[int, ColumnSum], end: Value, size: int) -> None:
-        """Merge the blocks that end here, unless they are the last, which `ColumnSum.finish` takes."""
+        """Merge the blocks that end here, except the last ones, which `ColumnSum.finish` merges."""
         f = self.f
         done = f.sub(end, self.start)
         with f.if_(f.icmp("slt", end, self.stop)):
@@ -149,14 +149,14 @@ class ColumnVectors(ColumnPlaces):
             s.finish(self.f.lshr(last, i64(s.part.block.bit_length() - 1)))
 
     def _where_block(self, part: Reduced, element: Value, size: int) -> AbstractContextManager[None]:
-        """Guard what happens only where a block of this sum begins or ends, in a loop by `size` elements."""
+        """Return a context for code that runs only where a block of this sum begins or ends, in steps of `size`."""
         if part.block == size:
             return nullcontext()
         f = self.f
         return f.if_(f.icmp("eq", f.and_(element, i64(part.block - 1)), i64(0)))
 
     def _deliver(self, part: Reduced, column_sum: ColumnSum | None, total: State | None) -> None:
-        """Make a reduction's result a value, or store what the chunk comes to."""
+        """Define a reduction's result as a value, or store the partial result of the chunk."""
         if part.reduction.phase == "partial":
             store_partial(self, part, column_sum, total)
             return

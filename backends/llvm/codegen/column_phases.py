@@ -1,4 +1,4 @@
-"""Phases of reductions over columns: what a chunk comes to, stored in the partial phase and read in the final one.
+"""Phases of reductions over columns: the partial phase stores a result for each chunk, which the final phase reads.
 
 Does not own the loop over a chunk's elements (`jitfuse.backends.llvm.codegen.column_loops`).
 """
@@ -16,7 +16,7 @@ from jitfuse.backends.llvm.text.builder import Value
 
 
 def final(places: ColumnPlaces, free: list[Reduced], sums: Mapping[int, ColumnSum]) -> list[State]:
-    """Write the loop over the rows that a partial phase left."""
+    """Write the loop over the rows that a partial phase stored."""
     f = places.f
     last = f.intrinsic("smax", "i64", f.sub(places.stop, i64(1)), i64(0))
     for s in sums.values():
@@ -43,7 +43,7 @@ def final(places: ColumnPlaces, free: list[Reduced], sums: Mapping[int, ColumnSu
 
 
 def store_partial(places: ColumnPlaces, part: Reduced, column_sum: ColumnSum | None, total: State | None) -> None:
-    """Store rows of virtual lanes; of what is in one lane, the first has it all."""
+    """Store rows of virtual lanes; a reduction without virtual lanes is stored in the first."""
     r, start = part.reduction, part.start(places.filled)
     with places.f.loop(i64(0), i64(r.partial_rows[0][1])) as loop:
         if column_sum is not None:
@@ -60,7 +60,7 @@ def store_partial(places: ColumnPlaces, part: Reduced, column_sum: ColumnSum | N
 
 
 def _load_lane(places: ColumnPlaces, part: Reduced, chunk: Value, lane: Value) -> State:
-    """Return a lane of what a chunk came to in the partial phase, for every column."""
+    """Return a virtual lane of a chunk's partial result, for every column."""
     r, loaded = part.reduction, []
     for o, (dtype, _) in zip(r.load_from, r.partial_rows, strict=True):
         address = _lane_address(places, o, dtype, lane, {places.axes[0]: chunk})

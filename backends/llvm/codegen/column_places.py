@@ -1,6 +1,6 @@
 """Where the elements of a group of columns lie: positions along the inner axes, kept rows, sums in scratch memory.
 
-Does not own what is done there (`jitfuse.backends.llvm.codegen.column_loops`).
+Does not own what is computed there (`jitfuse.backends.llvm.codegen.column_loops`).
 """
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _LINE = 64
 
 
 class Contracted(Record, frozen=True):
-    """What a contraction left for a block of lanes, as kept row 0: its address, the block's first lane, the bytes
-    from one element of a column to the next; and the instructions of its stage that later ones read.
+    """A contraction's result for a block of lanes, kept as row 0.
+
+    Its address, the block's first lane, the bytes from one element of a column to the next, and the instructions of
+    its stage that later stages read.
     """
 
     address: Value
@@ -37,7 +39,7 @@ class Contracted(Record, frozen=True):
 
 
 class ColumnPlaces:
-    """The places of one group of vectors of columns, `start` to `stop` of their elements, `count` in number."""
+    """The addresses of one group of vectors of columns: elements `start` to `stop`, `count` of them."""
 
     def __init__(
         self, body: KernelBody, frame: VectorGroup, scratch: Value, contracted: Contracted | None = None
@@ -79,7 +81,7 @@ class ColumnPlaces:
             with self.f.loop(start, stop) as loop:
                 yield loop, None
             return
-        # extents may be 0 where the loop is empty, so that nothing may be divided by them
+        # extents may be 0 where the loop is empty, so the code must not divide by them
         first = [start] * len(self.axes) if start.ref == "0" else decode(self.f, start, self.extents)
         with self.f.loop(start, stop) as loop:
             odometer = Odometer(self.f, loop, first, self.extents)
@@ -106,7 +108,7 @@ class ColumnPlaces:
         )
 
     def everywhere(self, linear: Value) -> Positions:
-        """Return what makes vectors of the position along the inner axes, which all lanes share."""
+        """Return a source of vectors of the position along the inner axes, which all lanes share."""
         splat = self.f.splat
         return Positions(
             linear, lambda: self.body.context.batch([splat(linear, self.body.lanes)] * self.frame.count)

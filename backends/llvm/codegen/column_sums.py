@@ -67,7 +67,7 @@ class ColumnSum:
             self.save(rows.index, carried.result(0), target)
 
     def finish(self, last: Value) -> None:
-        """Add all groups to the block under way, which is the last and has this number."""
+        """Add all groups to the current block, which is the last and has this number."""
         f = self._f
         bits = f.sub(i64(64), f.intrinsic("ctlz", "i64", last, Value("false", "i1")))
         with f.if_(f.icmp("ne", last, i64(0))), f.loop(i64(0), self.used) as rows:

@@ -1,6 +1,6 @@
-"""Kernels whose lanes lie on a grid axis: maps, and reductions in which every lane has a loop of its own.
+"""Kernels whose lanes lie on a grid axis: maps, and reductions in which every lane reduces its own column.
 
-Owns: the loop over a block of lanes, whole groups of vectors first, then the rest, and the order of the stages in it.
+Owns: the loop over a block of lanes, whole groups of vectors first, then the rest, and the order of its stages.
 Does not own the loops over inner axes.
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ def emit_block(
 ) -> None:
     """Write the loops over the lanes from `start` to `stop`: all stages, first in groups, then masked.
 
-    `contracted`: where a contraction left row 0.
+    `contracted`: where a contraction stored row 0.
     """
     f, lanes = body.f, body.lanes
     if body.analysis.single:
@@ -48,9 +48,10 @@ def emit_block(
 
 
 def _padded(body: KernelBody, unit: VectorGroup, start: Value, stop: Value, vectors: int, vector_bytes: int) -> None:
-    """Write one loop over whole groups, gone through again for the rest, which lies in pads then.
+    """Write one loop that runs twice: over the whole groups, then over the rest in pads.
 
-    Where there is no rest, nothing is moved: from and to the first element, which a masked access finds mapped.
+    Without a rest the masked copies to and from the pads have no active lanes. They then use the address of the
+    first element, which is mapped.
     """
     f, step = body.f, i64(body.lanes * vectors)
     end = f.add(start, f.mul(f.udiv(f.sub(stop, start), step), step))

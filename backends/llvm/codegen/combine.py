@@ -1,6 +1,6 @@
 """What reductions compute: their identities, how two parts combine, how lanes fold into one value.
 
-Owns: the table of combine functions, and `Reduced`, one value under reduction. What is accumulated is a `State`, a
+Owns: the table of combine functions, and `Reduced`, one value under reduction. An accumulator is a `State`, a
 tuple of batches. Does not own loops or memory, or reductions that find a position (`positions`).
 """
 from __future__ import annotations
@@ -18,13 +18,11 @@ from jitfuse.ir.kernels.sum_tree import SUM_DEPTH, sum_lanes
 
 State = tuple[Batch, ...]
 Constant = Callable[[str, "float | int | bool"], Batch]
-"""Makes a batch that holds a constant of a dtype."""
+"""Makes a batch of a constant of a dtype."""
 
 
 class Positions(NamedTuple):
-    """Where a group of vectors lies among the inner points, in row-major order: the position of its first lane, and
-    what makes those of all lanes.
-    """
+    """The position of a group's first lane among the inner points, in row-major order, and a source of all lanes'."""
 
     first: Value
     lanes: Callable[[], Batch]
@@ -32,7 +30,7 @@ class Positions(NamedTuple):
 
 
 def identity(combine: str, dtype: str) -> float | int | bool:
-    """Return what changes no bit of what it is combined with."""
+    """Return the value that changes no bit of a value that it is combined with."""
     kind = KIND[dtype]
     if combine in ("any", "all"):
         return combine == "all"
@@ -49,7 +47,7 @@ def identity(combine: str, dtype: str) -> float | int | bool:
 
 
 class Reduced(Record, frozen=True):
-    """One value under reduction: which number its result has, and what is reduced (None in a final phase)."""
+    """One value under reduction: the number of its result, and the number of its operand (None in a final phase)."""
 
     number: int
     combine: str
@@ -74,12 +72,12 @@ class Reduced(Record, frozen=True):
 
     @property
     def identity(self) -> float | int | bool:
-        """Return what changes no bit of what it is combined with."""
+        """Return the value that changes no bit of a value that it is combined with."""
         return identity(self.combine, self.dtype)
 
     # ------------------------------------------------------------------ states
     def start(self, constant: Constant) -> State:
-        """Return the state of nothing."""
+        """Return the state of an empty reduction."""
         return (constant(self.dtype, self.identity),)
 
     def of_element(self, x: Batch, position: int) -> State:
@@ -91,9 +89,7 @@ class Reduced(Record, frozen=True):
         return (self.join(a[0], b[0]),)
 
     def absorb(self, state: State, x: Batch, positions: Positions) -> State:
-        """Combine a state with a multiple of as many vectors: one group after the other in a tree, else by the
-        shortest chain.
-        """
+        """Combine a state with one or more groups of as many vectors: in order in a tree, else by a short chain."""
         accumulators = state[0]
         groups = _groups(x, len(accumulators.values))
         if self.tree:
@@ -114,7 +110,7 @@ class Reduced(Record, frozen=True):
         return self.combine in ("min", "max") and KIND[self.dtype] == "float"
 
     def opened(self, state: State) -> State:
-        """Return what a loop carries to `gather` into: the state; the signs too for float min and max."""
+        """Return the carried values into which `gather` combines: the state, and for float min and max the signs."""
         return (state[0], state[0].bits()) if self._float_extreme else state
 
     def closed(self, carried: State) -> State:
@@ -125,10 +121,10 @@ class Reduced(Record, frozen=True):
         return (extremes.copysign(signs.from_bits()),)
 
     def gather(self, carried: State, x: Batch, positions: Positions) -> State:
-        """Combine with a multiple of as many vectors as `absorb` does, by shorter chains for float min and max.
+        """Combine with groups of vectors as `absorb` does, by shorter chains for float min and max.
 
-        They compare, which leaves zeros in any order, and put in NaN, which then stays. The result has the sign
-        that all elements have in common, else the one that wins.
+        Comparisons leave the order of 0.0 and -0.0 open, so the signs are combined separately: for min the result is
+        negative where any element is, for max where all are. NaN is put in, and stays.
         """
         if not self._float_extreme:
             return self.absorb(carried, x, positions)

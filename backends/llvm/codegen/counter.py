@@ -18,7 +18,7 @@ _ALIGN = 64
 
 
 class Counter:
-    """The finished groups of one sum, and the block under way, which lies in memory between blocks."""
+    """The finished groups of one sum, and the current block, which lies in memory between its pieces."""
 
     def __init__(self, body: KernelBody, part: Reduced) -> None:
         self._body = body
@@ -28,11 +28,11 @@ class Counter:
         self._levels = body.f.alloca(MEMORY[part.dtype], part.row * _LEVELS, align=_ALIGN)
 
     def load(self) -> Batch:
-        """Return the lanes of the block under way."""
+        """Return the lanes of the current block."""
         return self._body.memory.load_lanes(self.part.dtype, self._row, self._vectors, _ALIGN)
 
     def save(self, lanes: Batch) -> None:
-        """Keep the lanes of the block under way."""
+        """Store the lanes of the current block."""
         self._body.memory.store_lanes(lanes, self.part.dtype, self._row, _ALIGN)
 
     def clear(self) -> None:
@@ -57,7 +57,7 @@ class Counter:
         self.clear()
 
     def total(self, last: Value) -> Batch:
-        """Return the lanes of the whole sum; `last` is the number of the block under way, the last one."""
+        """Return the lanes of the whole sum; `last` is the number of the current block, the last one."""
         f = self._body.f
         zeros = f.intrinsic("ctlz", "i64", last, Value("false", "i1"))
         count = f.sub(i64(64), zeros)

@@ -1,7 +1,7 @@
 """Where a group of vectors lies: lane positions, active lanes, and the address of each operand there.
 
-Owns: address arithmetic. `LoadedLaunch` is what the words of a launch hold; `VectorGroup` one place in the index space,
-a number of vectors at once. Does not own loads and stores (`jitfuse.backends.llvm.codegen.body`).
+Owns: address arithmetic. `LoadedLaunch` holds the kernel arguments, `VectorGroup` one position in the index space for
+a number of vectors at once. Does not own loads and stores (`jitfuse.backends.llvm.codegen.accesses`).
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jitfuse.ir.kernels.form import KernelForm
 
 
 class LoadedLaunch:
-    """The words of a launch, loaded at the kernel's entry, and vectors that depend on them alone."""
+    """The kernel arguments of a launch, loaded at the kernel's entry, and vectors that depend on them alone."""
 
     def __init__(self, f: Function, analysis: Analysis, words: Value, lanes: int) -> None:
         self.f = f
@@ -59,7 +59,7 @@ class LoadedLaunch:
         return self.f.cast("trunc", flags, "i1")
 
     def stride(self, operand: int, axis: int) -> Value:
-        """Return a stride in bytes: a constant where the form knows it."""
+        """Return a stride in bytes: a constant where the form has it."""
         o, sweep = self.form.operands[operand], self.form.sweep
         if sweep is not None and not axis:
             step = sweep.steps[operand]
@@ -91,11 +91,14 @@ def multiply(f: Function, a: Value, b: Value) -> Value:
 class Address(Record):
     """The address of a group of vectors.
 
-    `base` is that of lane 0 of vector 0. All lanes share it (`kind` "same"), or are adjacent ("next"), or
-    `steps` bytes apart in a vector and `stride` from one lane to the next ("step"; `apart` elements, where that is
-    known), or at `offsets` bytes from it, one vector of them for each vector ("free"). "runs": the lanes sweep
-    several axes, so that they are evenly spaced but where they pass from one run of the last axis to the next
-    (`Frame.straight`, `Frame.bent`).
+    `base` is the address of lane 0 of vector 0. `kind` says where the other lanes are:
+
+    "same"  all lanes share the base
+    "next"  lanes are adjacent
+    "step"  lanes are `stride` bytes apart (`apart` elements, where known); `steps` are the offsets within a vector
+    "free"  lanes are at `offsets` bytes from the base, one vector of offsets for each vector
+    "runs"  lanes sweep several axes, and are evenly spaced only within one run of the last axis
+            (`VectorGroup.straight`, `VectorGroup.bent`)
     """
 
     kind: str
@@ -107,9 +110,7 @@ class Address(Record):
 
 
 class Piece(NamedTuple):
-    """A vector in two pieces: where it would begin if all of it lay in its first run, in its second one, and how
-    many lanes the first run has left for it.
-    """
+    """A vector in two pieces: its start if all of it lay in the first run, or in the second; lanes in the first run."""
 
     first: Value
     second: Value
@@ -119,8 +120,8 @@ class Piece(NamedTuple):
 class VectorGroup(Record):
     """A group of `count` vectors whose first lane is at position `first` along the lanes.
 
-    `pointers` are the operands' addresses at position 0 of the lanes and of the inner axes that lanes do not
-    run along; `inner` gives positions along those. `masks`: the active lanes, None for all.
+    `pointers` are the operands' addresses at position 0 of the lanes, and of the inner axes that lanes do not
+    run along; `inner` has the positions along the latter. `masks`: the active lanes, None for all.
     `keeps`: the address of each kept row at lane 0. `streams`: whether outputs are stored past the caches.
     """
 
@@ -137,10 +138,10 @@ class VectorGroup(Record):
     _axis_vectors: dict[int, list[Value]] = fresh(default_factory=dict)
     _run: tuple[Value, list[Value]] | None = None
     pairs: dict[Any, Any] = fresh(default_factory=dict)
-    """The components of what was loaded from complex operands here, by load."""
+    """The components of values loaded from complex operands here, by load."""
 
     def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> VectorGroup:
-        """Return another group of vectors in the same place otherwise."""
+        """Return another group of vectors at the same grid point and inner position."""
         return VectorGroup(
             self.launch, count, first, self.pointers, masks, self.inner, self.indices, self.keeps, self.streams
         )
@@ -153,13 +154,13 @@ class VectorGroup(Record):
         )
 
     def prepare(self) -> VectorGroup:
-        """Compute every operand's address here and now, for use in all blocks that follow."""
+        """Compute every operand's address in the current block, for use in all following blocks."""
         for operand in range(len(self.launch.form.operands)):
             self._lane_pointers[operand] = self._lane_address(operand)
         return self
 
     def address(self, operand: int) -> Address:
-        """Return an operand's address at this place."""
+        """Return an operand's address at this position."""
         known = self._lane_pointers.get(operand)
         if known is None:
             known = self._lane_pointers[operand] = self._lane_address(operand)
@@ -235,7 +236,7 @@ class VectorGroup(Record):
         return result
 
     def bent(self, operand: int, base: Value, *, here: bool = False) -> Address:
-        """Return the address of a group wherever it lies; `here`: in a block that does not reach what follows."""
+        """Return the address of a group at any position; `here`: in a block that does not dominate later code."""
         launch, f = self.launch, self.launch.f
         axes = sorted(launch.analysis.varying)
         if here:

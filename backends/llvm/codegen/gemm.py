@@ -1,10 +1,10 @@
 """Kernels that begin with a contraction: packed panels, tiles in registers, then the stages that follow.
 
-A unit is a block of the result (`jitfuse.ir.kernels.blocking`). Its sums of products are left in scratch, where the
-ordinary code for rows and columns takes them as a kept row. The loops around a tile are those of Goto and van de Geijn
+A unit is a block of the result (`jitfuse.ir.kernels.blocking`). Its sums of products are stored in scratch, where the
+ordinary code for rows and columns reads them as a kept row. The loops around a tile are those of Goto and van de Geijn
 ("Anatomy of high-performance matrix multiplication", 2008): blocks of the contracted axis, a packed right block, packed
-left blocks, tiles. Owns: these loops and the division of scratch. Does not own panels (`gemm_panels`), tiles
-(`gemm_tile`) or what follows (`rows`, `columns`).
+left blocks, tiles. Owns: these loops and the layout of scratch. Does not own panels (`gemm_panels`), tiles
+(`gemm_tile`) or later stages (`rows`, `columns`).
 """
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def emit_contraction(
 
 
 class _GemmKernel:
-    """What the loops of one kernel have in common."""
+    """The state that the loops of one kernel share."""
 
     def __init__(self, f: Function, form: KernelForm, words: Value, target: Target, tiles: Tiles) -> None:
         contraction = form.contraction
@@ -84,7 +84,7 @@ class _GemmKernel:
         self.part = tuple(f.intrinsic("smin", "i64", n, i64(most)) for n, most in zip(self.block, limits, strict=True))
 
     def _read_later(self, analysis: Analysis) -> Numbered:
-        """Return the instructions of the contraction's stage that later stages read: they do not move along it."""
+        """Return the instructions of the first stage that later stages read; none varies along the contracted axis."""
         numbered = list(analysis.form.numbered)
         later = [n for _, body, reductions in numbered[1:] for n, _ in (*body, *reductions)]
         wanted = needed(self.form, later)
@@ -112,7 +112,7 @@ class _GemmKernel:
             batch = dict(zip(batch_axes, positions, strict=False))
             rows = self._range(0, positions[-1])
             lanes = self._range(1, positions[-2])
-            # where whole rows or columns are reduced, nothing along them is something to reduce
+            # where whole rows or columns are reduced, an axis without elements is still reduced
             along = (rows, lanes) if not self.swept else (lanes,) if self.on_grid else (rows,)
             some = [f.icmp("slt", k.start, k.stop) for k in along]
             with f.if_(some[0] if len(some) == 1 else f.and_(*some)):
@@ -125,7 +125,7 @@ class _GemmKernel:
         return Range(start, f.intrinsic("smin", "i64", f.add(start, self.block[k]), self.extents[k]))
 
     def _divide(self, scratch: Value) -> list[Value]:
-        """Return the places in scratch of the block, the left and right panels, a panel's lines, and the rest."""
+        """Return the addresses in scratch of the block, the left and right panels, a panel's lines, and the rest."""
         f, size = self.f, self.tile.itemsize
         depth = f.intrinsic("smin", "i64", padded(f, self.products, self.tile.lanes), i64(CONTRACTION_BLOCK))
         lengths = [
@@ -134,7 +134,7 @@ class _GemmKernel:
         ]
         places = [scratch]
         for n in lengths:
-            # a cache line more than there is: vectors reach past the end
+            # a spare cache line, because vectors reach past the end
             places.append(f.offset(places[-1], f.add(padded(f, f.mul(n, i64(size)), 64), i64(64))))
         return places
 
@@ -142,7 +142,7 @@ class _GemmKernel:
     def _contract(self, batch: Mapping[int, Value], rows: Range, lanes: Range, places: list[Value]) -> None:
         f = self.f
         block, left, right, scratch, _ = places
-        # one round where there are no products: the sums of nothing
+        # one iteration even without products, which stores empty sums
         stop = f.intrinsic("smax", "i64", self.products, i64(1))
         in_place = self.right.in_place(batch, f.sub(rows.stop, rows.start))
         with f.loop(i64(0), stop, CONTRACTION_BLOCK) as depth:
@@ -166,12 +166,12 @@ class _GemmKernel:
     def _tiles(
         self, rows: Range, lanes: Range, columns: PanelColumns, products: Range, first: Value, left: Value, out: Value
     ) -> None:
-        """Write the loops over tiles: whole ones, then low ones; narrow ones where few lanes are left."""
+        """Write the loops over tiles: whole ones, then low ones; narrow ones where few lanes remain."""
         f, tile, low, narrow = self.f, self.tile, self.tiles.low, self.tiles.narrow
         count = f.sub(products.stop, products.start)
         depth = f.mul(padded(f, count, tile.lanes), i64(tile.itemsize))
         panel = f.mul(depth, i64(tile.rows))
-        # more rows than low tiles are worth take a whole tile
+        # remaining rows that would need too many low tiles take a whole tile
         whole = f.add(f.sub(rows.stop, rows.start), i64(tile.rows - 1 - (tile.rows - 1) // low.rows * low.rows))
         whole = f.add(rows.start, f.mul(f.udiv(whole, i64(tile.rows)), i64(tile.rows)))
 

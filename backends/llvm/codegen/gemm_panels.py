@@ -1,9 +1,9 @@
 """Packed panels: a side of a contraction, computed and laid out as the tiles read it.
 
-A panel holds `width` elements of one axis of the result for each position along the contracted axis, next to each
-other. Whatever the side is computed from (a strided or transposed array, an elementwise expression) is computed
-here. Vectors run along the panel's axis, or along the contracted axis where memory is adjacent there, and are
-transposed. Owns: those two ways. Does not own which elements are packed when (`gemm`).
+A panel holds `width` adjacent elements of one axis of the result for each position along the contracted axis. The
+side may be a strided or transposed array or an elementwise expression, which is computed here. Vectors run along the
+panel's axis; where memory is adjacent along the contracted axis, they run along that one and are transposed. Owns:
+these two methods. Does not own which elements are packed when (`gemm`).
 """
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from jitfuse.ir.kernels.sum_tree import CONTRACTION_BLOCK
 from jitfuse.ir.kernels.values import access, needed
 
 FEW_ROWS = 130
-"""Rows of a product up to which its right operand is read in place where its own rows are at most `NEAR_BYTES` apart:
-further apart they compete for the same places in the first-level cache. What is read but once is read in place always.
+"""The most rows of a product whose right operand is read in place, if its own rows are at most `NEAR_BYTES` apart.
+
+Rows further apart compete for the same sets of the first-level cache. An operand that is read only once is always read
+in place.
 """
 NEAR_BYTES = 2048
 
@@ -42,7 +44,7 @@ class Range(Record, frozen=True):
 class PanelColumns:
     """Where the columns of a part of the right operand lie: whole panels in memory, the others packed.
 
-    `packed_from`: the first column of the packed ones, a whole number of panels after the part's first.
+    `packed_from`: the first packed column, a whole number of panels after the part's first column.
     """
 
     def __init__(self, f: Function, part: Range, packed: Value, width: int, panel: Value, row_bytes: int) -> None:
@@ -52,7 +54,7 @@ class PanelColumns:
         self._memory: tuple[Value, Value] | None = None
 
     def in_memory(self, use: Value, base: Value, row_bytes: Value) -> None:
-        """Take whole panels from memory where `use`: `base` is the address of column 0 at the first product."""
+        """Read whole panels from memory where `use` holds; `base` is the address of column 0 at the first product."""
         f = self.f
         whole = f.mul(f.udiv(f.sub(self.part.stop, self.part.start), i64(self.width)), i64(self.width))
         self.packed_from = f.select(use, f.add(self.part.start, whole), self.part.start)
@@ -93,7 +95,7 @@ class UnpackedPanels:
 
 
 class Side:
-    """The left or right operand of a contraction: `axis` is the axis of the result along which it moves."""
+    """The left or right operand of a contraction: `axis` is the axis of the result along which it varies."""
 
     def __init__(
         self, f: Function, form: KernelForm, words: Value, target: Target, tile: Tile, value: int, axis: int, width: int
@@ -110,7 +112,7 @@ class Side:
             grid=form.grid + form.inner, inner=form.contracted, contracted=(),
             lane_axis=self.contracted if self.transposed else axis,
         )
-        # the words of a launch follow from the axes in order and from what contracts, and stay what they are
+        # the layout of the kernel arguments depends on the axes in order and on the contraction, and stays the same
         self.analysis = Analysis(packing)
         self.launch = LoadedLaunch(f, self.analysis, words, tile.lanes)
         self.body = KernelBody(f, self.analysis, self.launch, target.has_fma)
@@ -121,7 +123,7 @@ class Side:
 
     @property
     def plain_operand(self) -> int | None:
-        """The operand that this side is, as it lies in memory, adjacent along the panel's axis; None for others."""
+        """The operand that this side consists of, if adjacent along the panel's axis in memory; else None."""
         if len(self.instructions) != 1 or self.instructions[0][1].op != "load":
             return None
         number, offset, mask, part = access(self.instructions[0][1])
@@ -129,7 +131,7 @@ class Side:
         return number if plain else None
 
     def in_place(self, batch: Mapping[int, Value], rows: Value) -> UnpackedPanels:
-        """Return what tells whether panels are read where they are, for products of so many rows."""
+        """Return the decision whether panels are read in place, for products of so many rows."""
         operand, f = self.plain_operand, self.f
         if operand is None:
             return UnpackedPanels(self, None, None)
@@ -254,7 +256,7 @@ class Side:
 
 
 def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
-    """Return the transpose of a square of as many vectors as they have lanes: blocks are exchanged, then halved."""
+    """Return the transpose of a square of as many vectors as they have lanes: exchange blocks, then halve them."""
     square, n = list(rows), len(rows)
     apart = n // 2
     while apart:

@@ -46,7 +46,7 @@ class Tiles(NamedTuple):
     """The tiles of a contraction.
 
     `whole`: of two vectors, so that each element of the left panel serves two multiplications; all but two or three
-    registers hold its sums. `low` and `narrow`: for what is left of rows and of lanes, with as many sums as hide the
+    registers hold its sums. `low` and `narrow`: for the remaining rows and lanes, with enough sums to hide the
     latency of a multiplication.
     """
 
@@ -66,9 +66,9 @@ def tiles_of(contraction: Contraction, target: Target) -> Tiles:
 def emit_tile(module: Module, tile: Tile, has_fma: bool) -> None:
     """Add ``void name(i64 count, ptr left, ptr right, i64 right_bytes, ptr out, i64 row_bytes, i1 first)``, once.
 
-    It sums `count` products for every element of a tile, in order, and stores the sums, or adds them to what
-    is there where not `first`. Row k of the left panel has its rows next to each other; the columns of row k of the
-    right operand are adjacent, its rows `right_bytes` apart.
+    It sums `count` products for every element of a tile, in order. It stores the sums if `first`, else adds them to
+    `out`. The left panel holds the tile's rows adjacent for each product; the right operand has adjacent columns,
+    and rows `right_bytes` apart.
     """
     if module.defines(tile.name):
         return

@@ -1,6 +1,6 @@
 """A kernel form as an LLVM function: ``i64 name(ptr words, i64 begin, i64 end, ptr scratch)``.
 
-Owns: the function's frame: the launch's words, what is computed once, the loop over units. Does not own the
+Owns: the function's frame: the kernel arguments, values computed once, the loop over units. Does not own the
 loops inside a unit (`columns`, `rows`).
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jitfuse.ir.kernels.form import KernelForm
 def emit_kernel(module: Module, name: str, form: KernelForm, target: Target) -> None:
     """Write a kernel form as a function of the module.
 
-    The function runs the units from `begin` up to `end` (see `jitfuse.backends.llvm.codegen.units`) and
+    The function runs the units from `begin` up to `end` (see `jitfuse.backends.llvm.codegen.layout.units`) and
     returns 0 or a status code. Its only effects are the stores to its outputs and to `scratch`.
     """
     if form.then is not None:

@@ -1,6 +1,6 @@
 """How a launch is divided: units, blocks of the lane axis, scratch memory, an estimate of its time.
 
-Owns: what both the code and its caller must agree on, which depends on the form and the sizes alone.
+Owns: facts on which the code and its caller must agree; they depend on the form and the sizes alone.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOP_BLOCK: Final = 256
 KEEP_BLOCK: Final = 64
 CROSSING_BLOCK: Final = 16
 ROW_PADDING: Final = 256
-"""Elements that a row of kept values is rounded up to: vectors past its end stay inside."""
+"""A kept row is rounded up to a multiple of so many elements, so that vectors past its end stay inside."""
 SUB_ROW_BYTES: Final = 1008
 """Rows of a contraction's left operand that are packed at once, times the bytes of an element."""
 SUB_LANE_BYTES: Final = 2048
@@ -28,10 +28,10 @@ SUB_LANE_BYTES: Final = 2048
 
 
 def crossing_axis(analysis: Analysis) -> int | None:
-    """Return the grid axis along which an operand is adjacent that is not so along the lanes; None without.
+    """Return the grid axis along which an operand is adjacent that is strided along the lanes; None without one.
 
-    Units then go along this axis first, in short blocks of lanes, so that what one unit brings into the caches
-    serves the next ones.
+    Units then advance along this axis first, in short blocks of lanes, so that they reuse the cache lines that
+    earlier units have loaded.
     """
     form = analysis.form
     if not analysis.lanes_on_grid or form.inner:
@@ -125,11 +125,11 @@ def _contraction_bytes(form: KernelForm, sizes: Sequence[int], counts: tuple[int
     depth = min(CONTRACTION_BLOCK, -(-sizes[-1] // 16) * 16)
     part_rows, part_lanes = min(rows, SUB_ROW_BYTES // size), min(lanes, SUB_LANE_BYTES // size)
     elements = rows * lanes + (part_rows + part_lanes) * depth + 128 // size * CONTRACTION_BLOCK
-    # a cache line after each part, one of alignment, and what a group of vectors reads past its row
+    # a cache line after each part, one for alignment, and the bytes that a group of vectors reads past its row
     return elements * size + 4 * 128 + 4096
 
 
-# picoseconds for each byte of an element: moving it, a plain instruction on it, a long one
+# picoseconds for each byte of an element: to move it, for a short instruction, for a long one, for a product
 _MOVE, _PLAIN, _LONG, _PRODUCT = 12, 1.2, 64, 2.5
 _POINT = 3_000
 """Picoseconds of a row, besides its elements."""

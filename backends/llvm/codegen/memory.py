@@ -1,7 +1,7 @@
 """Loads and stores of vectors: adjacent, strided, at free addresses, masked, past the caches.
 
 Owns: the instructions for each kind of address, and the two forms of bools (bits in registers, bytes in memory).
-Does not own where things lie (`frame`).
+Does not own addresses (`frame`).
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jitfuse.backends.llvm.text.builder import Value, vector
 from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
 
 WINDOWS: Final = 2 * MAX_STATIC_EXTENT
-"""Elements at most so far apart are picked from vectors that cover them, others loaded one by one."""
+"""Elements at most so far apart are shuffled out of vectors that cover them, others loaded one by one."""
 
 
 class VectorMemory:
@@ -29,11 +29,11 @@ class VectorMemory:
         self.lanes = lanes
 
     def from_memory(self, x: Value, dtype: str) -> Value:
-        """Return what was loaded as it is in registers."""
+        """Convert a loaded value to its type in registers."""
         return self.f.icmp("ne", x, self.f.const(x.type, 0)) if dtype == "bool" else x
 
     def to_memory(self, x: Value, dtype: str) -> Value:
-        """Return a value as it is stored."""
+        """Convert a value to its type in memory."""
         return self.f.cast("zext", x, x.type.replace("i1", "i8")) if dtype == "bool" else x
 
     def load_lanes(self, dtype: str, pointer: Value, count: int, align: int | None = None) -> Batch:
@@ -52,7 +52,7 @@ class VectorMemory:
             self.f.store(self.to_memory(v, dtype), at, align or ITEMSIZE[dtype], nontemporal=nontemporal)
 
     def load_each(self, dtype: str, address: Address, masks: Sequence[Value | None]) -> Batch:
-        """Return the vectors at an address, one for each mask (None: all lanes); 0 in lanes that are off."""
+        """Return the vectors at an address, one for each mask (None: all lanes); 0 in inactive lanes."""
         f, size = self.f, ITEMSIZE[dtype]
         type_ = memory_type(dtype, self.lanes)
         if address.kind == "step" and all(m is None for m in masks):
@@ -72,7 +72,7 @@ class VectorMemory:
         return self.context.batch([self.from_memory(v, dtype) for v in loaded])
 
     def load_broken(self, dtype: str, pieces: Sequence[Piece], masks: Sequence[Value | None]) -> Batch:
-        """Return vectors of adjacent elements that pass from one run to the next; 0 in lanes that are off."""
+        """Return vectors of adjacent elements that cross from one run to the next; 0 in inactive lanes."""
         f, size = self.f, ITEMSIZE[dtype]
         type_ = memory_type(dtype, self.lanes)
         loaded = []
@@ -86,9 +86,9 @@ class VectorMemory:
         return self.context.batch([self.from_memory(v, dtype) for v in loaded])
 
     def _load_windows(self, dtype: str, address: Address, count: int) -> Batch:
-        """Return vectors of elements a few apart, picked from vectors that cover them and nothing beyond the last.
+        """Return vectors of elements a few apart, shuffled out of adjacent vectors; nothing is read past the last.
 
-        With 3 apart and 16 lanes: three loads and two shuffles instead of 16 loads and 15 insertions.
+        For a stride of 3 and 16 lanes: three loads and two shuffles instead of 16 loads and 15 insertions.
         """
         f, lanes, apart = self.f, self.lanes, address.apart
         assert apart is not None and address.stride is not None
@@ -131,7 +131,7 @@ class VectorMemory:
         return self.context.batch(loaded)
 
     def store_each(self, x: Batch, dtype: str, address: Address, masks: Sequence[Value | None]) -> None:
-        """Store vectors at an address, the lanes that are on in each mask (None: all)."""
+        """Store vectors at an address: the active lanes of each mask (None: all)."""
         f, size = self.f, ITEMSIZE[dtype]
         values = [self.to_memory(v, dtype) for v in x.values]
         for j, (v, m) in enumerate(zip(values, masks, strict=True)):
@@ -146,7 +146,7 @@ class VectorMemory:
                 f.masked_scatter(v, self._pointers(address, j), every, size)
 
     def stream(self, x: Batch, dtype: str, address: Address, past_caches: Value) -> None:
-        """Store whole vectors of adjacent elements, past the caches or not."""
+        """Store whole vectors of adjacent elements, bypassing the caches where `past_caches` holds."""
         f = self.f
         align = alignment(dtype, self.lanes)
         past, cached, end = f.fresh("past"), f.fresh("cached"), f.fresh("stored")
@@ -176,7 +176,7 @@ class VectorMemory:
         return self.context.batch([self.f.const(register_type(dtype, self.lanes), value)] * count)
 
     def load_one(self, dtype: str, pointer: Value, wanted: Value | None, spare: Value) -> Batch:
-        """Return one element as a scalar; where it is not wanted, 0, reading at `spare` instead."""
+        """Return one element as a scalar; 0 where `wanted` does not hold, by a load from `spare` instead."""
         f = self.f
         if wanted is None:
             return self.context.batch([self.from_memory(f.load(MEMORY[dtype], pointer), dtype)])
@@ -184,7 +184,7 @@ class VectorMemory:
         return self.context.batch([self.from_memory(f.select(wanted, x, f.const(x.type, 0)), dtype)])
 
     def store_one(self, x: Value, dtype: str, pointer: Value, wanted: Value | None) -> None:
-        """Store a scalar where it is wanted."""
+        """Store a scalar where `wanted` holds."""
         x = self.to_memory(x, dtype)
         if wanted is None:
             self.f.store(x, pointer)

@@ -24,7 +24,7 @@ def decode(f: Function, linear: Value, extents: Sequence[Value]) -> list[Value]:
 
 
 class Odometer:
-    """The positions of a loop's index, carried by the loop from carry number `slot` on.
+    """The positions of a loop's index, which the loop carries as its values from number `slot` on.
 
     Make it before the loop's body; call `advance` at its end.
     """
@@ -39,7 +39,7 @@ class Odometer:
         self.positions = [loop.carry(v) for v in start]
 
     def advance(self) -> None:
-        """Step the last axis by one, and each axis whose follower wrapped around."""
+        """Step the last axis by one, and each axis whose next inner one wrapped around."""
         f = self._f
         wrapped: Value | None = None
         for k in reversed(range(len(self.positions))):

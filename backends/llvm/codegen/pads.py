@@ -1,6 +1,6 @@
-"""Where the last, partial group of vectors of a block lies: in memory of the kernel's own, as if it were a whole one.
+"""Pads: stack memory that holds the last, partial group of vectors of a block as if it were a whole one.
 
-A loop over whole groups then serves it too. Owns that memory, and the way of elements to it and back. Does not own the
+A loop over whole groups then serves it too. Owns: that memory, and the copies to it and back. Does not own the
 loop (`jitfuse.backends.llvm.codegen.columns`).
 """
 from __future__ import annotations
@@ -17,10 +17,10 @@ _LINE = 64
 
 
 class Pads:
-    """A group of vectors of each operand that lies along the lanes of one unit, for positions from `first` on."""
+    """A pad for each operand that is adjacent along the lanes, for positions of one unit from `first` on."""
 
     def __init__(self, body: KernelBody, unit: VectorGroup, first: Value, masks: Sequence[Value]) -> None:
-        """Take the lanes, of as many vectors as there are masks, that are there at all."""
+        """Reserve the pads; `masks` are the lanes of each vector that exist."""
         self._body, self._unit, self._first, self._masks = body, unit, first, masks
         form = body.analysis.form
         moves = [i for _, instructions, _ in form.numbered for _, i in instructions if i.op in ("load", "store")]
@@ -32,23 +32,21 @@ class Pads:
         self._at = {o: body.f.alloca(MEMORY[dtype], count, _LINE) for o, dtype in self._dtypes.items()}
 
     def fill(self, place: Value) -> None:
-        """Copy what is read from position `place` on, and 0 in lanes that are not there."""
+        """Copy the operands that are read, from position `place` on, to the pads; 0 in missing lanes."""
         memory = self._body.memory
         for o in self._read:
             x = memory.load_each(self._dtypes[o], self._address(o, place), self._masks)
             memory.store_lanes(x, self._dtypes[o], self._at[o])
 
     def deliver(self, place: Value) -> None:
-        """Copy what has been written to position `place` on."""
+        """Copy the written pads to the operands, from position `place` on."""
         memory = self._body.memory
         for o in self._written:
             x = memory.load_lanes(self._dtypes[o], self._at[o], len(self._masks))
             memory.store_each(x, self._dtypes[o], self._address(o, place), self._masks)
 
     def pointers(self, whole: Value) -> Mapping[int, Value]:
-        """Return the operands' addresses at position 0: their own where `whole` holds, else such that the pads are at
-        `first`.
-        """
+        """Return the operands' addresses at position 0: their own if `whole`, else such that pads are at `first`."""
         f, back = self._body.f, self._body.f.sub(i64(0), self._first)
         chosen = dict(self._unit.pointers)
         for o, pad in self._at.items():

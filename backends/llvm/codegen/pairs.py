@@ -1,6 +1,6 @@
 """Loads and stores of complex operands: pairs in memory, two batches of components in registers.
 
-Adjacent pairs are moved by whole vectors and shuffled; all others go component by component. Owns the way from
+Adjacent pairs are moved by whole vectors and shuffled; all others go component by component. Owns: the conversion of
 pairs to components and back. Does not own single loads and stores (`memory`).
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ Components = tuple[Batch, Batch]
 
 
 def load_pairs(memory: VectorMemory, dtype: str, address: Address, masks: Sequence[Value | None]) -> Components:
-    """Return the real and the imaginary parts of the vectors of pairs at an address; 0 in lanes that are off."""
+    """Return the real and the imaginary parts of the vectors of pairs at an address; 0 in inactive lanes."""
     component = COMPONENT[dtype]
     if address.kind != "next":
         real, imaginary = (memory.load_each(component, _of_part(memory, dtype, address, k), masks) for k in (0, 1))
@@ -38,7 +38,7 @@ def load_pairs(memory: VectorMemory, dtype: str, address: Address, masks: Sequen
 def store_pairs(
     memory: VectorMemory, x: Components, dtype: str, address: Address, masks: Sequence[Value | None]
 ) -> None:
-    """Store vectors of pairs at an address, the lanes that are on in each mask (None: all)."""
+    """Store vectors of pairs at an address: the active lanes of each mask (None: all)."""
     component = COMPONENT[dtype]
     if address.kind == "next":
         memory.store_each(interleaved(memory, x), component, address, _doubled(memory, masks))
@@ -68,7 +68,7 @@ def _of_part(memory: VectorMemory, dtype: str, address: Address, part: int) -> A
 
 
 def _doubled(memory: VectorMemory, masks: Sequence[Value | None]) -> list[Value | None]:
-    """Return the masks of the vectors that adjacent pairs take: each lane stands for two components."""
+    """Return the masks of the vectors that hold adjacent pairs: each lane becomes two components."""
     f, lanes = memory.f, memory.lanes
     doubled: list[Value | None] = []
     for m in masks:

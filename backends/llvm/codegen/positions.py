@@ -17,7 +17,7 @@ from jitfuse.ir.kernels.stages import POSITIONS, Reduction
 class PositionPart(Reduced, frozen=True):
     """One argmin or argmax. A state is (extremes, positions).
 
-    A lane that saw nothing better than the identity says position 0: it only wins where every element equals the
+    A lane without an element better than the identity holds position 0. It only wins where every element equals the
     identity, and then 0 is right.
     """
 
@@ -32,21 +32,21 @@ class PositionPart(Reduced, frozen=True):
         return x, x.context.batch([at] * len(x.values))
 
     def _better(self, x: Batch, y: Batch) -> Batch:
-        """Return where an element comes before another whatever their positions; NaN comes first."""
+        """Return where an element wins over another regardless of position; NaN wins over numbers."""
         largest = self.combine == "argmax"
         if KIND[self.dtype] == "float":
             return x.compare("ugt" if largest else "ult", y) & y.compare("ord", y)
         return elementwise.apply("greater" if largest else "less", self.dtype, [x, y])
 
     def merge(self, a: State, b: State) -> State:
-        """Take the better element, of equal ones the one at the lower position."""
+        """Return the better element; among equals the one at the lower position."""
         earlier = b[1].compare("ult", a[1])
         equal = self._better(a[0], b[0]) ^ 1
         taken = self._better(b[0], a[0]) | (equal & earlier)
         return b[0].where(taken, a[0]), b[1].where(taken, a[1])
 
     def absorb(self, state: State, x: Batch, positions: Positions) -> State:
-        """Take elements that are better than what came before them."""
+        """Return the state with elements put in that are better than all before them."""
         extremes, found = state
         n, where = len(extremes.values), positions.lanes()
         for k in range(0, len(x.values), n):
@@ -58,16 +58,14 @@ class PositionPart(Reduced, frozen=True):
     # ------------------------------------------------------------------ loops along the lanes
     @property
     def _count_type(self) -> str:
-        """Integers as wide as the elements: a loop notes in them which vector, from the first on, a lane is from.
+        """Integers as wide as the elements, in which a loop records the number of the vector that a lane is from.
 
-        That is enough for rows of 2**36 elements of 4 bytes, which no memory holds.
+        They suffice for rows of 2**36 elements of 4 bytes, more than any memory holds.
         """
         return "i64" if ITEMSIZE[self.dtype] == 8 else "i32"
 
     def opened(self, state: State) -> State:
-        """Return what a loop carries: the extremes, the numbers of their vectors (-1: none of the loop's), and the
-        positions before the loop.
-        """
+        """Return the carried values: extremes, numbers of their vectors (-1: from before the loop), old positions."""
         extremes, found = state
         none = extremes.context.constant(with_element(found.type, self._count_type), -1)
         return extremes, extremes.context.batch([none] * len(found.values)), found

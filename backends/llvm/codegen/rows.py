@@ -25,7 +25,7 @@ from jitfuse.ir.kernels.sum_tree import CHUNK
 Numbered = list[tuple[int, Instr]]
 
 _CHAINS = 4
-"""Vectors of accumulators where the order does not matter."""
+"""Vectors of accumulators of a reduction whose order does not matter."""
 
 
 def emit_point(body: KernelBody, unit: VectorGroup, scratch: Value, vector_bytes: int) -> None:
@@ -42,7 +42,7 @@ class Row:
         self, body: KernelBody, unit: VectorGroup, scratch: Value, vector_bytes: int,
         bounds: tuple[Value, Value] | None = None, contracted: Value | None = None,
     ) -> None:
-        """Take the bounds of the elements where they are not all, and where a contraction left row 0."""
+        """Take the bounds of the elements unless they are all, and where a contraction stored row 0."""
         self.body, self.unit, self.vector_bytes = body, unit, vector_bytes
         f = self.f = body.f
         self.lanes = body.lanes
@@ -64,7 +64,7 @@ class Row:
             self._keeps[0] = contracted
 
     def stage(self, stage: Stage, instructions: Numbered, reductions: Sequence[tuple[int, Reduction]]) -> None:
-        """Write one stage, with what it computes once."""
+        """Write one stage, with the values that it computes once."""
         self.body.hoist(instructions, UNIT, self.unit)
         if stage.kind == "point" or not self.body.analysis.form.inner:
             return
@@ -160,7 +160,7 @@ class Row:
         ]
 
     def _push_finished(self, counter: Counter, part: Reduced, end: Value, size: int) -> None:
-        """Merge the block that ends here, unless it is the last: `Counter.total` takes that one."""
+        """Merge the block that ends here, except the last one, which `Counter.total` merges."""
         f = self.f
         more = f.icmp("slt", end, self.stop)
         done = f.sub(end, self.start)
@@ -227,7 +227,7 @@ class Row:
         return total.context.batch([*total.values, *missing.values])
 
     def final(self, reduced: list[Reduced]) -> None:
-        """Write a stage that combines the rows which a partial phase left."""
+        """Write a stage that combines the rows that a partial phase stored."""
         f = self.f
         counters = {p.number: Counter(self.body, p) for p in reduced if p.tree}
         free = [p for p in reduced if not p.tree]
@@ -248,13 +248,13 @@ class Row:
             self._deliver(p, (counters[p.number].total(last),) if p.tree else totals[p.number])
 
     def _of_chunk(self, part: Reduced) -> Constant:
-        """Return what makes constants of the size that a chunk comes to: W lanes, or one element."""
+        """Return a maker of constants of the size of a chunk's partial result: W lanes, or one element."""
         if part.reduction.partial_rows[0][1] > 1:
             return self._filled(part.row // self.lanes)
         return lambda dtype, value: self.body.context.batch([self.f.const(REGISTER[dtype], value)])
 
     def _load_chunk(self, part: Reduced, chunk: Value) -> State:
-        """Return what a chunk came to in the partial phase."""
+        """Return a chunk's result of the partial phase."""
         r, memory = part.reduction, self.body.memory
         axis, = self.body.analysis.inner_axes
         loaded = []

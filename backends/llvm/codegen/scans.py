@@ -1,10 +1,10 @@
 """Scans: each element combined with all before it along the inner axes.
 
-Owns: what a scan has come to so far, in stack memory between the rounds of its stage's loops, whatever these are, as
-long as they visit the inner points in order; and the scan of the lanes of a vector. Does not own those loops.
+Owns: the running value of a scan, which lies in stack memory between iterations of its stage's loops, and the scan of
+the lanes of a vector. Does not own those loops; they must visit the inner points in order.
 
-What is combined strictly from left to right (sums and products of floats) goes lane by lane where lanes lie along
-the inner axes; where the order cannot show, by shifts of 1, 2, 4 ... lanes (Hillis and Steele, "Data parallel
+Where lanes lie along the inner axes, sums and products of floats go lane by lane, strictly from left to right.
+Scans whose result does not depend on the order go by shifts of 1, 2, 4 ... lanes (Hillis and Steele, "Data parallel
 algorithms", 1986).
 """
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPERATORS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximu
 
 
 def _nothing(combine: str, dtype: str) -> float | int | bool:
-    """Return what a scan begins with; for floats of 16 bits, the bits of it."""
+    """Return the initial value of a scan; for 16-bit floats, its bits."""
     if KIND[dtype] == "bits":
         return ONE[dtype] if combine == "prod" else SMALLEST["int16"]  # -0.0
     return identity(combine, dtype)
@@ -40,7 +40,7 @@ class Scans:
         self._slots: dict[tuple[int, int], Value] = {}
 
     def begin(self, body: Sequence[tuple[int, Instr]], count: int) -> None:
-        """Write what comes before the first element of a stage, for groups of `count` vectors."""
+        """Write the initialisation of a stage's scans, for groups of `count` vectors."""
         for number, instr in body:
             if instr.op == "scan":
                 type_ = self._type(instr)
@@ -52,7 +52,7 @@ class Scans:
         return REGISTER[instr.dtype] if self._along else vector(REGISTER[instr.dtype], self._width)
 
     def step(self, number: int, instr: Instr, x: Batch) -> Batch:
-        """Return the scan at the elements `x`, which follow what came before."""
+        """Return the scan at the elements `x`, which follow those of earlier calls."""
         combine, type_ = str(instr.imm), self._type(instr)
         made: list[Value] = []
         if not self._along:

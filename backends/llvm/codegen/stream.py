@@ -1,7 +1,7 @@
-"""Outputs past the caches: which stores of a launch are non-temporal.
+"""Outputs that bypass the caches: which stores of a launch are non-temporal.
 
-Owns: the decision at run time, for each unit. The body of a kernel is there once; only its stores have two
-variants, behind a branch that always goes the same way.
+Owns: the decision at run time, for each unit. The body of a kernel is emitted once; only its stores have two
+variants, behind a well-predicted branch.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def streamed(analysis: Analysis) -> tuple[int, ...]:
 
 
 class Streams:
-    """The streamed outputs of a kernel; without any, nothing is written."""
+    """The streamed outputs of a kernel; without any, no code is emitted."""
 
     def __init__(self, f: Function, analysis: Analysis, flag: Value) -> None:
         """Take the launch's flag: whether its outputs are too large for the caches."""
@@ -39,8 +39,10 @@ class Streams:
         self._dtypes = {o: analysis.form.operands[o].dtype for o in streamed(analysis)}
 
     def of_unit(self, pointers: Sequence[Value], first: Value) -> Mapping[int, Value]:
-        """Return for each streamed output whether to store past the caches: where the launch says so, and the
-        unit's first element, at position `first` along the lanes, begins a cache line.
+        """Return for each streamed output whether to bypass the caches.
+
+        The launch must ask for it, and the unit's first element, at position `first` along the lanes, must begin a
+        cache line.
         """
         f = self._f
         result = {}
@@ -58,5 +60,5 @@ class Streams:
 
 
 def alignment(dtype: str, lanes: int) -> int:
-    """Return the alignment of vectors that follow on a cache line's start."""
+    """Return the alignment of vectors in a row that starts at a cache line."""
     return min(LINE, ITEMSIZE[dtype] * lanes)

@@ -1,6 +1,6 @@
-"""Kernels whose first grid axis counts the iterations of a loop: what one iteration has stored the next one loads.
+"""Kernels whose first grid axis counts the iterations of a loop: each iteration loads what the previous one stored.
 
-Owns: numbers that stay in registers from one iteration to the next, and the end of the loop where one reports a status.
+Owns: numbers carried in registers between iterations, and leaving the loop where an iteration reports a status.
 """
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jitfuse.ir.kernels.values import access
 
 
 class IterationLoop:
-    """The loop over iterations of a kernel from `begin` on, with what it carries."""
+    """The loop over iterations of a kernel from `begin` on, with its carried values."""
 
     def __init__(self, body: KernelBody, begin: Value) -> None:
-        """Load what the iteration before `begin` has left, the first one what was there before the loop."""
+        """Load the results of the iteration before `begin`; for iteration 0, the values from before the loop."""
         self.body = body
         f, launch, sweep = body.f, body.launch, body.analysis.form.sweep
         assert sweep is not None
@@ -35,14 +35,14 @@ class IterationLoop:
             self._initial.append(body.memory.load_one(dtype, place, None, place).values[0])
 
     def begin(self, loop: Loop, iteration: Value) -> None:
-        """Begin an iteration: declare what the loop carries."""
+        """Begin an iteration: declare the carried values."""
         for operand, first in self._counts.items():
             self.body.carried[operand] = self.body.f.add(first, iteration)
         for (read, _), initial in zip(self.pairs, self._initial, strict=True):
             self.body.carried[read] = loop.carry(initial)
 
     def advance(self, loop: Loop, first: int) -> None:
-        """End an iteration; `first` is the number of the first value that the loop carries for it."""
+        """End an iteration; `first` is the number of its first value among those that the loop carries."""
         f = self.body.f
         if self.body.analysis.reports:
             status = self.body.status()

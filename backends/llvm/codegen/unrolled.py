@@ -1,4 +1,4 @@
-"""A stage written out at every point of a small inner space of static extents: no loop.
+"""Unrolled stages: written at every point of a small inner space of static extents, without a loop.
 
 Does not own loops over inner axes (`jitfuse.backends.llvm.codegen.column_loops`).
 """
@@ -36,7 +36,7 @@ def unrolled(
 
 
 def _fold(part: Reduced, column: list[State]) -> State:
-    """Combine few elements as the virtual lanes that they are."""
+    """Combine few elements, each of which is a virtual lane of its own."""
     while len(column) > 1:
         half = 1 << ((len(column) - 1).bit_length() - 1)
         joined = [part.merge(*pair) for pair in zip(column, column[half:], strict=False)]

@@ -1,1 +1,1 @@
-"""Object code loaded into memory that runs, without LLVM: read, linked into images, bound to this machine."""
+"""Loading object code without LLVM: reading objects, linking them into images, identifying the machine."""

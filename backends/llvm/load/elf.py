@@ -1,7 +1,7 @@
-"""Reads relocatable ELF objects, trusting nothing in them.
+"""Reads relocatable ELF objects, without trusting their content.
 
 Owns: sections, symbols and relocations of a little-endian 64-bit object, with every offset checked against the
-bytes that are there. Does not own what a relocation means (`jitfuse.backends.llvm.load.loader`).
+object's size. Does not own the meaning of relocations (`jitfuse.backends.llvm.load.linker`).
 
 Layout: System V ABI, chapter 4: headers of 64 bytes, symbols and relocations with addends of 24.
 """
@@ -34,7 +34,7 @@ _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QIIq")
 _LAST_LOCAL: Final = 0xF
-"""Of `info`: the upper four bits are the binding, STB_LOCAL is 0."""
+"""The largest `info` of a local symbol: the upper four bits are the binding, STB_LOCAL is 0."""
 
 
 class Section(NamedTuple):
@@ -122,7 +122,7 @@ class ObjectFile:
         return _RELOCATION.iter_unpack(self.content(section))
 
     def global_symbols(self) -> dict[int, str]:
-        """Return the names, by number, of the symbols that other objects see or that this one expects from them."""
+        """Return the names, by number, of the symbols that this object exports or imports."""
         if self._names is None:
             return {}
         try:

@@ -1,8 +1,8 @@
-"""Images: linked code as it is stored, which loading again copies, and adds a few addresses to.
+"""Images: linked code in its stored form, which is loaded by copying it and adding a few addresses.
 
-Owns: the bytes of an image, and putting one into the process. Does not own how an object becomes one
-(`jitfuse.backends.llvm.load.linker`): layout and relocation take two thirds of the time of loading an object, and come
-out alike wherever it lies but for some words.
+Owns: the bytes of an image, and loading one into the process. Does not own linking
+(`jitfuse.backends.llvm.load.linker`). Layout and relocation take two thirds of the time of loading an object; their
+result depends on the load address in only a few words.
 """
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from jitfuse.errors import CompileError
 
 _MAGIC: Final = b"jitfuse image\0"
 _MARSHAL: Final = 2
-"""The last version of the format that writes equal values alike."""
+"""The last version of the format that writes equal values as equal bytes."""
 _UINT64: Final = struct.Struct("<Q")
 DAMAGED: Final = (
     ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError, struct.error,
 )
-"""What comes of an image that `encode` did not make; marshal makes room for any length that it reads."""
+"""Exceptions for an image that `encode` did not make; marshal allocates any length that it reads."""
 
 
 class Image(NamedTuple):
-    """Code linked for address 0. All offsets are in bytes from the begin of its pages.
+    """Code linked for address 0. All offsets are in bytes from the start of its pages.
 
-    Two parts, each of whole pages: code with its constants, and data. Constants need no pages of their own: most
-    kernels fit in one page so, and what the code may not write it may well execute.
+    Two parts, each of whole pages: code with its constants, and data. Constants share the pages of the code, so that
+    most kernels fit in one page; read-only data may be executable.
     """
 
     code_end: int
     end: int
     parts: tuple[bytes, bytes]
-    """What they hold, without the zeros behind it."""
+    """The content of the two parts, without trailing zeros."""
     words: tuple[int, ...]
-    """Offsets of the 64-bit words that the address of the pages is added to."""
+    """Offsets of the 64-bit words to which the address of the pages is added."""
     slots: int
     """Offset of the addresses of `imports`, in their order."""
     imports: tuple[str, ...]
@@ -44,7 +44,7 @@ class Image(NamedTuple):
     exports: tuple[tuple[str, int], ...]
     """Names of the code's own global symbols, and their offsets."""
     text_end: int
-    """Where executable sections and what is behind them end, and constants begin."""
+    """Offset where the executable sections, jumps and slots end, and constants begin."""
 
 
 def is_image(code: bytes) -> bool:
@@ -58,8 +58,8 @@ def encode(image: Image) -> bytes:
 
 
 def decode(code: bytes) -> Image:
-    """Return the image of bytes that `encode` made. For others it raises one of `DAMAGED`, or reading what it returns
-    does."""
+    """Return the image of bytes that `encode` made. For other bytes, this or a use of the result raises one of
+    `DAMAGED`."""
     return Image._make(marshal.loads(memoryview(code)[len(_MAGIC):]))
 
 
@@ -97,7 +97,7 @@ class LoadedImage:
 
 
 def _addressed(image: Image, base: int) -> tuple[bytes, bytes]:
-    """Return the parts of an image that lies at `base`, with its own addresses and those of its imports."""
+    """Return the parts of an image for the address `base`, with its own addresses and those of its imports."""
     code, data = map(bytearray, image.parts)
     for at in image.words:
         part, place = (code, at) if at < image.code_end else (data, at - image.code_end)

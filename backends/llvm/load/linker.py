@@ -1,14 +1,13 @@
 """Links object code for Linux on x86-64: lays an object out and relocates it once, so that loading is copying.
 
-Owns: layout and relocation, where a few hundred lines of Python replace LLVM's linker. Does not own reading objects
-(`jitfuse.backends.llvm.load.elf`), nor what an image's bytes are and how one is loaded
-(`jitfuse.backends.llvm.load.image`).
+Owns: layout and relocation. Does not own reading objects (`jitfuse.backends.llvm.load.elf`), nor the encoding and
+loading of images (`jitfuse.backends.llvm.load.image`).
 
 An object becomes one run of pages in two parts: executable sections and constants, then data. Between executable
-sections and constants lie a jump for each symbol of the process that the object imports, and slots with the addresses
-of these symbols and of those that code reads the address of: imports are called through both, because the process' own
-code is too far away for calls of 32 bits. Relocations are those of the System V ABI for x86-64, chapter 4.4. Code is
-linked for address 0; what has to be added where it is loaded are whole words, and code that would need more is refused.
+sections and constants lie a jump for each imported symbol, and slots with the addresses of the imported symbols and
+of the object's own symbols whose address is read. Imports are called through a jump and its slot, because the code of
+the process is too far away for calls of 32 bits. Relocations are those of the System V ABI for x86-64, chapter 4.4.
+Code is linked for address 0. Loading adds the load address to whole words only; code that needs more is rejected.
 """
 from __future__ import annotations
 
@@ -36,10 +35,10 @@ from jitfuse.base.records import NamedTuple, Record
 from jitfuse.errors import CompileError
 
 LARGEST: Final = 1 << 28
-"""Bytes of an object in memory; more than any object of ours, and within reach of calls of 32 bits."""
+"""The most bytes of an object in memory: more than any kernel, and within reach of calls of 32 bits."""
 
 _TEXT, _CONSTANTS, _DATA = range(3)
-"""Kinds of sections, in the order in which they lie."""
+"""Kinds of sections, in the order of the layout."""
 _RELOCATABLE: Final = 1
 _X86_64: Final = 62
 _IGNORED: Final = (".eh_frame", ".note", ".comment", ".llvm")
@@ -48,19 +47,19 @@ _RUN_AT_LOAD: Final = (".ctors", ".dtors")
 _WORD: Final = 1
 _CALL: Final = 4
 _SLOTS: Final = frozenset({9, 41, 42})
-"""GOTPCREL, GOTPCRELX, REX_GOTPCRELX: how far the slot is that has a symbol's address."""
+"""GOTPCREL, GOTPCRELX, REX_GOTPCRELX: the distance to the slot with a symbol's address."""
 _UINT64: Final = struct.Struct("<Q")
 _INT32: Final = struct.Struct("<i")
 _FIELDS: Final = {
     _WORD: _UINT64,  # R_X86_64_64: a symbol's address
-    2: _INT32, _CALL: _INT32, 24: struct.Struct("<q"),  # PC32, PLT32, PC64: how far it is
+    2: _INT32, _CALL: _INT32, 24: struct.Struct("<q"),  # PC32, PLT32, PC64: the distance to it
     **dict.fromkeys(_SLOTS, _INT32),
 }
-"""Types of relocations, and what they write."""
+"""Types of relocations, and the format of the integers that they write."""
 
 
 class _Relocation(NamedTuple):
-    """What is to be written at `offset` of the section with the number `section`."""
+    """A relocation at `offset` of the section with the number `section`."""
 
     section: int
     offset: int
@@ -70,28 +69,28 @@ class _Relocation(NamedTuple):
 
 
 class _PageLayout(Record, frozen=True):
-    """Where things lie in the pages, in bytes from their begin."""
+    """The layout of the pages: offsets in bytes from their start."""
 
     sections: Mapping[int, int]
     jumps: Mapping[int, int]
-    """Of imported symbols, by number."""
+    """Offsets of the jumps of imported symbols, by symbol number."""
     slots: Mapping[int, int]
-    """Of imported symbols, one behind the other, then of the object's own whose address is read."""
+    """Offsets of the slots of imported symbols, in order, then of the object's own whose address is read."""
     text_end: int
     code_end: int
-    """Where data begins, at a page border."""
+    """Where data begins, at a page boundary."""
     filled: int
-    """The end of what is copied; zeros follow."""
+    """The end of the copied content; zeros follow."""
     end: int
-    """At a page border."""
+    """The end of the image, at a page boundary."""
 
 
 def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
     """Return the image of an object, for `jitfuse.backends.llvm.load.image.load`.
 
-    Undefined symbols must be in `allowed`, and are taken from CPython and the C library when it is loaded. Raises
-    CompileError naming the others, and for objects that are damaged, made for another machine, or whose code depends
-    on where it lies in more than words.
+    Undefined symbols must be in `allowed`, and are taken from CPython and the C library when the image is loaded.
+    Raises CompileError naming the others, and for objects that are damaged, made for another machine, or that depend
+    on their address in other fields than whole words.
     """
     file = ObjectFile(object_code)
     if (file.type, file.machine) != (_RELOCATABLE, _X86_64):
@@ -119,7 +118,7 @@ def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
 
 # ---------------------------------------------------------------------- layout
 def _kind(section: Section) -> int | None:
-    """Return the kind of a section, None for one that code does not need."""
+    """Return the kind of a section, None for one that is not loaded."""
     if not section.flags & ALLOCATED or section.name.startswith(_IGNORED):
         return None
     known = ALLOCATED | WRITABLE | EXECUTABLE | 0x10 | 0x20 | 0x200  # mergeable, strings, in a group
@@ -137,7 +136,7 @@ def _kind(section: Section) -> int | None:
 
 
 def _lay_out(file: ObjectFile, imported: Sequence[int], own: Sequence[int]) -> _PageLayout:
-    """Return where the sections of an object go; raises CompileError for sections that have no place."""
+    """Return the layout of an object's sections; raises CompileError for sections that do not fit."""
     members: tuple[list[int], list[int], list[int]] = ([], [], [])
     for k, section in enumerate(file.sections):
         kind = _kind(section)
@@ -163,7 +162,7 @@ def _lay_out(file: ObjectFile, imported: Sequence[int], own: Sequence[int]) -> _
 
 
 def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[int, int]) -> int:
-    """Add where these sections go, one behind the other, and return where the last one ends."""
+    """Add the offsets of these sections to `places`, in order, and return the end of the last one."""
     at = begin
     for k in sections:
         section = file.sections[k]
@@ -176,7 +175,7 @@ def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[i
 
 
 def _symbol_places(file: ObjectFile, layout: _PageLayout) -> dict[int, int]:
-    """Return where the symbols lie that the object defines in what is loaded, by number."""
+    """Return the offsets, by number, of the symbols that the object defines in loaded sections."""
     places: dict[int, int] = {}
     for k, (_, _, _, number, value, _) in enumerate(file.symbols):
         if number in layout.sections:
@@ -202,7 +201,7 @@ def _content(file: ObjectFile, layout: _PageLayout) -> bytearray:
 
 # ---------------------------------------------------------------------- relocations
 def _relocations(file: ObjectFile) -> Iterator[_Relocation]:
-    """Yield the relocations of what is loaded."""
+    """Yield the relocations of loaded sections."""
     for table in file.sections:
         if table.kind not in (RELA, REL) or table.info >= len(file.sections):
             continue
@@ -218,7 +217,7 @@ def _relocations(file: ObjectFile) -> Iterator[_Relocation]:
 def _relocate(
     file: ObjectFile, layout: _PageLayout, content: bytearray, places: Mapping[int, int], relocations: list[_Relocation]
 ) -> list[int]:
-    """Write addresses into the content, and return where the words lie to which the image's own is to be added."""
+    """Write addresses into the content, and return the offsets of the words to which the load address is added."""
     words: list[int] = []
     for number, offset, kind, symbol, addend in relocations:
         section = file.sections[number]
@@ -229,7 +228,7 @@ def _relocate(
             file.damaged("a relocation lies outside of its section")
         place = layout.sections[number] + offset
         targets = layout.slots if kind in _SLOTS else places
-        if kind == _CALL and symbol in layout.jumps:  # which nothing else may go through
+        if kind == _CALL and symbol in layout.jumps:  # only calls may go through jumps
             targets = layout.jumps
         try:
             if kind == _WORD:

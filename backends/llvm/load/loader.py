@@ -1,6 +1,6 @@
-"""Which linker and loader a system gets: this project's on Linux on x86-64, LLVM's elsewhere.
+"""The choice of linker and loader: this project's on Linux on x86-64, LLVM's elsewhere.
 
-Ours takes no LLVM to load what is stored: a process that finds everything in its cache starts none.
+This project's loader loads cached images without LLVM, so a process that finds everything in its cache never starts it.
 """
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Library(Protocol):
 
 
 def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
-    """Return object code as `load` takes it in the least time: its image where this system has one, else as it is.
+    """Return object code in the form that `load` loads fastest: its image where the system supports it, else unchanged.
 
-    Raises what `load` raises for the object where it becomes an image.
+    Raises the errors of `load` for an object that becomes an image.
     """
     if not OWN_LOADER:
         return object_code
-    from jitfuse.backends.llvm.load import linker  # which a warm start has no need of
+    from jitfuse.backends.llvm.load import linker  # a warm start does not need it
 
     return linker.link(object_code, allowed=allowed)
 
 
 def load(code: bytes, *, allowed: Container[str] = ()) -> Library:
-    """Load object code, or what `link` made of it; its memory is freed when the returned library is dropped.
+    """Load object code, or the result of `link`; its memory is freed when the returned library is dropped.
 
-    Undefined symbols must be in `allowed` (those of an image were when it was linked) and are taken from CPython and
-    the C library. Raises CompileError naming the others, and those the process lacks, and for code that is damaged or
-    made for another machine.
+    Undefined symbols are taken from CPython and the C library, and must be in `allowed`; for an image, `link` has
+    checked that. Raises CompileError naming the others and those that the process lacks, and for code that is damaged
+    or made for another machine.
     """
     if OWN_LOADER:
         return image.load(code if image.is_image(code) else link(code, allowed=allowed))

@@ -1,7 +1,7 @@
-"""What concerns the process as a whole: its symbols, the lock across forks, memory for code.
+"""Resources of the whole process: its symbols, the lock across forks, memory for code.
 
-Owns: looking up symbols of CPython and of the C library, and the rule which of them code may use; the lock for
-what happens once in a process; pages that are written first and executed later. Does not own what lies in them.
+Owns: looking up symbols of CPython and of the C library, and checking which of them code may use; the lock for
+one-time initialisation; pages that are written first and executed later. Does not own the content of the pages.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE: Final = 4096
 READ: Final = 1
 WRITE: Final = 2
 EXECUTE: Final = 4
-_MAPPED: Final = 0x2 | 0x20 | 0x8000  # private, anonymous, there at once: one by one, pages take some µs each
+_MAPPED: Final = 0x2 | 0x20 | 0x8000  # private, anonymous, populated at once: single page faults take some µs each
 _FAILED: Final = 2**64 - 1
 
 process_lock = threading.RLock()
@@ -36,10 +36,10 @@ _FUNCTION: Final[Any] = ctypes.pythonapi._FuncPtr
 
 
 def c_function(address: int, result: Any, *arguments: Any) -> Any:
-    """Return the C function at an address, for ctypes' types of its result and arguments.
+    """Return the C function at an address, given ctypes' types of its result and arguments.
 
-    It keeps the lock of the interpreter: for what takes no time. Made in 1 µs, where `ctypes.CFUNCTYPE` takes 30 to
-    make a class for each new signature.
+    Calls hold the GIL, so the function must be short. This takes 1 µs; `ctypes.CFUNCTYPE` takes 30 to make a class
+    for each new signature.
     """
     function = _FUNCTION(address)
     function.restype, function.argtypes = result, arguments
@@ -80,8 +80,8 @@ def process_address(name: str) -> int:
 def process_addresses(names: Sequence[str]) -> list[int]:
     """Return the addresses of symbols of CPython or of the C library.
 
-    Raises CompileError naming those that the process lacks. All of the runtime's come without a step of Python's for
-    each.
+    Raises CompileError naming those that the process lacks. The lookup of all the runtime's symbols runs no Python
+    for each.
     """
     handle = ctypes.pythonapi._handle
     addresses: list[int | None] = list(map(_system().dlsym, repeat(handle), map(str.encode, names)))
@@ -105,7 +105,7 @@ def refuse_foreign(names: Iterable[str], allowed: Container[str]) -> None:
 class Pages:
     """Private pages on Linux, writable until they are protected, given back when this object is dropped.
 
-    What is alive when the interpreter exits stays: other threads may still be running it.
+    Pages that are alive when the interpreter exits are not freed: other threads may still be running their code.
     """
 
     address = 0
@@ -128,7 +128,7 @@ class Pages:
         ctypes.memmove(self.address + at, content, len(content))
 
     def protect(self, end: int, access: int) -> None:
-        """Have the pages up to offset `end` allow `access` and nothing else.
+        """Restrict the pages up to offset `end` to `access`.
 
         Raises CompileError where the system does not allow memory to become executable.
         """

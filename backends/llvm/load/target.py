@@ -1,7 +1,7 @@
-"""The machine that code is made for, told without LLVM.
+"""The machine that code is made for, identified without LLVM.
 
-Owns: `machine_identity`, the part of cache keys that says where native code may be used again. Does not own
-LLVM's own answer, `jitfuse.backends.llvm.jit.host_target`, which only compiling needs.
+Owns: `machine_identity`, the part of cache keys that tells on which machines native code may be reused. Does not own
+LLVM's description, `jitfuse.backends.llvm.jit.host_target`, which only compiling needs.
 """
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from jitfuse.errors import CompileError
 
 @cache
 def machine_identity() -> tuple[str, ...]:
-    """Return words that are equal in two processes only where LLVM makes the same code for both.
+    """Return strings that are equal in two processes only where LLVM makes the same code for both.
 
-    They are the system, what its processor says of itself, and the build of llvmlite, whose LLVM looks at
-    nothing else: no environment variable, no file. Raises CompileError where llvmlite is not installed.
+    They are the system, the processor's CPUID data, and the build of llvmlite. LLVM reads nothing else: no
+    environment variable, no file. Raises CompileError where llvmlite is not installed.
     """
     return (sys.platform, *(_processor() if OWN_LOADER else _as_llvm_says()), *_llvm_build())
 
@@ -39,14 +39,14 @@ def _as_llvm_says() -> tuple[str, ...]:
 # ---------------------------------------------------------------------- x86-64
 _CODE: Final = bytes.fromhex(
     "53 4989f8 4989f1"  # push %rbx; the rows to %r8, their number to %r9
-    "418b00 3b07 7f15"  # the leaf in a row; one of the first half beyond the last takes as long and says nothing
+    "418b00 3b07 7f15"  # the leaf in a row; skip a basic leaf beyond the last, which takes as long and has no data
     "418b4804 0fa2 418900 41895804 41894808 4189500c"  # CPUID of it, into the row
     "4983c010 49ffc9 75db"  # the next row, until there is none
-    "f6471b08 740c 31c9 0f01d0 418900 41895004"  # XGETBV behind them, where leaf 1 says that there is one
+    "f6471b08 740c 31c9 0f01d0 418900 41895004"  # XGETBV behind them, where leaf 1 has its bit set
     "5b c3"
 )
-"""void ask(uint32 rows[][4], uint64 count): what CPUID says of (leaf, subleaf), written over both; then which registers
-the system saves. The first rows are leaf 0 and leaf 1."""
+"""void ask(uint32 rows[][4], uint64 count): overwrites each (leaf, subleaf) with its CPUID registers; then writes which
+registers the system saves. The first rows are leaf 0 and leaf 1."""
 
 _A: Final = 0xFFFFFFFF
 _B, _C, _D = _A << 32, _A << 64, _A << 96
@@ -66,20 +66,20 @@ _LEAVES: Final = (
     (0x80000008, 0, _B),
     (0x80000021, 0, _A),
 )
-"""(leaf, subleaf, registers) with the vendor, the model and every feature that LLVM 22's Host.cpp asks for."""
+"""(leaf, subleaf, registers) with the vendor, the model and every feature that LLVM 22's Host.cpp reads."""
 _ROW: Final = 16
 _ROWS: Final = b"".join([struct.pack("<II8x", leaf, subleaf) for leaf, subleaf, _ in _LEAVES]) + bytes(8)
-"""What the code is given: a row for each leaf, and room for the saved registers."""
+"""The code's input: a row for each leaf, and room for the saved registers."""
 _KEPT: Final = sum([kept << 8 * _ROW * k for k, (_, _, kept) in enumerate(_LEAVES)]) | -1 << 8 * _ROW * len(_LEAVES)
 _EXTENDED: Final = tuple([(leaf, 4 * k) for k, (leaf, _, _) in enumerate(_LEAVES) if leaf > 0x80000000])
-"""Leaves of the second half, and where their rows begin, in words; the row before them says which is the last."""
+"""Extended leaves, and where their rows begin, in words; the row before them has the number of the last one."""
 
 
 def _processor() -> tuple[str, ...]:
-    """Return what CPUID says, as LLVM reads it: the rows of `_LEAVES` and the saved registers, as one number.
+    """Return the CPUID data that LLVM reads: the rows of `_LEAVES` and the saved registers, as one number.
 
-    The flags of /proc/cpuinfo are not enough: the kernel leaves out those that it does not know or does not
-    use, as shstk, and LLVM does not. Each leaf takes 5 µs in a virtual machine, whose host is asked.
+    The flags of /proc/cpuinfo are not enough: the kernel omits those that it does not know or use, such as shstk, but
+    LLVM reads them. Each leaf takes 5 µs in a virtual machine, where the host emulates the instruction.
     """
     rows = array("I", _ROWS)
     pages = Pages(PAGE)
@@ -88,7 +88,7 @@ def _processor() -> tuple[str, ...]:
     c_function(pages.address, None, ctypes.c_void_p, ctypes.c_size_t)(rows.buffer_info()[0], len(_LEAVES))
     last = rows[_EXTENDED[0][1] - 4]
     for leaf, at in _EXTENDED:
-        if leaf > last:  # a processor that is asked for more answers for another leaf
+        if leaf > last:  # beyond the last leaf, a processor returns the data of another one
             rows[at] = rows[at + 1] = rows[at + 2] = rows[at + 3] = 0
     return "x86_64", f"cpuid:{int.from_bytes(rows.tobytes(), 'little') & _KEPT:x}"
 
@@ -118,7 +118,7 @@ def _library_size(folder: str) -> int:
 
 
 def _llvmlite_folder() -> str:
-    """Return where llvmlite would be imported from; the folders of sys.path are looked at first, which is quick."""
+    """Return where llvmlite would be imported from; searches the folders of sys.path first, which is quick."""
     for place in sys.path:
         folder = f"{place or os.curdir}{os.sep}llvmlite"
         if os.path.isfile(f"{folder}{os.sep}__init__.py"):

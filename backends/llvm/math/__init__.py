@@ -47,7 +47,7 @@ _TABLE: Final[dict[str, tuple[Emit, Emit]]] = {
         trigonometric,
     ) for name, both in file.OPERATORS.items()
 }
-"""(for float32, for float64) by operator, as its file has it: from batches of operands to a batch of results."""
+"""(for float32, for float64) by operator, from all files: functions from batches of operands to a batch of results."""
 FUNCTIONS = frozenset(_TABLE)
 _TOGETHER = 4
 
@@ -55,8 +55,8 @@ _TOGETHER = 4
 def emit(f: Function, name: str, args: Sequence[Value], *, has_fma: bool = True) -> Value:
     """Append the code of one function on vectors or scalars of float or double; returns the result.
 
-    It may end in another block than it began in. `has_fma` says that the target has fused multiply-add and
-    rounding instructions (x86-64-v3, AArch64); without, results may differ in the last bit, within 1 ulp too.
+    It may end in another block than it began in. `has_fma`: the target has fused multiply-add and rounding
+    instructions (x86-64-v3, AArch64); without them, results may differ in the last bit, but stay within 1 ulp.
     """
     return emit_many(f, name, [args], has_fma=has_fma)[0]
 
@@ -74,8 +74,7 @@ def emit_many(
 ) -> list[Value]:
     """Append the code of one function on independent vectors of one type, interleaved step by step.
 
-    By fours: more of them run out of registers, and gain nothing. `called`: calls of code that stands in the module
-    once.
+    By fours: more would run out of registers without gain. `called`: emit calls of code that is in the module once.
     """
     function = _TABLE[name][0 if element(args_list[0][0].type) == "float" else 1]
 

@@ -49,7 +49,7 @@ def floor_divide_64(x: Batch, y: Batch) -> Batch:
 
 
 def _with_sign_of_divisor(mod: Batch, y: Batch) -> tuple[Batch, Batch]:
-    """Return (mod moved to the sign of y, where it was moved)."""
+    """Return (mod with the sign of y, where y was added for it)."""
     opposite = mod.compare("olt", 0.0) ^ y.compare("olt", 0.0)
     moved = opposite & mod.compare("one", 0.0)
     zero_signed = mod.copysign(y).where(mod.compare("oeq", 0.0), mod)

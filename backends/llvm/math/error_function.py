@@ -39,7 +39,7 @@ def erf_64(x: Batch) -> Batch:
 def near_zero(x: Batch, x_low: Batch | None, t: Batch, t_low: Batch) -> tuple[Batch, Batch]:
     """Return (hi, lo) of erf(x + x_low) = x (2/sqrt(pi) + c t + t*t Q(t)) for |x| < 1, t + t_low the square.
 
-    The first two terms are summed exactly, as what is rounded in them would show in the result.
+    The first two terms are summed exactly, because their rounding errors would show in the result.
     """
     first, *rest = c.ERF_64
     linear, linear_low = times(t, first, 0.0)

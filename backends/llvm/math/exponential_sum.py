@@ -26,7 +26,7 @@ from jitfuse.backends.llvm.text.builder import Value
 
 _INFINITY = float("inf")
 _LN2_LAST = 1.94704509238075e-31
-"""What `LN2_HEAD` + `LN2_TAIL` lacks of ln 2."""
+"""ln 2 - `LN2_HEAD` - `LN2_TAIL`."""
 _TERMS = 25
 
 
@@ -65,8 +65,8 @@ def logaddexp2_64(a: Batch, b: Batch) -> Batch:
 def _log_sum(a: Batch, b: Batch, *, binary: bool) -> Batch:
     """Return the logarithm of the sum of the exponentials.
 
-    Within 1 ulp, of the 2**-52th part of the larger operand where the result is below that: the exact sum of
-    exponentials of float64 may be closer to 1 than any fixed precision tells.
+    Within 1 ulp, or within 1 ulp of 2**-52 times the larger operand where the result is below that: the exact sum of
+    exponentials may be closer to 1 than any fixed precision can resolve.
     """
     first = a.compare("ogt", b)
     larger, smaller = a.where(first, b), b.where(first, a)
@@ -84,7 +84,7 @@ def _log_sum(a: Batch, b: Batch, *, binary: bool) -> Batch:
 def _cancelling(context: Context, binary: bool) -> str | LaneBody:
     """Return the name of the module's function for operands whose exponentials add up to nearly 1.
 
-    The exponentials have 104 bits, so that where the first 53 of their sum cancel, as many are left.
+    The exponentials have 104 bits, so that about 53 remain where the first 53 of their sum cancel.
     """
 
     def body(scalar: Context, inputs: list[Value]) -> list[Value]:

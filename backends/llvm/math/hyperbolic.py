@@ -80,7 +80,7 @@ def cosh_64(x: Batch) -> Batch:
 
 
 class _ExponentialParts(NamedTuple):
-    """For x = k ln 2 + r: 2**(k - 43) and 2**(-k - 43), r, and what exp(r) and exp(-r) are beyond 1 +- r.
+    """For x = k ln 2 + r: 2**(k - 43) and 2**(-k - 43), r, and exp(r) - 1 - r and exp(-r) - 1 + r.
 
     So 2**1024 comes into reach only with the last multiplication.
     """

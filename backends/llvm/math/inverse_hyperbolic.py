@@ -1,4 +1,4 @@
-"""asinh, acosh and atanh for float32 and float64, as logarithms of what is known as 1 + f with f in two words.
+"""asinh, acosh and atanh for float32 and float64, as logarithms of 1 + f with f in two words.
 
 Owns: f = |x| + (sqrt(x*x + 1) - 1) and x - 1 + sqrt(x*x - 1), and half the logarithm as k ln(2)/2 + atanh of a quotient
 of two words over two words. Does not own: the logarithms of single words, see `logarithm`.

@@ -14,10 +14,10 @@ _FLOATS = ("float", "double")
 
 
 class Context:
-    """Where code goes and what the target can do: the function under construction, and fused multiply-add.
+    """The function under construction, and whether the target has fused multiply-add.
 
-    `scalar`: values are single numbers, and code for the rare ones is written where it is needed. `called`: the math
-    functions that are called, not written out.
+    `scalar`: values are single numbers, and code for rare ones is written inline. `called`: the math functions that
+    are called instead of inlined.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Context:
         self._constants: dict[tuple[str, float | int], Value] = {}
 
     def constant(self, type_: str, value: float | int) -> Value:
-        """Return a splat constant; equal ones are spelled once, but for the zeros, as 0.0 equals -0.0."""
+        """Return a splat constant; equal ones are cached, except zeros, because 0.0 equals -0.0."""
         known = self._constants.get((type_, value))
         if known is None:
             known = self.f.const(type_, value)
@@ -135,7 +135,7 @@ class Batch:
     def fma(self, factor: Batch | float, addend: Batch | float) -> Batch:
         """Return self*factor + addend: rounded once where the target has that instruction, else twice.
 
-        Only for polynomial steps and products known to be exact; `double_double` has what needs one rounding.
+        Only for polynomial steps and products known to be exact; `double_double` has functions that need one rounding.
         """
         if not self.context.has_fma:
             return self * factor + addend
@@ -170,7 +170,7 @@ class Batch:
         return self._unary("sqrt")
 
     def native_round(self, name: str) -> Batch:
-        """Round to an integer by the instruction behind `floor`, `ceil`, `trunc` or `rint`."""
+        """Round to an integer by the target's instruction for `floor`, `ceil`, `trunc` or `rint`."""
         return self._unary(name)
 
     def _unary(self, intrinsic: str) -> Batch:

@@ -1,6 +1,6 @@
 """xlogy and logit for float32 and float64: multiples of logarithms, and logarithms of quotients.
 
-Owns: what cancels or overflows on the way. Does not own the logarithm itself, see `logarithm`.
+Owns: the handling of cancellation and overflow in these. Does not own the logarithm itself, see `logarithm`.
 """
 from __future__ import annotations
 

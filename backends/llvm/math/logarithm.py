@@ -172,7 +172,7 @@ def log10_64(x: Batch) -> Batch:
 
 
 def log1p_64(x: Batch) -> Batch:
-    """Return log(1 + x) of float64 batches; what 1 + x rounds off goes along as a second word."""
+    """Return log(1 + x) of float64 batches; the rounding error of 1 + x is a second word."""
     u, u_low = two_sum(x.filled(1.0), x)
     k, m = decompose(u)
     near = k.compare("oeq", 0.0)

@@ -1,4 +1,4 @@
-"""Code for the rare lanes: behind a branch that ordinary data do not take, with the same bits for all others.
+"""Code for rare lanes, behind a branch that ordinary data do not take; all other lanes keep their bits.
 
 Owns: the test whether any lane needs it, the call of scalar code on the lanes that do.
 """
@@ -25,9 +25,9 @@ def any_lane(condition: Batch) -> Value:
 def unless_rare(
     condition: Batch, usual: Sequence[Batch], rare: Callable[[], Sequence[Batch]]
 ) -> list[Batch]:
-    """Return what `rare` makes where some lane fulfills the condition, else `usual`.
+    """Return the result of `rare` where some lane fulfills the condition, else `usual`.
 
-    It is behind a branch, so that ordinary data pay for one test. Its lanes in which the condition does not
+    `rare` is behind a branch, so that ordinary data pay for one test. Its lanes in which the condition does not
     hold must have the bits of `usual`.
     """
     def made() -> list[Value]:
@@ -47,8 +47,8 @@ def patch_lanes(
 ) -> list[Batch]:
     """Replace the outputs of the rare lanes in which the condition holds by those of a `lane_function`.
 
-    The other lanes keep their bits. What is stored for the call is code that almost never runs, but compiles as long as
-    any other: the fewer and the narrower inputs and outputs are, the better.
+    The other lanes keep their bits. The stores for the call almost never run, but take time to compile: pass few and
+    narrow inputs and outputs.
     """
 
     def patched() -> list[Batch]:
@@ -67,7 +67,7 @@ def patch_lanes(
 
 
 _WORD: Final = 64
-"""Lanes that one call takes: the bits of an integer."""
+"""Lanes of one call: the bits of an integer."""
 
 
 def _bits(f: Function, conditions: Sequence[Value]) -> Value:
@@ -85,9 +85,9 @@ def _bits(f: Function, conditions: Sequence[Value]) -> Value:
 def lane_function(
     context: Context, name: str, inputs: Sequence[str], outputs: Sequence[str], body: LaneBody
 ) -> str | LaneBody:
-    """Define, once in the module, what `patch_lanes` calls, and return its name; the body itself for single numbers.
+    """Define, once in the module, the function for `patch_lanes`, and return its name; the body for single numbers.
 
-    It takes the lanes to be done as bits, then pointers to the lanes' inputs and outputs, whose types are given.
+    It takes the lanes to compute as bits, then pointers to the lanes' inputs and outputs, whose types are given.
     """
     if context.scalar:
         return body
@@ -96,7 +96,7 @@ def lane_function(
         return name
     types = [*inputs, *outputs]
     params = [("lanes", f"i{_WORD}"), *((f"p{k}", "ptr") for k in range(len(types)))]
-    # not optimised: it is as fast, but for a tenth, and compiles in half of the time
+    # not optimised: it runs a tenth slower, and compiles in half of the time
     f = module.function(name, "void", params, internal=True, attributes="nounwind noinline cold optnone")
     wanted, *pointers = f.args
     with f.loop(Value("0", wanted.type), f.intrinsic("ctpop", wanted.type, wanted)) as loop:

@@ -144,7 +144,7 @@ def _large_quarter_turns(context: Context) -> str | LaneBody:
 def _significand_and_window(f: Function, x: Value, count: int) -> tuple[Value, list[Value]]:
     """Return the 53-bit integer m and `count` words of bits of 2/pi, highest first.
 
-    m times the words, the first at the place of 2**64, is |x| / (2 pi) as a fraction of 2**128, modulo 1:
+    m times the words, the first with weight 2**64, is |x| / (2 pi) as a fraction of 2**128, modulo 1:
     the window starts where the bits of m times 2/pi begin to matter modulo 4.
     """
     bits = f.cast("bitcast", x, "i64")

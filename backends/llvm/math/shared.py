@@ -1,7 +1,7 @@
 """Functions that a kernel computes many times: their code once in the module, and calls of it.
 
-Written out each time, a thousand sines are megabytes of code, seconds of compiling, and more than an instruction cache
-holds. Owns the functions that are called, and which ones may be.
+Inlined each time, a thousand sines are megabytes of code, seconds of compiling, and more than an instruction cache
+holds. Owns: the called functions, and which ones may be called.
 """
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final
 from jitfuse.backends.llvm.text.builder import Function, Value, element, lanes
 
 FROM: Final = 8
-"""A function that a kernel computes at least so many times is called."""
+"""A function that a kernel computes at least so many times is called instead of inlined."""
 _SHORT: Final = frozenset({"sqrt", "floor", "ceil", "trunc", "rint", "rad2deg", "deg2rad"})
-"""These are hardly longer than a call."""
+"""Functions that are hardly longer than a call, and always inlined."""
 
 
 def repeated(operators: Iterable[str], functions: frozenset[str]) -> frozenset[str]:
@@ -28,7 +28,7 @@ def call(
 ) -> Sequence[Value]:
     """Return the results of a function on operands, each a column of independent vectors, by calling it.
 
-    `write` writes its code into the function that is called, the first time it is.
+    `write` writes the body of the called function at the first call.
     """
     given = [v for column in columns for v in column]
     type_, count = given[0].type, len(columns[0])

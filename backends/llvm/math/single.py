@@ -23,7 +23,7 @@ _MANTISSA = (1 << 23) - 1
 # exponents
 _ROUNDER = 12582912.0 + 254.0
 _POWER_BITS = -127 << 23
-"""What to add to the bits of k + `_ROUNDER`, shifted to the place of the exponent, for 2**k."""
+"""The number to add to the bits of k + `_ROUNDER`, shifted to the exponent's bits, for 2**k."""
 
 
 def exp(x: Batch) -> Batch:
@@ -118,7 +118,7 @@ def log(x: Batch) -> Batch:
 def log1p(x: Batch) -> Batch:
     """Return log(1 + x) of finite float32 batches above -1, within 0.93 ulp.
 
-    What 1 + x rounds off goes along as a second word.
+    The rounding error of 1 + x is a second word.
     """
     u, u_low = two_sum(x.filled(1.0), x)
     k, m = _decompose_normal(u)

@@ -14,7 +14,7 @@ from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.math.reduction import reduce_32, reduce_64, reduce_quarter_32
 from jitfuse.backends.llvm.text.builder import element
 
-# by element type, the nearest; NumPy's for degrees in float32 is another, up to 1.4 ulp off with its rounding
+# the nearest by element type; NumPy's for float32 differs, so that its results are up to 1.4 ulp off
 _DEGREES = {"float": 57.295780181884766, "double": 57.29577951308232}
 _RADIANS = {"float": 0.01745329238474369, "double": 0.017453292519943295}
 

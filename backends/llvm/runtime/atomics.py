@@ -81,7 +81,7 @@ def _futex(f: Function, word: Value, operation: int, x: Value) -> None:
 
 
 def lock(f: Function, word: Value) -> None:
-    """Take the spin lock at `word` (an i32); yields the processor where the holder seems to be off it."""
+    """Take the spin lock at `word` (an i32); yields the processor where its holder does not seem to run."""
     try_, spin, yield_, got = (f.fresh(n) for n in ("try", "spin", "yield", "locked"))
     before = f.block
     f.label(try_)
@@ -101,5 +101,5 @@ def lock(f: Function, word: Value) -> None:
 
 
 def unlock(f: Function, word: Value) -> None:
-    """Give the spin lock back."""
+    """Release the spin lock."""
     atomic_store(f, f.const("i32", 0), word)

@@ -1,14 +1,14 @@
-"""The base type of fused functions: calls go to native code without a Python frame, once there is some.
+"""The base type of fused functions: once native code is attached, calls go there without a Python frame.
 
 Owns: the heap type with a vectorcall pointer and a state pointer, and whether this interpreter can be
-trusted to use them. Does not own the native code (driver.py, fastcall.py) or the state block (tables.py).
+trusted to use them. Does not own the native code (driver.py, fastcall.py) or the state block (entries.py).
 
 A subclass defines an ordinary ``__call__``. While nothing is attached, or where the interpreter is not one
 that `layout.supported` knows, calls run that method; once `attach` has set the vectorcall pointer, calls jump
 to native code. `f.__call__(...)` is always the Python method.
 
-CPython does not give a class that defines ``__call__`` the vectorcall flag, because it cannot know that both
-do the same. Subclasses therefore get it set here, the way PyType_Ready would set it for a C type.
+CPython does not set the vectorcall flag of a class that defines ``__call__``, because the two might differ.
+This module sets it for subclasses, as PyType_Ready does for a C type.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _symbol(name: str) -> int:
 
 
 def _make_base() -> tuple[type, Any]:
-    """Make the heap type; returns it with the C structures that it may go on pointing to."""
+    """Make the heap type; returns it with the C structures that it may still point to."""
     members = (_MemberDef * 2)(
         _MemberDef(b"__vectorcalloffset__", _T_PYSSIZET, layout.CALLABLE_VECTORCALL, _READONLY, None)
     )
@@ -114,7 +114,7 @@ class NativeCallable(_Base):
     def attach(self, address: int, state_words: int, keep: object = None) -> bool:
         """Send calls to the vectorcall function at `address`; returns whether that is possible here.
 
-        `state_words` is the address of the state block, and `keep` what owns it: it is held until `detach`.
+        `state_words` is the address of the state block, and `keep` its owner, held until the next `attach`.
         """
         if not NativeCallable.native:
             return False
@@ -124,9 +124,9 @@ class NativeCallable(_Base):
         return True
 
     def detach(self) -> None:
-        """Send calls to ``__call__`` again; native calls that are running end with their own tables.
+        """Send calls to ``__call__`` again; running native calls finish with the tables that they started with.
 
-        What `attach` was told to keep is therefore held on to until the object dies or is attached again.
+        The `keep` of `attach` is therefore held until the object dies or is attached again.
         """
         if NativeCallable.native:
             _set_word(self, layout.CALLABLE_VECTORCALL, 0)
@@ -138,9 +138,9 @@ class NativeCallable(_Base):
 
 
 def _calls_reach_native_code() -> bool:
-    """Return whether a call with the pointer set leaves ``__call__`` out, and one without it does not.
+    """Return whether a call with the pointer set bypasses ``__call__``, and one without it does not.
 
-    PyObject_Type stands in for native code: it takes the callable first, ignores the rest, returns its type.
+    PyObject_Type serves as native code: it takes the callable first, ignores the rest, returns its type.
     """
 
     class Probe(NativeCallable):

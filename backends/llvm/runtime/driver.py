@@ -1,4 +1,4 @@
-"""Emits the driver: allocates a call's memory, has a plan's ops run on it, releases it exactly once.
+"""Emits the driver: it allocates a call's memory, runs a plan's ops on it, and releases it exactly once.
 
 Owns: `jf_driver`. Does not own guards, ops, result objects or the allocator.
 """
@@ -14,7 +14,7 @@ from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 
 def emit_driver(module: Module) -> None:
-    """Add ``ptr jf_driver(ptr plan, ptr entry, ptr state, ptr frame)`` and what it needs.
+    """Add ``ptr jf_driver(ptr plan, ptr entry, ptr state, ptr frame)`` and the functions that it needs.
 
     Runs a plan on a frame whose guards have passed. Returns the result as a new reference, or null with
     the exception set. Needs results.py, pool and memory in the same module.
@@ -79,7 +79,7 @@ def _emit_driver(module: Module) -> None:
 
 
 def _release(f: Function, owner: Value, data: Value, nbytes: Value) -> None:
-    """Release the array that owns a buffer, or the buffer where no array does."""
+    """Release the array that owns a buffer, or the buffer itself where no array owns it."""
     owned, free, end = f.fresh("owned"), f.fresh("free"), f.fresh("released")
     f.cond_br(f.icmp("ne", owner, f.null), owned, free)
     f.label(owned)

@@ -15,9 +15,9 @@ from jitfuse.backends.llvm.runtime.plan_table import Plan, PlanBuilder
 from jitfuse.backends.llvm.runtime.words import Words
 
 Handler = Callable[[Any, int], object]
-"""``handler(site, status)``: raises for a status that a kernel returned, or that lay in memory at a CHECK.
+"""``handler(site, status)``: raises for a status that a kernel returned, or that a CHECK found in memory.
 
-Where it returns, the call goes to the miss handler; nothing has been written.
+Where it returns, the call goes to the miss handler, and no argument has been written.
 """
 
 
@@ -40,7 +40,7 @@ class StateBlock:
         return tuple(reversed(self._entries))
 
     def prepend(self, entry: NativeEntry) -> None:
-        """Make calls try this entry first; calls that are running go on through the entries they know."""
+        """Make calls try this entry first; running calls continue with the old list."""
         assert entry not in self._entries
         entry.words[EntryWord.NEXT] = self._words[StateField.FIRST_ENTRY]
         self._entries.append(entry)
@@ -48,7 +48,7 @@ class StateBlock:
 
     @property
     def calls(self) -> int:
-        """How many calls came to the fast call."""
+        """How many calls reached the fast call."""
         return self._words[StateField.CALLS]
 
     @property
@@ -89,14 +89,14 @@ class NativeEntry:
         return self._plans.get(training)
 
     def set_plan(self, *, training: bool, plan: Plan) -> None:
-        """Give a mode its plan; a plan that it replaces lives on for calls that are running it."""
+        """Set the plan of a mode; a replaced plan stays alive for the calls that are running it."""
         if training in self._plans:
             self.words.keep(self._plans[training])
         self._plans[training] = plan
         self.words[EntryWord.TRAINING if training else EntryWord.EVALUATION] = plan.address
 
     def drop_plan(self, *, training: bool) -> None:
-        """Let calls in a mode miss this entry; its plan lives on for calls that are running it."""
+        """Let calls in a mode miss this entry; its plan stays alive for the calls that are running it."""
         if training in self._plans:
             self.words.keep(self._plans.pop(training))
             self.words[EntryWord.TRAINING if training else EntryWord.EVALUATION] = 0

@@ -1,4 +1,4 @@
-"""Collects the guards of an entry, and what they find: objects, numbers, arrays.
+"""Collects the guards of an entry, and the objects, numbers and arrays that they find.
 
 Does not own the code that checks them (`jitfuse.backends.llvm.runtime.guards`).
 """
@@ -24,10 +24,10 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class EntryBuilder:
-    """Collects the guards of an entry; each guard method appends a guard, so that order is call order.
+    """Collects the guards of an entry; each guard method appends a guard.
 
-    Guards run in order and stop at the first that fails: put cheap and telling ones first, and one that
-    makes sure of a type before one that relies on it.
+    Guards run in the order of these calls and stop at the first that fails. Put cheap and selective guards first, and
+    a guard of a type before those that rely on it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class EntryBuilder:
     ) -> None:
         """Start an entry for calls with so many positional arguments and these keywords in this order.
 
-        `keywords` leaves `training` out; `training_position` is where it comes as a positional argument.
+        `keywords` does not include `training`; `training_position` is its position as a positional argument.
         """
         assert training_position is None or 0 <= training_position < positional
         assert "training" not in keywords and len(set(keywords)) == len(keywords)
@@ -61,11 +61,11 @@ class EntryBuilder:
         return self._positional + self._keywords.index(name)
 
     def constant(self, target: object) -> int:
-        """Return a slot that holds this object, kept alive by the entry: a place for chains to start."""
+        """Return a slot that holds this object, kept alive by the entry: the root of an access path."""
         return self._slot(GuardCode.CONST, self._keep.ref(target))
 
     def dict_item(self, mapping: dict[Any, Any], key: object) -> int:
-        """Return a slot with what this very dict (globals, builtins) holds under a key; absent fails."""
+        """Return a slot with the value of a key in this very dict (globals, builtins); a missing key fails."""
         assert type(mapping) is dict
         return self._slot(GuardCode.DICT, self._keep.ref(mapping), self._key(key))
 
@@ -87,12 +87,12 @@ class EntryBuilder:
         return self._slot(GuardCode.INDEX, self._known(slot), position)
 
     def call(self, slot: int, function: Callable[[Any], object]) -> int:
-        """Return a slot with ``function(slot)``, for the rare fact that no other guard can read."""
+        """Return a slot with ``function(slot)``, for the rare facts that no other guard can read."""
         return self._slot(GuardCode.CALL, self._known(slot), self._keep.ref(function))
 
     # ------------------------------------------------------------------ conditions
     def guard_absent(self, mapping: dict[Any, Any], key: object) -> None:
-        """Pass where this very dict does not have the key: the name is found elsewhere."""
+        """Pass where this very dict does not have the key, so that lookup of the name goes on elsewhere."""
         assert type(mapping) is dict
         self._guard(GuardCode.ABSENT, self._keep.ref(mapping), self._key(key))
 
@@ -105,11 +105,11 @@ class EntryBuilder:
         self._guard(GuardCode.IS, self._known(slot), self._keep.ref(target))
 
     def guard_same(self, slot: int, other: int) -> None:
-        """Pass where two slots hold one object."""
+        """Pass where two slots hold the same object."""
         self._guard(GuardCode.SAME, self._known(slot), self._known(other))
 
     def guard_apart(self, slot: int, other: int) -> None:
-        """Pass where two slots hold two objects."""
+        """Pass where two slots hold different objects."""
         self._guard(GuardCode.APART, self._known(slot), self._known(other))
 
     def guard_length(self, slot: int, length: int) -> None:
@@ -117,9 +117,9 @@ class EntryBuilder:
         self._guard(GuardCode.LEN, self._known(slot), length)
 
     def guard_equal(self, slot: int, value: object) -> None:
-        """Pass for what has the type and value of `value`; floats are compared bit by bit.
+        """Pass for objects with the type and value of `value`; floats are compared bit by bit.
 
-        Lists, tuples and dicts are taken apart, because ``(1,) == (True,)`` and ``[0.0] == [-0.0]``.
+        Lists, tuples and dicts are compared item by item, because ``(1,) == (True,)`` and ``[0.0] == [-0.0]``.
         """
         if value is None or value is Ellipsis or isinstance(value, bool):
             self.guard_identity(slot, value)
@@ -141,7 +141,7 @@ class EntryBuilder:
         self, a: int, b: int, *, extent_a: tuple[int, int], extent_b: tuple[int, int],
         delta: int | None = None,
     ) -> None:
-        """Pass where two values' memory lies as it did: apart (`delta` None), or `delta` bytes from b to a.
+        """Pass where two values' memory has the same relation: disjoint (`delta` None), or `delta` bytes from b to a.
 
         Extents are (first byte, one past the last byte) relative to each data pointer.
         """
@@ -153,25 +153,25 @@ class EntryBuilder:
 
     # ------------------------------------------------------------------ data
     def guard_float(self, slot: int) -> int:
-        """Pass for an exact float; returns the value that addresses it as float64."""
+        """Pass for an exact float; returns the value with its address as float64."""
         return self._scalar(GuardCode.FLOAT, slot)
 
     def guard_complex(self, slot: int) -> int:
-        """Pass for an exact complex number; returns the value that addresses it as complex128."""
-        # two doubles where a NumPy scalar has its value
+        """Pass for an exact complex number; returns the value with its address as complex128."""
+        # its two doubles have the offset at which NumPy scalars keep their bytes
         return self._scalar(GuardCode.NPSCALAR, slot, self._keep.ref(complex), 2 * layout.WORD, cells=2)
 
     def guard_int(self, slot: int, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
-        """Pass for an exact int within low..high; returns the value that addresses it as int64."""
+        """Pass for an exact int within low..high; returns the value with its address as int64."""
         assert INT64_MIN <= low <= high <= INT64_MAX
         return self._scalar(GuardCode.INT, slot, low, high)
 
     def guard_bool(self, slot: int) -> int:
-        """Pass for an exact bool; returns the value that addresses it as one byte."""
+        """Pass for an exact bool; returns the value with its address as one byte."""
         return self._scalar(GuardCode.BOOL, slot)
 
     def guard_numpy_scalar(self, slot: int, dtype: DTypeLike) -> int:
-        """Pass for a NumPy scalar of exactly this dtype; returns the value that addresses its bytes."""
+        """Pass for a NumPy scalar of exactly this dtype; returns the value with the address of its bytes."""
         d = np.dtype(dtype)
         assert d.name in KINDS and d.isnative, d
         cells = -(-d.itemsize // layout.WORD)
@@ -202,7 +202,7 @@ class EntryBuilder:
     ) -> int:
         """Pass for a torch tensor or parameter on the CPU of this dtype and shape; returns the value of its data.
 
-        `strides` are in elements; None stands for one that does not matter.
+        `strides` are in elements; None accepts any stride of an axis.
         """
         assert len(strides) == len(shape), (shape, strides)
         asked = [self._keep.ref(q) for q in questions(found, dtype)]
@@ -247,7 +247,7 @@ class EntryBuilder:
         self._guards += [op, *words, *[0] * (layout.GUARD_WORDS - 1 - len(words))]
 
     def _slot(self, op: int, *words: int) -> int:
-        """Append a guard that fills the next slot: native code counts the slots it has to release."""
+        """Append a guard that fills the next slot; native code counts filled slots, to release them."""
         slot = self._slots
         self._slots += 1
         self._guard(op, slot, *words)
@@ -260,7 +260,7 @@ class EntryBuilder:
         return value
 
     def _key(self, key: object) -> int:
-        """Return the address of a key: names are interned, as they are in namespaces, and found faster."""
+        """Return the address of a key; names are interned, as in namespaces, so that lookup is faster."""
         return self._keep.ref(sys.intern(key) if type(key) is str else key)
 
     def _new_value(self) -> int:

@@ -1,8 +1,8 @@
-"""torch tensors in native calls: the C function of DLPack's exchange table that reads one, and what it must find.
+"""torch tensors in native calls: the C function of DLPack's exchange table that reads a tensor, and its conditions.
 
-Owns the way to the table (DLPack 1.x, `Tensor.__dlpack_c_exchange_api__`), the layout of a DLTensor, and the words of
-dtypes. torch is never imported here: a tensor can only come from a process that has imported it. Does not own the code
-that reads tensors (`jitfuse.backends.llvm.runtime.guard_data`).
+Owns: the lookup of the table (DLPack 1.x, `Tensor.__dlpack_c_exchange_api__`), the layout of a DLTensor, the words
+for dtypes. torch is never imported here: a process with tensors has imported it already. Does not own the code that
+reads tensors (`jitfuse.backends.llvm.runtime.guard_data`).
 """
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _CODES: Final = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}
 
 
 class Exchange(Record, frozen=True):
-    """What native code needs to read tensors: a C function, the types that it reads, questions about them."""
+    """How native code reads tensors: a C function, the types that it accepts, predicates of tensors."""
 
     read: int
     types: tuple[type, type]
     grad_enabled: Callable[[], bool]
     requires_grad: Callable[[Any], bool]
     unresolved: tuple[Callable[[Any], bool], Callable[[Any], bool]]
-    """Whether a tensor's memory has the negative of its elements, and whether it has their conjugates."""
+    """Predicates: the tensor's memory holds the negatives of its elements; it holds their conjugates."""
 
 
 @functools.cache
@@ -59,7 +59,7 @@ def _exchange_of(torch: Any) -> Exchange | None:
 
 
 def exchange() -> Exchange | None:
-    """Return how native code reads torch's tensors; None where torch is not there, or too old for it."""
+    """Return how native code reads torch's tensors; None where torch is not imported or too old."""
     torch = sys.modules.get("torch")
     return None if torch is None else _exchange_of(torch)
 
@@ -71,7 +71,7 @@ def rank_and_dtype(ndim: int, dtype: str) -> int:
 
 
 def questions(found: Exchange, dtype: str) -> tuple[Callable[[Any], bool], ...]:
-    """Return what must be False of a tensor of a dtype for its memory to hold its elements."""
+    """Return the predicates that must be False so that the memory of a tensor of a dtype holds its elements."""
     if kind(dtype) == "complex":
         return found.unresolved
     return found.unresolved[:1] if dtype in ("float16", "float32", "float64") else ()

@@ -1,7 +1,7 @@
-"""Emits the vectorcall function of fused functions, and the whole native call path in one go.
+"""Emits the vectorcall function of fused functions, and with it the whole native call path.
 
-Owns: `jf_fastcall`, `jf_enter`, `jf_miss`: the mode, the walk over entries, the frame. Does not own what
-guards, plans and results do.
+Owns: `jf_fastcall`, `jf_enter`, `jf_miss`: the mode, the walk over entries, the frame. Does not own guards, plans
+and results.
 """
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from jitfuse.backends.llvm.text.builder import Function, Module, Value
 _ACCEPTED = Value(f"@{layout.ERROR_STATE_ACCEPTED}", "ptr")
 
 _FAILED = Value("inttoptr (i64 1 to ptr)", "ptr")
-"""What `jf_enter` returns where the entry's guards do not pass."""
+"""The result of `jf_enter` where the entry's guards do not pass."""
 
 _NO_INDEX = Value(str(1 << 62), "i64")
-"""Where no argument is left out: beyond every position, also after adding one."""
+"""A position that no argument has, also after adding one: no argument is skipped."""
 
 
 def emit_call_path(module: Module) -> None:
@@ -68,7 +68,7 @@ def _emit_find_name(module: Module) -> None:
 
 
 def _emit_names_match(module: Module) -> None:
-    """``i1 jf_names_match(ptr wanted, i64 count, ptr names, i64 skip)``: equal names, `skip` left out."""
+    """``i1 jf_names_match(ptr wanted, i64 count, ptr names, i64 skip)``: equal names, except position `skip`."""
     parameters = [("wanted", "ptr"), ("count", "i64"), ("names", "ptr"), ("skip", "i64")]
     f = module.function("jf_names_match", "i1", parameters, internal=True)
     wanted, count, names, skip = f.args
@@ -80,12 +80,12 @@ def _emit_names_match(module: Module) -> None:
 
 
 def _skipping(f: Function, index: Value, skip: Value) -> Value:
-    """Return `index`, or the one after it from position `skip` on."""
+    """Return `index`, plus 1 from position `skip` on."""
     return f.add(index, f.cast("zext", f.icmp("sge", index, skip), "i64"))
 
 
 def _mode(f: Function, flag: Value) -> Value:
-    """Go on with the mode that exactly True or False stands for; anything else is a miss."""
+    """Return the mode for exactly True or False; any other object is a miss."""
     true = f.icmp("eq", flag, config(f, Config.TRUE))
     valid = f.fresh("valid")
     f.cond_br(f.or_(true, f.icmp("eq", flag, config(f, Config.FALSE))), valid, "miss", likely=True)
@@ -143,7 +143,7 @@ def _emit_fastcall(module: Module) -> None:
     f.cond_br(f.icmp("slt", position, ZERO), "moded", "positional_flag", likely=True)
     f.label("positional_flag")
     with f.if_(f.icmp("ne", skipped, _NO_INDEX), likely=False):
-        f.br("miss")  # given twice
+        f.br("miss")  # `training` is given twice
     positional_mode = _mode(f, item(f, args, position))
     last = f.block
     f.label("moded")
@@ -166,7 +166,7 @@ def _emit_fastcall(module: Module) -> None:
 
 
 def _refuse_other_error_states(f: Function) -> None:
-    """Miss where `np.errstate` is not what Python has last found to be one that kernels may ignore."""
+    """Miss where `np.errstate` is not the last one that Python has accepted for native calls."""
     place = f.alloca("ptr", 1)
     f.call("PyContextVar_Get", "i32", [config(f, Config.ERROR_STATE), f.null, place])
     current = f.load("ptr", place)
@@ -180,8 +180,8 @@ def _refuse_other_error_states(f: Function) -> None:
 def _emit_enter(module: Module) -> None:
     """``ptr jf_enter(ptr entry, ptr plan, ptr state, ptr args, i64 skip)``: try an entry whose arity fits.
 
-    Argument number `skip` (the keyword `training`) is left out. Returns what `jf_driver` does, which may be `LEFT` (the
-    call goes on as a miss), or `_FAILED`.
+    Argument number `skip` (the keyword `training`) is skipped. Returns the result of `jf_driver`, which may be `LEFT`
+    (the call continues as a miss), or `_FAILED`.
     """
     parameters = [("entry_words", "ptr"), ("plan", "ptr"), ("state", "ptr"), ("args", "ptr"), ("skip", "i64")]
     f = module.function("jf_enter", "ptr", parameters, internal=True)

@@ -1,4 +1,4 @@
-"""Emits what every guard does: reads its words and objects, goes on, fails, or fills a slot.
+"""Emits the steps common to all guards: read words and objects, continue, fail, or fill a slot.
 
 Owns: `GuardBasis`. Does not own the kinds of guards (guards.py, guard_data.py).
 """
@@ -27,7 +27,7 @@ class GuardBasis(RecordReader):
         return item(self.f, self.objects, self.word(index))
 
     def require(self, condition: Value, otherwise: str = "failed") -> None:
-        """Go on where the condition holds."""
+        """Continue where the condition holds, else go to the block `otherwise`."""
         following = self.f.fresh("ok")
         self.f.cond_br(condition, following, otherwise, likely=True)
         self.f.label(following)
@@ -38,7 +38,7 @@ class GuardBasis(RecordReader):
         self.f.br("found")
 
     def find_borrowed(self, target: Value) -> None:
-        """Fill the next slot with an object that something else holds."""
+        """Fill the next slot with a borrowed reference, after taking one."""
         incref(self.f, target)
         self.find(target)
 
@@ -47,7 +47,7 @@ class GuardBasis(RecordReader):
         self.f.cond_br(condition, "pass", "failed", likely=True)
 
     def scalar_cell(self) -> Value:
-        """Return the scalar's cell, with the guard's value pointing there."""
+        """Return the scalar's cell; sets the guard's value to its address."""
         cell = self.f.offset(self.cells, self.word(2), "i64")
         set_item(self.f, cell, self.values, self.word(3))
         return cell

@@ -133,7 +133,7 @@ class DataGuards(GuardBasis):
         f = self.f
         answer = f.call("PyObject_CallOneArg", "ptr", [question, target])
         self.require(f.icmp("ne", answer, f.null), "raised")
-        decref(f, answer)  # True and False outlive it
+        decref(f, answer)  # True and False stay alive
         self.require(f.icmp("eq", answer, config(f, Config.FALSE)))
 
     def no_grad(self) -> None:
@@ -146,7 +146,7 @@ class DataGuards(GuardBasis):
         f.br("pass")
 
     def overlap(self) -> None:
-        """Pass where two pieces of memory lie apart, or as far from each other as they did."""
+        """Pass where two pieces of memory are disjoint, or have the recorded distance."""
         f = self.f
         a, b = (f.cast("ptrtoint", item(f, self.values, self.word(i)), "i64") for i in (1, 2))
         low_a, high_a = f.add(a, self.word(3)), f.add(a, self.word(4))

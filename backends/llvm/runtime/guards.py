@@ -1,10 +1,10 @@
-"""Emits the guard interpreter: decides whether an entry stands for a call, and reads what it needs.
+"""Emits the guard interpreter: it decides whether an entry answers a call, and reads the call's objects.
 
 Owns: `jf_guards`, the guards of objects. Does not own those of data (guard_data.py), which guards an entry has
-(tables.py), nor the release of what guards found.
+(entry_builder.py), nor the release of the objects that guards found.
 
 Guards may run any Python code (properties, ``__getitem__``, ``__eq__``), which may call fused functions, add
-entries or let other threads run: so each object that a guard finds is held by a reference of its own.
+entries or let other threads run. So a guard takes a reference to each object that it finds.
 """
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from jitfuse.backends.llvm.text.builder import Module, Value
 def emit_guards(module: Module) -> None:
     """Add ``i64 jf_guards(ptr entry, ptr objects, ptr cells, ptr values)``.
 
-    Runs the entry's guards; the argument slots of `objects` are filled already. Returns how many slots are
-    filled in the end, or ~count where a guard fails: the caller releases those beyond the arguments.
+    Runs the entry's guards; the argument slots of `objects` are filled already. Returns the number of filled
+    slots, or ~count where a guard fails: the caller releases those beyond the arguments.
     No exception is set on return.
     """
     _Guards(module).emit()

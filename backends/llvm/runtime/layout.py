@@ -1,10 +1,10 @@
-"""Names every number that the native call path and its Python tables must agree on.
+"""Names all numbers on which the native call path and its Python tables must agree.
 
 Owns: opcodes, word positions in the tables, offsets in CPython's and NumPy's structs, the order of the
 runtime's configuration words. Does not own what the numbers mean (docs/native-call.md).
 
-Struct offsets hold for 64-bit CPython 3.11 to 3.13 with the GIL and for NumPy 2.x; `supported` says whether
-this process is one of those. What changes between these versions is reached through API functions.
+Struct offsets hold for 64-bit CPython 3.11 to 3.13 with the GIL and for NumPy 2.x; `supported` tells whether
+this process runs these. Fields whose offsets differ between these versions are read by API functions.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORD: Final = 8
 OB_REFCNT: Final = 0
 OB_TYPE: Final = 8
 VAR_SIZE: Final = 16
-"""ob_size of tuple and list; dict keeps ma_used at the same place."""
+"""ob_size of tuple and list; dict has ma_used at the same offset."""
 TUPLE_ITEMS: Final = 24
 LIST_ITEMS: Final = 24
 FLOAT_VALUE: Final = 16
@@ -140,7 +140,7 @@ class SpecField:
 
 
 class ReadingField:
-    """Words of the block that says how a tensor is read."""
+    """Words of the block that describes how to read a tensor."""
 
     FUNCTION: Final = 0
     TENSOR: Final = 1
@@ -151,7 +151,7 @@ class ReadingField:
 
 
 ANY_STRIDE: Final = -(1 << 63)
-"""What a tensor guard has in place of a stride that does not matter."""
+"""In a tensor guard, stands for a stride that is not checked."""
 SPEC_WORDS: Final = 8
 GUARD_WORDS: Final = 8
 RESULT_WORDS: Final = 4
@@ -208,7 +208,10 @@ class OpCode:
 
 
 class SweepWord:
-    """Words of a launch in a SWEEP, before its patches (value, offset) and its turns (word, value, offset)."""
+    """Words of a launch in a SWEEP, before its patches (value, offset) and its turns (word, value, offset).
+
+    Patches are addresses of operands; turns are addresses that alternate between iterations.
+    """
 
     KERNEL: Final = 0
     UNITS: Final = 1
@@ -221,7 +224,7 @@ class SweepWord:
 
 
 class PauseField:
-    """Words of the block in which a run of a plan's ops keeps what it owes to other threads (pauses.py)."""
+    """Words of the block in which a run of a plan's ops counts towards its next pause (pauses.py)."""
 
     LAUNCHES: Final = 0
     THREAD: Final = 1
@@ -251,7 +254,7 @@ class ResultCode:
 
 
 PICKED_SIZES: Final = (1, 2, 4, 8, 16)
-"""Bytes of an element that is picked natively."""
+"""Bytes of the elements that masked selection in native code supports."""
 
 
 class Code:
@@ -280,7 +283,7 @@ def supported() -> bool:
 
 
 MEMORY_STATISTICS: Final = ("live_bytes", "cached_bytes", "allocations", "reuses", "limit")
-"""What ``jf_memory_stats`` writes, a word each."""
+"""The statistics that ``jf_memory_stats`` writes, one word each."""
 MEMORY_HANDLER: Final = "jf_memory_handler"
 MEMORY_HANDLER_NAME: Final = "jf_memory_handler_name"
 """Globals of the runtime: NumPy's handler structure, and the name of the capsule around it."""

@@ -1,10 +1,10 @@
-"""The recycling allocator under results and arenas: which buffers are free, and how many are kept.
+"""The recycling allocator of results and arenas: which buffers are free, and how many are cached.
 
-Owns: the lists of free buffers, the limit on what they keep. Does not own what a buffer is
-(`jitfuse.backends.llvm.runtime.memory_blocks`), nor who may use one: NumPy frees a result's buffer when the last owner
+Owns: the lists of free buffers, the limit on their bytes. Does not own the layout of a buffer
+(`jitfuse.backends.llvm.runtime.memory_blocks`), nor its lifetime: NumPy frees a result's buffer when the last owner
 of its array dies (`jitfuse.backends.llvm.runtime.numpy_memory`).
 
-Freed buffers are kept up to `jf_memory_limit` bytes; beyond it the largest kept buffers go back first.
+Freed buffers are cached up to `jf_memory_limit` bytes; beyond it the largest go back to the system first.
 """
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LIVE, _CACHED, _ALLOCATIONS, _REUSES = range(0, 32, 8)
 
 
 def emit_memory(module: Module) -> None:
-    """Add the allocator to a module, with its face for NumPy.
+    """Add the allocator to a module, with its memory handler for NumPy.
 
     ``ptr jf_alloc(i64 bytes)``: a buffer aligned to 64 bytes, or null; 0 bytes give a buffer too.
-    ``void jf_free(ptr, i64 bytes)``: give it back; null is ignored. `bytes` is not looked at.
-    ``i64 jf_memory_limit``: how many bytes of free buffers may be kept.
+    ``void jf_free(ptr, i64 bytes)``: give it back; null is ignored, and so is `bytes`.
+    ``i64 jf_memory_limit``: the most bytes of free buffers that are cached.
     ``void jf_memory_trim(i64 keep)``: give free buffers back until at most `keep` bytes are left.
     ``void jf_memory_stats(ptr out)``: the words of `MEMORY_STATISTICS`.
     ``void jf_memory_before_fork()``, ``void jf_memory_after_fork()``: to be called around a fork, the second
@@ -60,7 +60,7 @@ def emit_memory(module: Module) -> None:
 
 
 def _count(f: Function, offset: int, by: Value) -> Value:
-    """Add to a counter, under the lock; returns what it is then."""
+    """Add to a counter, under the lock; returns its new value."""
     now = f.add(f.field("i64", _COUNTERS, offset), by)
     f.set_field(now, _COUNTERS, offset)
     return now
@@ -94,8 +94,9 @@ def _emit_alloc(module: Module) -> None:
 
 
 def _emit_new(module: Module) -> None:
-    """``ptr jf_memory_new(i64 class, i64 capacity)``: a buffer from the system, for which free ones go where there is
-    no other, or null.
+    """``ptr jf_memory_new(i64 class, i64 capacity)``: a buffer from the system, or null.
+
+    Where the system has none, free buffers are given back first.
     """
     f = module.function("jf_memory_new", "ptr", [("class", "i64"), ("capacity", "i64")], internal=True)
     data = f.call("jf_memory_take", "ptr", list(f.args))
@@ -135,7 +136,7 @@ def _emit_trim(module: Module) -> None:
     lock(f, _LOCK)
     victims = f.call("jf_memory_evict", "ptr", [f.args[0]])
     unlock(f, _LOCK)
-    # given back without the lock: unmapping a gigabyte takes milliseconds
+    # released without the lock: unmapping a gigabyte takes milliseconds
     before = f.block
     f.label("next")
     data = f.phi("ptr", [(victims, before), (Value("%following", "ptr"), "release")])

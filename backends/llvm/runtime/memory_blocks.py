@@ -1,11 +1,11 @@
-"""Buffers of the recycling allocator as blocks of the system: their headers, their sizes, where they come from.
+"""Buffers of the recycling allocator as blocks of the system: their headers, sizes, allocation and release.
 
 Every buffer has a header just before its 64-byte aligned data: the next free buffer of its class, the data's
 capacity in bytes, the class, and where the block starts. So a free buffer's data is never touched, and
-realloc knows what it has. Classes: multiples of 64 bytes up to 512, then eight for each doubling. Buffers of
-2 MiB and more are mapped on their own at a multiple of 2 MiB, with huge pages where the system has them.
+realloc can read the capacity. Classes: multiples of 64 bytes up to 512, then eight for each doubling. Each buffer
+of 2 MiB and more has a mapping of its own at a multiple of 2 MiB, with huge pages where the system has them.
 Large buffers start at different distances from a page (cache colouring): a kernel over seven arrays of 4 MiB
-takes a third longer where all their addresses agree in the bits that choose the cache set.
+takes a third longer where all their addresses agree in the bits that select the cache set.
 Does not own which buffers are free (`jitfuse.backends.llvm.runtime.memory`).
 """
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COLOUR = Value("@jf_memory_colour", "ptr")
 
 
 def emit_blocks(module: Module) -> None:
-    """Add to a module what takes buffers from the system and gives them back.
+    """Add the functions that take buffers from the system and give them back to a module.
 
     ``ptr jf_memory_take(i64 class, i64 capacity)``: a buffer from the system, or null.
     ``void jf_memory_release(ptr data)``: give one buffer back to the system.
@@ -45,7 +45,7 @@ def emit_blocks(module: Module) -> None:
 
 
 def size_class(f: Function, bytes_: Value) -> tuple[Value, Value]:
-    """Return the class of a size of at least 1 byte, and the bytes that buffers of this class hold."""
+    """Return the size class of at least 1 byte, and the capacity of its buffers in bytes."""
     last = f.sub(bytes_, _ONE)
     small = f.icmp("ult", last, f.const("i64", 512))
     # the three bits after the leading one count eighths of a doubling

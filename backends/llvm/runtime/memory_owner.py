@@ -1,4 +1,4 @@
-"""Emits how an array comes to own a buffer of the allocator's: NumPy gives it back when the array dies."""
+"""Emits the transfer of a buffer of the allocator to an array: NumPy gives it back when the array dies."""
 from __future__ import annotations
 
 from jitfuse.backends.llvm.runtime import layout
@@ -8,7 +8,7 @@ from jitfuse.backends.llvm.text.builder import Function, Value
 
 
 def own(f: Function, array: Value) -> None:
-    """Have a new array that owns nothing own the buffer that it shows."""
+    """Make a new array, which owns no memory, the owner of the buffer that it shows."""
     handler = config(f, Config.MEMORY_HANDLER)
     incref(f, handler)
     f.set_field(handler, array, layout.ARRAY_MEM_HANDLER)

@@ -1,8 +1,8 @@
 """The runtime of this process: one native object with the thread pool, the allocator and the call path.
 
-Owns: which emitters make the object, building or loading it once, what it may take from the process, its
-set-up (threads, fork handlers, NumPy's handler capsule). Does not own what the parts do (pool.py, memory.py),
-nor the cache: whoever has one passes it in through `set_loader`.
+Owns: which emitters make the object, building or loading it once, which symbols it may take from the process, its
+set-up (threads, fork handlers, NumPy's handler capsule). Does not own the parts (pool.py, memory.py, fastcall.py),
+nor the cache, which is passed in through `set_loader`.
 """
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ C_SYMBOLS = frozenset({
     "pthread_getaffinity_np", "pthread_setaffinity_np", "pthread_sigmask", "sched_getcpu", "sched_yield", "sigfillset",
     "syscall",
 })
-"""What the runtime may take from the C library; besides, it may use what CPython exports."""
+"""The symbols that the runtime may take from the C library, beside those that CPython exports."""
 
 Link: TypeAlias = Callable[[bytes], Library]
 Loader: TypeAlias = Callable[[str, Callable[[], str], Mapping[str, str | int], Link], Library]
-"""(name, makes the text, key parts, loads object code) -> the loaded object, compiled at level
-``key_parts["level"]`` or cached; a cached one that cannot be loaded is the loader's to compile again."""
+"""(name, function that makes the text, key parts, function that loads object code) -> the loaded object, compiled
+at level ``key_parts["level"]`` or cached. The loader compiles again where a cached object cannot be loaded."""
 
 
 def _compile_directly(
@@ -55,7 +55,7 @@ _parallel = False
 
 
 def set_loader(loader: Loader) -> None:
-    """Have the runtime's object code come from `loader`; without effect once the runtime exists."""
+    """Get the runtime's object code from `loader`; without effect once the runtime exists."""
     global _loader
     _loader = loader
 
@@ -67,15 +67,15 @@ def runtime() -> Runtime:
         with process_lock:
             if _runtime is None:
                 _runtime = made = Runtime(_load())
-                if _parallel:  # looked at only now: `expect_threads` writes and reads the two in the other order
+                if _parallel:  # read only now: `expect_threads` writes and reads the two in the other order
                     made.count_threads()
     return _runtime
 
 
 def expect_threads() -> None:
-    """Take note that a plan has launches for several threads; the first one has it counted how many there may be.
+    """Record that a plan has launches for several threads; the first such plan counts the usable threads.
 
-    Until then it is not, for the control groups are asked for that, in files: a thirtieth of a first call.
+    They are not counted earlier, because reading the control groups' files takes a thirtieth of a first call.
     """
     global _parallel
     if not _parallel:
@@ -114,7 +114,7 @@ def loaded() -> bool:
 
 
 def key_parts() -> dict[str, str | int]:
-    """Return what the runtime's object depends on, beside jitfuse's sources."""
+    """Return the key parts of the runtime's object, beside jitfuse's sources."""
     return {"level": LEVEL, "machine": " ".join(machine_identity()), "abi": ABI}
 
 
@@ -151,8 +151,8 @@ class Runtime:
         return ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
 
     def accept_error_state(self) -> None:
-        """Let calls run natively under the present `np.errstate`; under any other they come to Python first."""
-        # kept, so that nothing else gets its address
+        """Let calls run natively under the current `np.errstate`; under any other they go to Python first."""
+        # held, so that no other object gets its address
         self._error_state = error_state().get()
         ctypes.c_void_p.from_address(self.address(ERROR_STATE_ACCEPTED)).value = id(self._error_state)
 
@@ -164,7 +164,7 @@ class Runtime:
         return int(self.function("jf_pool_threads", ctypes.c_int64)())
 
     def count_threads(self) -> None:
-        """Let launches use as many threads as the process may, unless a number was set."""
+        """Let launches use as many threads as the process may use, unless a number was set."""
         if not self._threads_set:
             self.set_threads(thread_count())
 
@@ -175,13 +175,13 @@ class Runtime:
 
     # ------------------------------------------------------------------ memory
     def memory_statistics(self) -> dict[str, int]:
-        """Return bytes in use and kept for reuse, numbers of allocations and reuses, and the limit."""
+        """Return bytes in use, bytes cached for reuse, numbers of allocations and reuses, and the limit."""
         words = (ctypes.c_int64 * len(MEMORY_STATISTICS))()
         self.function("jf_memory_stats", None, ctypes.c_void_p)(ctypes.addressof(words))
         return dict(zip(MEMORY_STATISTICS, words))
 
     def set_memory_limit(self, bytes_: int) -> None:
-        """Keep at most this many bytes of free buffers; what is kept beyond it goes back at once."""
+        """Cache at most this many bytes of free buffers; bytes beyond the limit go back at once."""
         ctypes.c_int64.from_address(self.address("jf_memory_limit")).value = bytes_
         self.trim_memory(bytes_)
 
@@ -191,9 +191,9 @@ class Runtime:
 
 
 def _survive_forks(library: Library) -> None:
-    """Register the runtime's fork handlers with the C library, so that forks outside Python count too.
+    """Register the runtime's fork handlers with the C library, so that forks outside Python call them too.
 
-    glibc keeps pthread_atfork out of its shared library; what stands behind it takes one argument more.
+    glibc's shared library lacks pthread_atfork; the function behind it takes one argument more.
     """
     address = ctypes.c_void_p
     try:

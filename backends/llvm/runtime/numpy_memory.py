@@ -1,4 +1,4 @@
-"""The allocator's face as a NumPy memory handler: results own their buffers through it.
+"""The allocator as a NumPy memory handler, through which results own their buffers.
 
 Does not own the allocator (`jitfuse.backends.llvm.runtime.memory`): malloc, calloc, realloc and free call it.
 """
@@ -25,7 +25,7 @@ def emit_memory_handler(module: Module) -> None:
 
     _emit_calloc(module)
     _emit_realloc(module)
-    # NumPy compares the capsule's name, which must live as long as any array does: so it lies here
+    # NumPy compares the capsule's name, which must live as long as any array: so it is a global of the runtime
     module.global_(MEMORY_HANDLER_NAME, 'constant [12 x i8] c"mem_handler\\00"')
     name = "jitfuse"
     padding = "\\00" * (127 - len(name))
@@ -57,7 +57,7 @@ def _emit_calloc(module: Module) -> None:
 
 
 def _emit_realloc(module: Module) -> None:
-    """Keep the buffer where the new size fits and is not less than half; else move it."""
+    """Reuse the buffer where the new size fits and is at least half of its capacity; else move it."""
     f = module.function(
         "jf_numpy_realloc", "ptr", [("context", "ptr"), ("data", "ptr"), ("bytes", "i64")], internal=True
     )

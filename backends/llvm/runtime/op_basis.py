@@ -1,4 +1,4 @@
-"""Emits what every op of a plan does: reads its words, finds memory, leaves through the handler, has the GIL.
+"""Emits the steps common to all ops of a plan: read words, find memory, leave through the handler, take the GIL.
 
 Owns: `jf_handle`, `OpBasis`. Does not own the ops (op_moves.py, ops.py).
 """
@@ -22,13 +22,13 @@ from jitfuse.backends.llvm.runtime.record_reader import RecordReader
 from jitfuse.backends.llvm.text.builder import Module, Value
 
 LEFT: Final = Value("inttoptr (i64 2 to ptr)", "ptr")
-"""What a call's ops return where a handler leaves the call to the miss handler."""
+"""The result of a call's ops where the handler returned: the call goes to the miss handler."""
 
 
 def emit_handle(module: Module) -> None:
-    """``ptr jf_handle(ptr entry, i64 site, i64 status)``: have the handler of an entry raise for a status.
+    """``ptr jf_handle(ptr entry, i64 site, i64 status)``: call the handler of an entry, which raises for a status.
 
-    Returns null, with an exception set, or `LEFT` where the handler returns: the call is left to the miss handler.
+    Returns null with an exception set, or `LEFT` where the handler returns: the call goes to the miss handler.
     """
     parameters = [("entry_words", "ptr"), ("site", "i64"), ("status", "i64")]
     f = module.function("jf_handle", "ptr", parameters, internal=True)
@@ -66,7 +66,7 @@ class OpBasis(RecordReader):
         self.failures: list[str] = []
 
     def data(self, table: Value, index: Value | int = 0) -> Value:
-        """Return the address that two words (value, offset) of a table stand for."""
+        """Return the address that two words (value, offset) of a table describe."""
         f = self.f
         pair = f.offset(table, index, "i64")
         return f.offset(item(f, self.values, f.load("i64", pair)), f.field("i64", pair, layout.WORD))
@@ -79,14 +79,14 @@ class OpBasis(RecordReader):
             f.ret(f.call("jf_handle", "ptr", [self.caller, site, status]))
 
     def end_where_no_memory(self, memory: Value) -> None:
-        """Leave where an allocation has failed."""
+        """Leave the call where an allocation has failed."""
         f = self.f
         with f.if_(f.icmp("eq", memory, f.null), likely=False):
             self.with_gil()
             f.ret(f.call("PyErr_NoMemory", "ptr", []))
 
     def with_gil(self) -> None:
-        """Take the GIL back where a loop has let it go: what follows touches Python."""
+        """Take the GIL back where a loop has released it: the next instructions use Python objects."""
         f = self.f
         with f.if_(f.icmp("ne", address(f, self.pause, PauseField.THREAD), f.null), likely=False):
             f.call("jf_take_gil", "void", [self.pause])

@@ -1,7 +1,7 @@
-"""Emits the ops that move values, memory and the course of a plan, without calling anything: jumps, places, numbers.
+"""Emits the ops of a plan that call no kernel and no Python: jumps, moved values, copies, counters, allocations.
 
-Does not own kernels, host steps, observations and ends (ops.py), nor what a loop owes to signals and other threads
-(pauses.py).
+Does not own kernels, host steps, observations and ends (ops.py), nor the pauses of loops for signals and other
+threads (pauses.py).
 """
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Moves(OpBasis):
 
     # ------------------------------------------------------------------ jumps
     def jump(self) -> None:
-        """Go on at another op."""
+        """Continue at another op."""
         self.jumps.append((self.word(2), self.f.block))
         self.f.br("jump")
 
     def branch(self) -> None:
-        """Jump where the truth of a byte is the wanted one."""
+        """Jump where the truth of a byte is the expected one."""
         f = self.f
         byte = f.cast("zext", f.load("i8", self.data(self.rest(2))), "i64")
         self.jump_where(f.icmp("eq", byte, self.word(4)), 5)
@@ -35,19 +35,19 @@ class Moves(OpBasis):
         self.jump_where(f.icmp("slt", a, b), 6)
 
     def match(self) -> None:
-        """Jump where memory holds certain bytes."""
+        """Jump where memory equals given bytes."""
         f = self.f
         order = f.call("memcmp", "i32", [self.data(self.rest(2)), self.address(4), self.word(5)])
         self.jump_where(f.icmp("eq", order, f.const("i32", 0)), 6)
 
     def jump_where(self, condition: Value, at: int) -> None:
-        """Jump to the op that word `at` names where a condition holds, else go on."""
+        """Jump to the op that word `at` names where a condition holds, else continue."""
         f = self.f
         self.jumps.append((self.word(at), f.block))
         f.cond_br(condition, "jump", "advance")
 
     def count_down(self) -> None:
-        """Before a jump backwards: see now and then to signals and to other threads."""
+        """Count a jump backwards, and pause now and then for signals and other threads."""
         f = self.f
         left = f.sub(word(f, self.pause, PauseField.COUNTDOWN), ONE)
         f.store(left, f.offset(self.pause, PauseField.COUNTDOWN * layout.WORD))
@@ -58,7 +58,7 @@ class Moves(OpBasis):
 
     # ------------------------------------------------------------------ values and memory
     def move(self) -> None:
-        """Let values stand for other memory."""
+        """Set the addresses of values."""
         f = self.f
         table = self.rest(3)
         with f.loop(ZERO, self.word(2)) as loop:
@@ -67,7 +67,7 @@ class Moves(OpBasis):
         f.br("advance")
 
     def swap(self) -> None:
-        """Let pairs of values change places."""
+        """Swap the addresses of pairs of values."""
         f = self.f
         table = self.rest(3)
         with f.loop(ZERO, self.word(2)) as loop:
@@ -87,7 +87,7 @@ class Moves(OpBasis):
         f.br("advance")
 
     def strided(self) -> None:
-        """Copy runs of memory that lie apart, along two axes."""
+        """Copy strided runs of memory along two axes."""
         f = self.f
         target, source = (self.data(self.rest(at)) for at in (2, 4))
         run = self.word(6)
@@ -114,7 +114,7 @@ class Moves(OpBasis):
         f.br("advance")
 
     def alloc(self) -> None:
-        """Allocate an output that is not there yet."""
+        """Allocate an output that is not allocated yet."""
         f = self.f
         spec = output_spec(f, self.plan, self.word(2))
         with f.if_(f.icmp("eq", item(f, self.values, word(f, spec, SpecField.VALUE)), f.null), likely=True):

@@ -1,6 +1,6 @@
-"""Emits the op of loops that are nothing but launches: their words are laid out once, and kernels count iterations.
+"""Emits the op for loops of launches only: kernel arguments are written once, and kernels count iterations.
 
-Does not own single launches (ops.py), nor what a loop owes to signals and other threads (pauses.py).
+Does not own single launches (ops.py), nor the pauses of loops for signals and other threads (pauses.py).
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sweeps(Moves):
     """Appends the blocks of the op."""
 
     def sweep(self) -> None:
-        """Run launches one after the other, again and again; the words of each are laid out in the work area."""
+        """Run the launches of each iteration in order; the work area holds the kernel arguments of each launch."""
         f = self.f
         begin, piece, launches = (self.word(k) for k in range(2, 5))
         low, high = (f.load("i64", self.data(self.rest(k))) for k in (5, 7))
@@ -45,7 +45,7 @@ class Sweeps(Moves):
         f.br("advance")
 
     def _next(self, loop: Loop, record: Value, work: Value) -> None:
-        """Go on to the next launch: its record, and where its words are."""
+        """Advance to the next launch: its record, and the address of its kernel arguments."""
         f = self.f
         patches, turns = word(f, record, SweepWord.PATCHES), word(f, record, SweepWord.TURNS)
         length = f.add(f.shl(patches, ONE), f.mul(turns, _THREE))
@@ -53,14 +53,14 @@ class Sweeps(Moves):
         loop.update(1, f.offset(work, f.add(word(f, record, SweepWord.WORDS), turns), "i64"))
 
     def _turns(self, record: Value, work: Value) -> tuple[Value, Value]:
-        """Return the table of a launch's words that turn, and what changes each to its other place, after its words."""
+        """Return the table of a launch's alternating arguments, and the address of the xors of their values."""
         f = self.f
         patches = f.shl(word(f, record, SweepWord.PATCHES), ONE)
         table = f.offset(f.offset(record, SweepWord.TABLE * layout.WORD), patches, "i64")
         return table, f.offset(work, word(f, record, SweepWord.WORDS), "i64")
 
     def _lay_out(self, record: Value, work: Value) -> None:
-        """Write the words of a launch, and how they turn."""
+        """Write the kernel arguments of a launch, and for alternating ones the xor of their two values."""
         f = self.f
         total, patches = word(f, record, SweepWord.WORDS), word(f, record, SweepWord.PATCHES)
         template, table = address(f, record, SweepWord.TEMPLATE), f.offset(record, SweepWord.TABLE * layout.WORD)
@@ -77,7 +77,7 @@ class Sweeps(Moves):
             f.store(change, f.offset(changes, loop.index, "i64"))
 
     def _turn(self, record: Value, work: Value) -> None:
-        """Change the words of a launch that turn."""
+        """Switch the alternating arguments of a launch to their other values."""
         f = self.f
         turns, changes = self._turns(record, work)
         with f.loop(ZERO, word(f, record, SweepWord.TURNS)) as loop:

@@ -29,8 +29,8 @@ from jitfuse.backends.llvm.text.builder import Module, Value
 def emit_ops(module: Module) -> None:
     """Add ``ptr jf_ops(ptr plan, ptr entry, ptr state, ptr frame, ptr values, ptr owners, ptr pause)``.
 
-    Runs a plan's ops on memory that is there, with a block from `start_pauses`. Returns the result as a new
-    reference, or null with the exception set, with the GIL held; the memory stays the caller's.
+    Runs a plan's ops on allocated memory, with a block from `start_pauses`. Returns the result as a new
+    reference, or null with the exception set, with the GIL held; the caller still owns the memory.
     """
     emit_handle(module)
     _OpsBuilder(module).emit()
@@ -86,7 +86,7 @@ class _OpsBuilder(Sweeps):
         f.br("advance")
 
     def launch_arguments(self) -> None:
-        """Write the launch's words: patched addresses, then the rest of the template."""
+        """Write the kernel arguments: patched addresses, then the rest of the template."""
         f = self.f
         total, patches, template = self.word(8), self.word(9), self.address(10)
         table = self.rest(11)
@@ -111,7 +111,7 @@ class _OpsBuilder(Sweeps):
         return f.phi("ptr", [(f.null, before), (memory, wanted)]), nbytes
 
     def released(self, kernel: Value, units: Value, threads: Value, scratch: Value, stride: Value) -> Value:
-        """Run the pool, without the GIL where the op says so; returns the status."""
+        """Run the pool, releasing the GIL where the op says so; returns the status."""
         f = self.f
         held = f.icmp("eq", address(f, self.pause, PauseField.THREAD), f.null)
         release = f.and_(f.icmp("ne", self.word(6), ZERO), held)
@@ -148,7 +148,7 @@ class _OpsBuilder(Sweeps):
         f.br("advance")
 
     def host_array(self, record: Value) -> Value:
-        """Make the array of a record (value, offset, spec, owner), based on what owns its memory."""
+        """Make the array of a record (value, offset, spec, owner); its base is the owner of the memory."""
         f = self.f
         owner = word(f, record, 3)
         slot, buffer, known = f.fresh("slot"), f.fresh("buffer"), f.fresh("known")

@@ -1,7 +1,7 @@
-"""Emits what loops in a plan owe to the rest of the process: signals are seen to, and other threads run.
+"""Emits the pauses of loops in a plan, in which Python handles signals and other threads run.
 
 Jumps backwards count down; at zero `jf_pause` reads the clock. A call that has held the GIL for `RELEASE_NANOSECONDS`
-lets it go until an op needs it; every `SIGNAL_NANOSECONDS` it is taken for a moment and Python handles its signals,
+releases it until an op needs it. Every `SIGNAL_NANOSECONDS` it takes the GIL for a moment and Python handles signals,
 so that an endless loop can be interrupted. Owns: `jf_pause`, `jf_take_gil`, the block that they share.
 """
 from __future__ import annotations
@@ -29,8 +29,10 @@ def start_pauses(f: Function, block: Value) -> None:
 
 
 def emit_pauses(module: Module) -> None:
-    """Add ``i32 jf_pause(ptr block)``, not 0 with the GIL held where a signal's handler raised, and ``void
-    jf_take_gil(ptr block)``, for a block whose thread state is put away."""
+    """Add ``i32 jf_pause(ptr block)`` and ``void jf_take_gil(ptr block)``.
+
+    The first returns not 0, with the GIL held, where a signal handler raised. The second is for a block that holds a
+    saved thread state."""
     f = module.function("jf_take_gil", "void", [("block", "ptr")], internal=True)
     f.call("PyEval_RestoreThread", "void", [address(f, f.args[0], PauseField.THREAD)])
     f.set_field(f.null, f.args[0], PauseField.THREAD * layout.WORD)
@@ -43,7 +45,7 @@ def _emit_pause(module: Module) -> None:
     block, = f.args
     now, since, period = nanoseconds(f), word(f, block, PauseField.SINCE), word(f, block, PauseField.PERIOD)
     passed, gap = f.sub(now, since), f.sub(now, word(f, block, PauseField.READ))
-    # rounds that are short need no clock each; where they get long it is read after fewer of them
+    # short iterations need not read the clock each time; where they get long it is read more often
     longer = f.intrinsic("umin", "i64", f.shl(period, ONE), f.const("i64", _LONGEST_PERIOD))
     shorter = f.intrinsic("umax", "i64", f.lshr(period, f.const("i64", 2)), ONE)
     quick, slow = (f.icmp("slt", gap, f.const("i64", n)) for n in (RELEASE_NANOSECONDS, SIGNAL_NANOSECONDS // 4))

@@ -1,7 +1,7 @@
-"""Emits what picks the elements of an array where a mask holds, for results whose extent only data knows.
+"""Emits masked selection: the elements of an array where a mask holds, for results of data-dependent shape.
 
-Owns `jf_pick`. Nothing is looked up twice and no branch depends on an element: each is stored where the next one that
-is picked will be, so that a mask without order costs what any other does. Does not own results (results.py).
+Owns: `jf_pick`. No branch depends on an element: each is stored at the next free position, which advances only where
+the mask holds. So an irregular mask costs as much as any other. Does not own results (results.py).
 """
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO
 from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 _FEW = 256
-"""Elements up to which NumPy takes as long."""
+"""Below so many elements NumPy takes as long."""
 _WORD = 8
 _ONES = 0x0101010101010101
 
 
 def emit_picking(module: Module) -> None:
-    """Add ``ptr jf_pick(ptr whole, ptr mask, i64 count, i64 size, ptr descr)``: a new array of the elements of one of
-    so many, each of `size` bytes, where a mask of the same shape holds. NumPy answers where it is strided, small, or of
-    elements of another size (0). Null with the exception set where there is no memory.
+    """Add ``ptr jf_pick(ptr whole, ptr mask, i64 count, i64 size, ptr descr)``.
+
+    Returns a new array of the elements of `whole` where a mask of the same shape holds; `count` elements of `size`
+    bytes. NumPy computes it for strided and small arrays and other element sizes (`size` 0). Returns null with the
+    exception set where there is no memory.
     """
     for nbytes in PICKED_SIZES:
         _emit_compress(module, nbytes)
@@ -72,7 +74,7 @@ def _emit_count(module: Module) -> None:
 
 
 def _truths(f: Function, word: Value) -> Value:
-    """Return a word with 1 in each byte that is not zero in another: views of other bytes as bools hold any."""
+    """Return a word with 1 in each byte that is not zero; bools that are views of other dtypes may hold any byte."""
     low = f.const("i64", 0x7F * _ONES)
     carried = f.or_(f.add(f.and_(word, low), low), word)
     return f.and_(f.lshr(carried, f.const("i64", 7)), f.const("i64", _ONES))
@@ -83,8 +85,9 @@ def _truth(f: Function, place: Value) -> Value:
 
 
 def _emit_compress(module: Module, size: int) -> None:
-    """``void jf_compress8(ptr target, ptr source, ptr mask, i64 count)``: store elements where the mask holds, one
-    after the other; there is room for one more.
+    """``void jf_compress8(ptr target, ptr source, ptr mask, i64 count)``: store the elements where the mask holds.
+
+    They become adjacent; the target has room for one more.
     """
     parameters = [("target", "ptr"), ("source", "ptr"), ("mask", "ptr"), ("count", "i64")]
     f = module.function(f"jf_compress{size}", "void", parameters, internal=True)
@@ -111,7 +114,7 @@ def _emit_compress(module: Module, size: int) -> None:
 
 
 def _copy(f: Function, size: int, source: Value, target: Value) -> None:
-    """Copy an element; those of 16 bytes need not be aligned to them."""
+    """Copy an element; elements of 16 bytes need not be aligned to 16 bytes."""
     for at in range(0, size, 8):
         type_ = f"i{8 * min(size, 8)}"
         f.store(f.load(type_, f.offset(source, at)), f.offset(target, at))

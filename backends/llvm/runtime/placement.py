@@ -1,18 +1,19 @@
 """Where workers wake up: not on the processor that their caller runs on.
 
-Virtual machines hide from the scheduler which of their processors are idle (one that has halted counts as preempted),
-so that a worker is often queued behind the thread that woke it, and begins when that one is done or a few milliseconds
-later, when the load is balanced. So a caller takes its own processor from those that workers may run on, when it wakes
-them from another one than last time. Owns the workers' affinity masks. Does not own who is woken (`pool`).
+Virtual machines hide from the scheduler which of their processors are idle (a halted one counts as preempted). A
+worker is then often queued behind the thread that woke it, and starts late: when that thread is done, or a few
+milliseconds later, when the load is balanced. So a caller that wakes workers from another processor than last time
+removes its own from those that workers may run on. Owns: the workers' affinity masks. Does not own who is woken
+(`pool`).
 """
 from __future__ import annotations
 
 from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 MOST_WORKERS = 8
-"""Pools of more workers are left to the scheduler: one late worker matters less to them, and moving each takes 1 µs."""
+"""The scheduler places the workers of larger pools: one late worker matters less, and moving each takes 1 µs."""
 _WORDS = 16
-"""64-bit words of an affinity mask, for up to 1,024 processors; larger systems refuse it, and then nothing changes."""
+"""64-bit words of an affinity mask, for up to 1,024 processors; larger systems reject it, and nothing changes."""
 _SIZE = 8 * _WORDS
 _HOME, _SET = Value("@jf_pool_home", "ptr"), Value("@jf_pool_set", "ptr")
 
@@ -21,8 +22,8 @@ def emit_placement(module: Module) -> None:
     """Add ``void jf_pool_keep_off(i32 processor, ptr handles, i64 workers)`` to a module.
 
     Workers 1 to `workers`, whose pthread handles begin at ``handles + 8``, may afterwards run on their home processors
-    without this one, or on all of them where there is no other. Home is where the first worker might run when it was
-    created, or whatever somebody else has set for it since.
+    without this one, or on all of them where there is no other. The home processors are the first worker's affinity
+    mask when it was created, or a mask that other code has set for it since.
     """
     for state in (_HOME, _SET):
         module.global_(state.ref[1:], f"internal global [{_WORDS} x i64] zeroinitializer, align 8")
@@ -55,7 +56,7 @@ def _clear_bit(f: Function, mask: Value, bit: Value) -> None:
 
 
 def _any_bit(f: Function, mask: Value, other: Value | None = None) -> Value:
-    """Return a word that is 0 where no bit of a mask is set, or none differs from another mask's."""
+    """Return a word that is 0 where no bit of a mask is set, or where it equals another mask."""
     total: Value | None = None
     for k in range(_WORDS):
         word = f.field("i64", mask, 8 * k)

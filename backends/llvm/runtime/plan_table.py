@@ -1,6 +1,6 @@
 """The tables of a plan: what the driver allocates, runs and returns once an entry's guards have passed.
 
-Owns: ops, outputs and the frame's layout. Does not own guards (tables.py), results (result_tree.py), nor which
+Owns: ops, outputs and the frame's layout. Does not own guards (entry_builder.py), results (result_tree.py), nor which
 kernels and buffers a program needs.
 """
 from __future__ import annotations
@@ -19,11 +19,11 @@ from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
 from jitfuse.base.records import NamedTuple, Record
 
 ARENA: Final = 0
-"""The value that addresses the plan's arena."""
+"""The value with the address of the plan's arena."""
 
 
 class Label(Record, frozen=True):
-    """A place in a plan's ops that is jumped to, put down by `PlanBuilder.place` before or after the jump."""
+    """A target of jumps in a plan's ops, placed by `PlanBuilder.place` before or after the jump."""
 
     position: int
 
@@ -31,8 +31,8 @@ class Label(Record, frozen=True):
 class SweptLaunch(NamedTuple):
     """A launch of each iteration of a loop; see `PlanBuilder.launch`, and `KernelForm.sweep`.
 
-    `units` are those of one iteration; `operands` are where they would be in iteration 0. `turns` are other places of
-    operands, by number: they are there in every second iteration.
+    `units` are those of one iteration; `operands` are the addresses of iteration 0. `turns` are the second addresses
+    of operands, by number, for operands whose address alternates between iterations.
     """
 
     kernel: int
@@ -44,9 +44,9 @@ class SweptLaunch(NamedTuple):
 
 
 class HostStepArray(Record, frozen=True):
-    """An array handed to a host step: `strides` None for C order, `slot` where a value came from a guard.
+    """An array argument of a host step: `strides` None for C order, `slot` where the value came from a guard.
 
-    The array keeps what it shows alive, however long the host step holds on to it: the object in the slot,
+    The array keeps its memory's owner alive, however long the host step holds it: the object in the slot,
     the output, or the arena.
     """
 
@@ -77,14 +77,14 @@ class Plan:
 
 
 class PlanBuilder:
-    """Collects a plan's outputs and ops in the order in which they run; `finish` ends each way through it.
+    """Collects a plan's outputs and ops in the order in which they run; `finish` ends each path through it.
 
     Steps that write arguments or state must come after every step that can end the call: a launch with a
     status, a host step, an observation, a check.
     """
 
     def __init__(self, slots: int, cells: int, values: int) -> None:
-        """Start a plan for an entry of this many slots, scalar cells and values: see `Entry.plan_builder`."""
+        """Start a plan for an entry of this many slots, scalar cells and values: see `NativeEntry.plan_builder`."""
         self._keep = Keeper()
         self._slots, self._cells, self._values = slots, cells, values
         self._outputs: list[Output] = []
@@ -103,7 +103,7 @@ class PlanBuilder:
     ) -> Output:
         """Add a result buffer, 64-byte aligned, not initialised: its elements without gaps, in C order without strides.
 
-        `late`: there only after `allocate`.
+        `late`: allocated only by `allocate`.
         """
         d = np.dtype(dtype)
         out = Output(len(self._outputs), self._values, d, tuple(shape))
@@ -113,22 +113,22 @@ class PlanBuilder:
         return out
 
     def value(self) -> int:
-        """Add a value that stands for no memory until `move` gives it an address.
+        """Add a value that has no address until `move` sets one.
 
-        Arrays that host steps are shown there count as the arena's.
+        Host step arrays at such values count as memory of the arena.
         """
         self._moving.add(self._values)
         self._values += 1
         return self._values - 1
 
     def arena(self, nbytes: int) -> int:
-        """Ask for at least so many bytes of scratch that all steps share; returns its value (`ARENA`)."""
+        """Reserve at least so many bytes of scratch that all steps share; returns its value (`ARENA`)."""
         assert nbytes >= 0
         self._arena = max(self._arena, nbytes)
         return ARENA
 
     def hold(self, target: object) -> None:
-        """Keep what words point to for as long as the plan."""
+        """Keep an object that words point to alive as long as the plan."""
         self._keep.objects.append(target)
 
     # ------------------------------------------------------------------ steps
@@ -136,7 +136,7 @@ class PlanBuilder:
         self, kernel: int, units: int, *, operands: Sequence[tuple[int, int]], words: Sequence[int] = (),
         threads: int = 1, scratch: int = 0, gil: bool = False, site: int = 0,
     ) -> None:
-        """Run a kernel (its address) over `units` on words made of the operands' addresses, then `words`.
+        """Run a kernel (its address) over `units`; its arguments are the operands' addresses, then `words`.
 
         `operands` are (value, byte offset); `threads` 1 runs in the calling thread, 0 leaves it to the pool;
         `scratch` is in bytes per thread; `gil` releases the GIL around the launch; a status of the kernel
@@ -155,10 +155,10 @@ class PlanBuilder:
     def sweep(
         self, begin: int, low: tuple[int, int], high: tuple[int, int], piece: int, launches: Sequence[SweptLaunch]
     ) -> None:
-        """Run the iterations of a loop in this thread, so many at once, or the launches of each one after the other;
-        between them signals and other threads are seen to.
+        """Run the iterations of a loop in this thread: `piece` at once, or the launches of each in order.
 
-        They are counted from `begin` up to the difference of two int64, (value, byte offset), if it is above 0.
+        Between them the loop pauses for signals and other threads. Iterations count from `begin` up to `high` - `low`,
+        two int64 at (value, byte offset), if that is above 0.
         """
         assert piece == 1 or (len(launches) == 1 and not launches[0].turns), "iterations that are launched together"
         bounds = [w for value, offset in (low, high) for w in (self._known(value), offset)]
@@ -175,7 +175,7 @@ class PlanBuilder:
         self._op(OpCode.SWEEP, *words)
 
     def host(self, function: Callable[..., object], arrays: Sequence[HostStepArray], *, site: int = 0) -> None:
-        """Call a Python callable with ndarrays over the frame's memory; what it raises ends the call."""
+        """Call a Python callable with ndarrays over the frame's memory; an exception ends the call."""
         words = [self._keep.ref(function), len(arrays), site]
         for a in arrays:
             flags = layout.FLAGS_CARRAY if a.strides is None else layout.FLAGS_BEHAVED
@@ -186,7 +186,7 @@ class PlanBuilder:
         self._op(OpCode.HOST, *words)
 
     def observe(self, value: int, dtype: DTypeLike, cases: Sequence[tuple[Any, Label]], *, offset: int = 0) -> None:
-        """Read a scalar and jump to the label of its case; any other value goes on with the next step.
+        """Read a scalar and jump to the label of its case; any other value continues with the next step.
 
         Cases are compared bit by bit: list 0.0 and -0.0, and each NaN, on their own.
         """
@@ -197,7 +197,7 @@ class PlanBuilder:
         self._op(OpCode.OBSERVE, *words)
 
     def match(self, value: int, content: bytes, label: Label, *, offset: int = 0) -> None:
-        """Jump to a label where memory has this content; else go on with the next step."""
+        """Jump to a label where memory has this content; else continue with the next step."""
         held = np.frombuffer(content, np.uint8)
         self.hold(held)
         self._op(OpCode.MATCH, self._known(value), offset, held.ctypes.data, len(content), self._jump(6, label))
@@ -207,35 +207,35 @@ class PlanBuilder:
         self._op(OpCode.CHECK, self._known(value), offset, site)
 
     def label(self) -> Label:
-        """Return a new label, to be put down by `place`."""
+        """Return a new label, to be placed by `place`."""
         self._labels.append(None)
         return Label(len(self._labels) - 1)
 
     def place(self, label: Label) -> None:
-        """Put a label down: what comes next is where its jumps land.
+        """Place a label: its jumps continue at the next op.
 
-        Jumps backwards see to signals and let other threads run, so that loops may be endless.
+        Jumps backwards pause for signals and other threads, so that loops may be endless.
         """
         assert self._labels[label.position] is None, "a label stands for one place"
         self._labels[label.position] = len(self._ops)
         self._open = True
 
     def jump(self, label: Label) -> None:
-        """Go on at a label."""
+        """Continue at a label."""
         self._op(OpCode.JUMP, self._jump(2, label))
         self._open = False
 
     def branch(self, value: int, label: Label, *, offset: int = 0, wanted: bool = True) -> None:
-        """Go on at a label where the truth of a bool is the wanted one."""
+        """Continue at a label where the truth of a bool is the `wanted` one."""
         self._op(OpCode.BRANCH, self._known(value), offset, int(wanted), self._jump(5, label))
 
     def branch_less(self, a: tuple[int, int], b: tuple[int, int], label: Label) -> None:
-        """Go on at a label where one int64 is less than another; both are (value, byte offset)."""
+        """Continue at a label where one int64 is less than another; both are (value, byte offset)."""
         self._op(OpCode.LESS, self._known(a[0]), a[1], self._known(b[0]), b[1], self._jump(6, label))
 
     # ------------------------------------------------------------------ values that move
     def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
-        """Let values stand for other memory, one after the other: (value, where another value is, bytes past it)."""
+        """Set the addresses of values, one after the other: (value, value with the address, bytes past it)."""
         for target, source, _ in moves:
             assert target in self._moving, "only values made by `value` move"
             self._known(source)
@@ -243,13 +243,13 @@ class PlanBuilder:
             self._op(OpCode.MOVE, len(moves), *(w for move in moves for w in move))
 
     def swap(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Let values change places, pair by pair."""
+        """Swap the addresses of values, pair by pair."""
         assert all(v in self._moving for pair in pairs for v in pair), "only values made by `value` move"
         if pairs:
             self._op(OpCode.SWAP, len(pairs), *(w for pair in pairs for w in pair))
 
     def copy(self, target: tuple[int, int], source: tuple[int, int], nbytes: int) -> None:
-        """Copy bytes from one (value, byte offset) to another, where they are not the same place."""
+        """Copy bytes from one (value, byte offset) to another, unless their addresses are equal."""
         if nbytes and target != source:
             self._op(OpCode.COPY, self._known(target[0]), target[1], self._known(source[0]), source[1], nbytes)
 
@@ -267,7 +267,7 @@ class PlanBuilder:
         self._op(OpCode.COUNT, self._known(value), offset, by)
 
     def allocate(self, output: Output) -> None:
-        """Allocate an output that is made late, where it is not there yet."""
+        """Allocate a `late` output, unless it is already allocated."""
         self._op(OpCode.ALLOC, output.position)
 
     # ------------------------------------------------------------------ ends
@@ -306,7 +306,7 @@ class PlanBuilder:
         self._ops += [op, len(words) + 2, *words]
 
     def _jump(self, ahead: int, label: Label) -> int:
-        """Note that the word `ahead` words from the start of the next op is a jump; returns a filler."""
+        """Record that the word `ahead` words from the start of the next op is a jump; returns a placeholder."""
         self._jumps.append((len(self._ops) + ahead, label))
         return 0
 

@@ -1,14 +1,14 @@
 """The native thread pool: one job at a time, its units handed out in shrinking chunks.
 
 Owns: the worker threads, their sleep and wake-up, `jf_parallel`. Does not own the memory that kernels use,
-nor the decision whether a launch deserves threads.
+nor the decision whether a launch uses threads.
 
 A job is published by one store to the word NEXT: the number of threads that may take part (high 16 bits) and
 the units not handed out yet (low 48). A thread takes a chunk by a compare-exchange on that word and reads the
 job's other fields only afterwards: they cannot change before the chunk is reported as done. A thread that
 comes late finds no units left, or takes part in the next job, and both are right. The caller takes part too
-and waits only for units that somebody took, never for a thread that is still asleep.
-Chunks are half of an even share of what is left (guided self-scheduling, Polychronopoulos and Kuck 1987),
+and waits only for units that a worker has taken, never for a thread that is still asleep.
+Chunks are half of an even share of the remaining units (guided self-scheduling, Polychronopoulos and Kuck 1987),
 because cores are noisy; kernels give the same bits for any boundaries.
 """
 from __future__ import annotations
@@ -29,9 +29,9 @@ from jitfuse.backends.llvm.text.builder import Function, Module, Value
 MAX_THREADS = 1024
 SPIN_NANOSECONDS = 50_000
 _CHUNKS_PER_THREAD = 8
-"""The smallest chunk is a thread's even share divided by this."""
+"""The smallest chunk is a thread's even share divided by this number."""
 
-# byte offsets in the pool's state; what different threads write lies 128 bytes apart (prefetchers take pairs)
+# byte offsets in the pool's state; fields that different threads write are 128 bytes apart (prefetchers take pairs)
 _NEXT, _KERNEL, _WORDS, _UNITS, _SCRATCH, _STRIDE, _CHUNK, _AVOIDED = range(0, 64, 8)
 _DONE, _STATUS, _WAITING, _DONE_EVENTS = 128, 136, 144, 148
 _SLEEPERS, _WAKE = 256, 260
@@ -48,9 +48,9 @@ def emit_pool(module: Module) -> None:
 
     ``i64 jf_parallel(ptr kernel, ptr words, i64 units, i64 threads, ptr scratch, i64 scratch_stride)`` runs
     ``kernel(words, begin, end, scratch + k * scratch_stride)`` over [0, units), with k < `threads` different
-    for every thread, and returns the largest status. `threads` 0 stands for all of ``jf_pool_threads()``.
-    It runs in the calling thread alone where one thread or one unit is asked for, and where the pool is busy:
-    used by another caller, or by this very thread further up.
+    for every thread, and returns the largest status. `threads` 0 means all of ``jf_pool_threads()``.
+    It runs in the calling thread alone for one thread or one unit, and where the pool is busy:
+    used by another caller, or by this very thread further up the stack.
     ``void jf_pool_configure(i64 threads)``, ``i64 jf_pool_threads()``: how many, the caller included.
     ``void jf_pool_after_fork()``: to be called in a forked child, where the workers do not exist.
     """
@@ -84,7 +84,7 @@ def _emit_work(module: Module) -> None:
     f.cond_br(available, "take", "exhausted")
     f.label("take")
     share = f.udiv(remaining, f.shl(limit, _ONE))
-    # possibly the smallest chunk of a job long over: any chunk from 1 to `remaining` is right
+    # possibly the smallest chunk of an earlier job: any chunk from 1 to `remaining` is right
     smallest = f.intrinsic("umax", "i64", atomic_load(f, "i64", _at(f, _CHUNK), "monotonic"), _ONE)
     count = f.intrinsic("umin", "i64", f.intrinsic("umax", "i64", share, smallest), remaining)
     before, taken = compare_exchange(f, next_, word, f.sub(word, count))
@@ -141,7 +141,7 @@ def _emit_worker(module: Module) -> None:
     f.label("sleep")
     seen = atomic_load(f, "i32", _at(f, _WAKE), "seq_cst")
     atomic_rmw(f, "add", _at(f, _SLEEPERS), f.const("i32", 1))
-    # a job published before SLEEPERS counted this thread wakes nobody, so look once more
+    # a job published before SLEEPERS counted this thread wakes no thread, so check once more
     with f.if_(f.not_(_offers(f, slot, "seq_cst"))):
         futex_wait(f, _at(f, _WAKE), seen)
     atomic_rmw(f, "sub", _at(f, _SLEEPERS), f.const("i32", 1))
@@ -149,9 +149,9 @@ def _emit_worker(module: Module) -> None:
 
 
 def _emit_start(module: Module) -> None:
-    """``void jf_pool_start(i64 workers)``: create workers up to this number, or as many as the system gives.
+    """``void jf_pool_start(i64 workers)``: create workers up to this number, or as many as the system allows.
 
-    Workers are detached and take no signals: those belong to the threads that run Python.
+    Workers are detached and block all signals, which the threads that run Python handle.
     """
     f = module.function("jf_pool_start", "void", [("wanted", "i64")], internal=True)
     attributes, everything, mask = (f.alloca("i64", 16) for _ in range(3))
@@ -236,7 +236,7 @@ def _emit_parallel(module: Module) -> None:
 
 
 def _place_workers(f: Function) -> None:
-    """Keep a few workers off the caller's processor, where that is another than last time (0: none yet)."""
+    """Keep the workers of small pools off the caller's processor, if it changed since last time (0: none yet)."""
     processor = f.call("sched_getcpu", "i32", [])
     workers = f.load("i64", _at(f, _WORKERS))
     place = f.add(f.cast("zext", processor, "i64"), _ONE)

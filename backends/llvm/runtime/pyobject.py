@@ -1,4 +1,4 @@
-"""Emits what every part of the native call path does with Python objects.
+"""Emits the operations on Python objects that all parts of the native call path share.
 
 Owns: reference counts, types, the runtime's configuration words, and the few CPython idioms that several
 parts share. Does not own control flow of the call path.
@@ -18,7 +18,7 @@ CONFIG_WORDS = Config.ERROR_STATE + 1
 def emit_configure(module: Module) -> None:
     """Add ``void jf_configure(ptr words)``: copies the block made by `words.configuration`.
 
-    It comes before the first call of anything else here, once for each process and loaded runtime.
+    It must be called before any other function of the runtime, once for each process and loaded runtime.
     """
     module.global_("jf_config", f"internal global [{CONFIG_WORDS} x ptr] zeroinitializer, align 64")
     f = module.function("jf_configure", "void", [("words", "ptr")])
@@ -28,7 +28,7 @@ def emit_configure(module: Module) -> None:
 
 
 def config(f: Function, index: int) -> Value:
-    """Load an address that Python told the runtime."""
+    """Load an address of the runtime's configuration."""
     return f.field("ptr", _CONFIG, index * layout.WORD)
 
 
@@ -99,7 +99,7 @@ def call_object(f: Function, function: Value, arguments: Value, count: Value) ->
 
 
 def equal(f: Function, a: Value, b: Value) -> Value:
-    """Return whether two objects are the same or equal; what the comparison raises counts as unequal."""
+    """Return whether two objects are the same or equal; an exception in the comparison counts as unequal."""
     result = f.call("PyObject_RichCompareBool", "i32", [a, b, f.const("i32", layout.PY_EQ)])
     with f.if_(f.icmp("slt", result, I32_ZERO), likely=False):
         f.call("PyErr_Clear", "void", [])

@@ -1,4 +1,4 @@
-"""Emits what the runtime's interpreters have in common: each reads records of words, and does what their kind says.
+"""Emits the base of the runtime's interpreters: each reads records of words, and dispatches on their kind.
 
 Owns: `RecordReader`. Does not own the kinds of records, nor how one record follows another.
 """
@@ -19,7 +19,7 @@ class RecordReader:
         self.record = Value("%record", "ptr")
 
     def dispatch(self, kinds: Mapping[int, Callable[[], None]], otherwise: str) -> None:
-        """Go on in the block of the record's kind, its first word; `kinds` append the blocks."""
+        """Continue in the block of the record's kind, its first word; the functions of `kinds` append the blocks."""
         self.f.switch(self.word(0), otherwise, [(kind, f"kind{kind}") for kind in kinds])
         for kind, emit in kinds.items():
             self.f.label(f"kind{kind}")
@@ -34,5 +34,5 @@ class RecordReader:
         return address(self.f, self.record, index)
 
     def rest(self, index: int) -> Value:
-        """Return where the words of the record from `index` on lie."""
+        """Return the address of the record's words from `index` on."""
         return self.f.offset(self.record, index * layout.WORD)

@@ -1,4 +1,4 @@
-"""What a call returns, as a tree of descriptions, and the result table that stands for it.
+"""The result of a call as a tree of descriptions, and the result table that encodes it.
 
 Owns: the kinds of results and their records. Does not own the code that makes the objects (results.py).
 """
@@ -16,7 +16,7 @@ from jitfuse.base.records import Record
 
 
 class Output(Record, frozen=True):
-    """A result buffer of a plan: its position among the outputs, the value that addresses it."""
+    """A result buffer of a plan: its position among the outputs, the value with its address."""
 
     position: int
     value: int
@@ -39,7 +39,7 @@ class ScalarResult(Record, frozen=True):
 
 
 class SlotResult(Record, frozen=True):
-    """The object in a slot: an argument handed back."""
+    """The object in a slot: a returned argument."""
 
     slot: int
 
@@ -80,23 +80,23 @@ class DictResult(Record, frozen=True):
 
 
 class CallResult(Record, frozen=True):
-    """What a callable returns for the list of results: any other container."""
+    """The return value of a callable for the list of results: any other container."""
 
     function: Callable[[list[Any]], object]
     items: tuple[ResultTree, ...]
 
 
 class AppliedResult(Record, frozen=True):
-    """What a callable returns for one result."""
+    """The return value of a callable for one result."""
 
     function: Callable[[Any], object]
     of: ResultTree
 
 
 class PickedResult(Record, frozen=True):
-    """A new array of the elements of one array, of this dtype, where another holds: a mask of its first axes.
+    """A masked selection: a new array, of this dtype, of the elements of an array where a mask of its first axes holds.
 
-    The mask has `count` elements; `is_whole` says that it is of all axes.
+    The mask has `count` elements; `is_whole`: the mask covers all axes.
     """
 
     whole: ResultTree
@@ -121,7 +121,7 @@ class ResultTable:
         self.words: list[int] = []
 
     def add(self, tree: ResultTree) -> int:
-        """Append the records that leave a tree's object on the stack; returns the depth they need."""
+        """Append the records that leave a tree's object on the stack; returns the stack depth that they need."""
         keep, table = self._keep, self.words
         match tree:
             case ArrayResult(output):

@@ -1,10 +1,10 @@
-"""Emits what makes Python objects from a call's memory: arrays, views, scalars, containers.
+"""Emits the functions that make Python objects from a call's memory: arrays, views, scalars, containers.
 
-Owns: `jf_array`, `jf_view`, `jf_owner`, `jf_result`. Does not own when they are called (driver.py) or what
-the result looks like (plan_table.py).
+Owns: `jf_array`, `jf_view`, `jf_owner`, `jf_result`. Does not own when they are called (driver.py) or the
+structure of a result (result_tree.py).
 
-A buffer that Python gets to see belongs to exactly one ndarray, its owner, made when it is first needed and
-noted in the frame. The frame's reference to it is released with the frame, in place of the buffer.
+A buffer that becomes visible to Python belongs to exactly one ndarray, its owner. It is made when it is first needed
+and recorded in the frame. The frame's reference to it is released with the frame, in place of the buffer.
 """
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _return_null_where_null(f: Function, target: Value) -> None:
 
 
 def _emit_array(module: Module) -> None:
-    """``ptr jf_array(ptr descr, i64 ndim, ptr dims, ptr strides, ptr data, i64 flags)``: an array that owns
-    nothing, or null with the exception set; strides null for C order.
+    """``ptr jf_array(ptr descr, i64 ndim, ptr dims, ptr strides, ptr data, i64 flags)``: an array that does not own
+    its data, or null with the exception set; strides null for C order.
     """
     parameters = [("descr", "ptr"), ("ndim", "i64"), ("dims", "ptr"), ("strides", "ptr"), ("data", "ptr"),
                   ("flags", "i64")]
     f = module.function("jf_array", "ptr", parameters, internal=True)
     descr, ndim, dims, strides, data, flags = f.args
-    incref(f, descr)  # PyArray_NewFromDescr takes it, also where it fails
+    incref(f, descr)  # PyArray_NewFromDescr steals the reference, also where it fails
     f.ret(f.call_pointer(
         config(f, Config.NEW_FROM_DESCR), "ptr",
         [config(f, Config.NDARRAY), descr, f.cast("trunc", ndim, "i32"), dims, strides, data,
@@ -77,7 +77,7 @@ def _array_of_spec(f: Function, spec: Value, data: Value, flags: Value) -> Value
 def _emit_view(module: Module) -> None:
     """``ptr jf_view(ptr spec, ptr data, i64 flags, ptr base)``: an array that keeps `base` alive, or null.
 
-    `base` null stands for an exception on the way.
+    `base` null means that an exception is set.
     """
     parameters = [("spec", "ptr"), ("data", "ptr"), ("flags", "i64"), ("base", "ptr")]
     f = module.function("jf_view", "ptr", parameters, internal=True)
@@ -85,7 +85,7 @@ def _emit_view(module: Module) -> None:
     _return_null_where_null(f, base)
     array = _array_of_spec(f, spec, data, flags)
     _return_null_where_null(f, array)
-    incref(f, base)  # PyArray_SetBaseObject takes it, also where it fails
+    incref(f, base)  # PyArray_SetBaseObject steals the reference, also where it fails
     failed = f.call_pointer(config(f, Config.SET_BASE_OBJECT), "i32", [array, base])
     with f.if_(f.icmp("slt", failed, I32_ZERO), likely=False):
         decref(f, array)
@@ -173,12 +173,12 @@ class _ResultsBuilder(RecordReader):
 
     # ------------------------------------------------------------------ parts
     def push(self, target: Value, height: Value) -> None:
-        """Put a new reference on top of the first `height` objects."""
+        """Push a new reference on top of the first `height` objects."""
         self.made.append((target, height, self.f.block))
         self.f.br("push")
 
     def fail_where_null(self, target: Value, height: Value) -> None:
-        """Release the first `height` objects and give up where there is no object."""
+        """Release the first `height` objects and return null where `target` is null."""
         f = self.f
         good = f.fresh("good")
         self.failed.append((height, f.block))

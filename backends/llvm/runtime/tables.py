@@ -1,6 +1,6 @@
 """Python side of the native call path: the tables of words that the fast call and the driver read.
 
-One place for their names: state blocks and entries are in entries.py, guards in entry_builder.py, plans in
+Re-exports their names: state blocks and entries are in entries.py, guards in entry_builder.py, plans in
 plan_table.py, results in result_tree.py. Does not own the code that reads the tables, nor which guards and plans a
 program needs.
 
@@ -16,8 +16,8 @@ program needs.
     entry.set_plan(training=False, plan=plan.build())
     state.prepend(entry)
 
-Slots name Python objects found by guards, values name addresses of data; both are plain integers that mean
-something only within their entry. Every object that a table points to is kept alive by the table.
+Slots are the numbers of Python objects that guards found, values the numbers of data addresses; both are valid only
+within their entry. A table keeps every object that it points to alive.
 """
 from __future__ import annotations
 

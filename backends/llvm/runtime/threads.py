@@ -32,7 +32,7 @@ def asked_threads() -> int | None:
     asked = os.environ.get(VARIABLE, "").strip()
     if not asked:
         return None
-    # longer ones are beyond the words of a kernel, and in the end beyond what Python turns into a number
+    # more digits do not fit in 64 bits, and Python refuses to convert very long ones
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= _MOST_DIGITS else 0
     if number < 1:
         raise ArgumentError(
@@ -51,7 +51,7 @@ def _affinity() -> int:
 def cgroup_quota(proc: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> float | None:
     """Return the processors' worth of time that this process's control groups grant it; None: no limit.
 
-    The smallest quota on the way from the process's group up to the root counts. Reads version 2
+    The smallest quota from the process's group up to the root counts. Reads version 2
     (``cpu.max``) and version 1 (``cpu.cfs_quota_us``).
     """
     quotas = []
@@ -89,9 +89,9 @@ def _share(quota: str, period: str) -> float | None:
 
 
 def _text(path: str) -> str | None:
-    """Return what a small file of the system says, None where it cannot be read."""
+    """Return the content of a small system file, None where it cannot be read."""
     try:
-        file = os.open(path, os.O_RDONLY)  # a tenth of what opening it as a text file takes, at every start
+        file = os.open(path, os.O_RDONLY)  # takes a tenth of the time of a text file, at every start
     except OSError:
         return None
     try:

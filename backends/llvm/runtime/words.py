@@ -22,7 +22,7 @@ DTypeLike = np.dtype[Any] | str
 
 _NUMPY_MAJOR: Final = np.__version__.split(".")[0]
 ABI: Final = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}-numpy{_NUMPY_MAJOR}"
-"""What object code that touches Python and NumPy objects holds for."""
+"""The Python and NumPy ABI for which object code that uses their objects is valid."""
 
 _SIGN: Final = 1 << 63
 
@@ -66,7 +66,7 @@ class Keeper:
         return id(target)
 
     def words(self, values: Iterable[int]) -> int:
-        """Return the address of a new block of words (0 where it is empty), held from now on."""
+        """Return the address of a new block of words (0 where it is empty), and keep it alive."""
         block = Words(values)
         self.objects.append(block)
         return block.address
@@ -75,7 +75,7 @@ class Keeper:
         self, dtype: DTypeLike, shape: Sequence[int], strides: Sequence[int] | None = None, *, value: int = 0,
         flags: int = layout.FLAGS_CARRAY, late: bool = False, owned: bool = False,
     ) -> int:
-        """Return the address of an array spec: `strides` in bytes, None for C order; `owned`: of memory of its own."""
+        """Return the address of an array spec: `strides` in bytes, None for C order; `owned`: it owns its memory."""
         d = np.dtype(dtype)
         assert d.isnative and not d.hasobject, d
         assert strides is None or len(strides) == len(shape), (shape, strides)
@@ -116,14 +116,14 @@ def _numpy_functions() -> dict[str, int]:
 
 
 def error_state() -> Any:
-    """Return NumPy's context variable that `np.errstate` sets to a new object whenever it is entered."""
+    """Return NumPy's context variable, which `np.errstate` sets to a new object whenever it is entered."""
     from numpy._core import umath
 
     return umath._extobj_contextvar
 
 
 def configuration(memory_handler: object) -> Words:
-    """Return the words for `jf_configure`: once per process, kept by the caller until it has returned.
+    """Return the words for `jf_configure`, called once per process; the caller holds them until it returns.
 
     `memory_handler` is the capsule under which result arrays own their buffers. It is never released.
     """

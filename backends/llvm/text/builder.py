@@ -1,11 +1,11 @@
-"""Writes LLVM assembly text: the one way in which jitfuse makes LLVM IR.
+"""Writes LLVM assembly text: the only module by which jitfuse makes LLVM IR.
 
 Owns: modules, functions, declarations, structured control flow. Straight-line code is in
 `jitfuse.backends.llvm.text.instructions`, types in `jitfuse.backends.llvm.text.types`. Does not own: what the code
 means, or compiling it (see `jitfuse.backends.llvm.jit`).
 
-Text instead of llvmlite.ir because an instruction then costs about a microsecond to make and importing a
-process needs no IR library at all.
+Text instead of llvmlite.ir, because an instruction then takes about a microsecond, and no IR library has to be
+imported.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class _BoundedLines(list[str]):
-    """The lines of a function of which there may be so many; raises KernelTooLargeError where there are more."""
+    """The lines of a function, at most `most`; raises KernelTooLargeError where there are more."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class _BoundedLines(list[str]):
 class Module:
     """A module under construction: named functions, globals and declarations, rendered by `text`.
 
-    `most_lines` bounds each function, where what it is made from need not be trusted.
+    `most_lines` bounds the lines of each function, for untrusted sources.
     """
 
     def __init__(self, most_lines: int | None = None) -> None:
@@ -82,7 +82,7 @@ class Module:
         return self.global_(name, f"private constant [{len(values)} x {type_}] [{items}], align 64")
 
     def global_metadata(self) -> None:
-        """Have the rendered module carry !0 (non-temporal), !1 (likely) and !2 (unlikely)."""
+        """Add the metadata !0 (non-temporal), !1 (likely) and !2 (unlikely) to the rendered module."""
         self._uses_metadata = True
 
     def text(self) -> str:
@@ -122,7 +122,7 @@ class Function(Instructions):
 
     @property
     def module(self) -> Module:
-        """The module, which its maker holds: both would otherwise keep each other, and all their text."""
+        """The module, held weakly, because both would otherwise keep each other and all their text alive."""
         module = self._module()
         assert module is not None, "the module was dropped before its function was complete"
         return module
@@ -192,7 +192,7 @@ class Function(Instructions):
     def branch(
         self, condition: Value, usual: Sequence[Value], rare: Callable[[], Sequence[Value]]
     ) -> list[Value]:
-        """Return what `rare` makes where an i1 holds, which is not likely, else `usual`."""
+        """Return the values of `rare` where an i1 holds, which is unlikely, else `usual`."""
         before = self.block
         rarely, end = self.fresh("rare"), self.fresh("common")
         self.cond_br(condition, rarely, end, likely=False)
@@ -235,13 +235,13 @@ class Loop:
         self._next: dict[int, Value] = {}
 
     def carry(self, initial: Value) -> Value:
-        """Declare a loop-carried value; returns what it is at the start of the body."""
+        """Declare a loop-carried value; returns its value at the start of the body."""
         phi = Value("%" + self._f.fresh("c"), initial.type)
         self._carries.append((phi, initial))
         return phi
 
     def update(self, k: int, value: Value) -> None:
-        """Give the k-th carried value its value for the next round."""
+        """Set the k-th carried value for the next iteration."""
         self._next[k] = value
 
     def result(self, k: int) -> Value:

@@ -13,13 +13,13 @@ from jitfuse.backends.llvm.text.types import Value, element, float_literal, mang
 
 
 class Declarations(Protocol):
-    """What straight-line code needs of the module that it is in."""
+    """The interface that straight-line code needs of its module."""
 
     def declare(self, name: str, result: str, params: Sequence[str], *, variadic: bool = False) -> None:
         """Declare an external function or intrinsic once."""
 
     def global_metadata(self) -> None:
-        """Have the rendered module carry the metadata that instructions refer to."""
+        """Add the metadata that instructions refer to to the rendered module."""
 
 
 class Instructions:
@@ -33,7 +33,7 @@ class Instructions:
 
     @property
     def declarations(self) -> Declarations:
-        """The module that the code is in."""
+        """The module that contains the code."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ names, raw lines
@@ -102,10 +102,10 @@ class Instructions:
     def ashr(self, a: Value, b: Value) -> Value: return self.binary("ashr", a, b)
 
     def fdiv(self, a: Value, b: Value) -> Value:
-        """Divide, by an instruction that the code generator leaves as it is unless the divisor is a constant.
+        """Divide, by an instruction that the code generator does not fold unless the divisor is a constant.
 
-        LLVM 22 folds a zero that it finds late, such as x ^ x as a float, over a choice of 1 or something else to
-        zero, whatever the something is: 0 / 0 too.
+        LLVM 22 folds a zero that it finds late (such as x ^ x as a float), divided by a select of 1 and any other
+        value, to zero, even where that value is 0.
         """
         if not b.ref.startswith("%"):
             return self.binary("fdiv", a, b)
@@ -113,7 +113,7 @@ class Instructions:
         return self.intrinsic("experimental.constrained.fdiv", a.type, a, b, *modes)
 
     def half(self, a: Value) -> Value:
-        """Round floats to half; behind a fence, for LLVM would join it with a rounding from double to a call."""
+        """Round floats to half; behind a fence, because LLVM would merge it with a rounding from double into a call."""
         return self.cast("fptrunc", self.intrinsic("arithmetic.fence", a.type, a), with_element(a.type, "half"))
 
     def fneg(self, a: Value) -> Value:
@@ -168,7 +168,7 @@ class Instructions:
         return self.value(v.type, f"insertelement {v.type} {v.ref}, {x.type} {x.ref}, {i.type} {i.ref}")
 
     def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
-        """Return lanes picked from `a` followed by `b`; one index in `mask` for each lane of the result."""
+        """Return lanes selected from `a` followed by `b`; one index in `mask` for each lane of the result."""
         indices = ", ".join(f"i32 {i}" for i in mask)
         type_ = f"<{len(mask)} x {element(a.type)}>"
         return self.value(
@@ -193,7 +193,7 @@ class Instructions:
         return Value(name, "ptr")
 
     def scratch(self, type_: str, count: int, slot: int) -> Value:
-        """Return stack memory that all who ask for the same type, count and slot share, one after the other."""
+        """Return stack memory that all requests of the same type, count and slot share, at different times."""
         key = (type_, count, slot)
         if key not in self._scratch:
             self._scratch[key] = self.alloca(type_, count)
@@ -205,7 +205,7 @@ class Instructions:
         return self.value(type_, f"load {'volatile ' if volatile else ''}{type_}, ptr {pointer.ref}{tail}")
 
     def store(self, x: Value, pointer: Value, align: int | None = None, *, nontemporal: bool = False) -> None:
-        """Store a value; `nontemporal` bypasses the caches and wants full alignment."""
+        """Store a value; `nontemporal` bypasses the caches and needs full alignment."""
         tail = f", align {align}" if align else ""
         if nontemporal:
             self.declarations.global_metadata()
@@ -228,7 +228,7 @@ class Instructions:
         self.store(x, self.offset(pointer, byte_offset))
 
     def masked_load(self, type_: str, pointer: Value, mask: Value, other: Value, align: int) -> Value:
-        """Load the lanes whose mask is set, `other` elsewhere; lanes left out touch no memory."""
+        """Load the lanes whose mask is set, `other` elsewhere; inactive lanes touch no memory."""
         return self._masked_read("load", type_, pointer, mask, other, align)
 
     def masked_store(self, x: Value, pointer: Value, mask: Value, align: int) -> None:

@@ -1,4 +1,4 @@
-"""LLVM's values and types as text: how one refers to a value, what a type is called.
+"""LLVM's values and types as text: references to values, and names of types.
 
 Types are LLVM's own strings (``"<16 x float>"``, ``"i64"``, ``"ptr"``). Does not own code
 (`jitfuse.backends.llvm.text.builder`).
@@ -40,7 +40,7 @@ def with_element(type_: str, new: str) -> str:
 
 @cache
 def mangled(type_: str) -> str:
-    """Return how the names of LLVM's intrinsics spell a type."""
+    """Return a type as it is spelled in the names of LLVM's intrinsics."""
     base = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
     e = element(type_)
     e = base.get(e, e)

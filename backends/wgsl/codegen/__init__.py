@@ -1,1 +1,1 @@
-"""From kernel forms to WGSL text. Needs no adapter: what depends on one comes in as `Facts` and `Variant`."""
+"""From kernel forms to WGSL text. Needs no adapter: `Facts` and `Variant` hold all that depends on one."""

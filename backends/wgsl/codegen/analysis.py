@@ -1,4 +1,4 @@
-"""What codegen must know about a form before it writes code: where each value is made, and who reads it.
+"""Facts about a form that codegen needs before it writes code: where each value is computed, and what reads it.
 
 Owns: levels and consumers. Does not own the types of values (`ranges`) or code.
 """
@@ -13,9 +13,9 @@ from jitfuse.ir.kernels.stages import Instr, Reduction
 from jitfuse.ir.kernels.values import access
 
 POINT: Final = 0
-"""The same for all inner elements of a grid point."""
+"""The level of values that are the same for all inner elements of a grid point."""
 INNER: Final = 1
-"""Different along the inner axes, or along the contracted ones."""
+"""The level of values that differ along the inner axes, or along the contracted ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class ShaderAnalysis:
 
     @cached_property
     def consumers(self) -> dict[int, list[Instr | Reduction]]:
-        """Who reads each value."""
+        """The instructions and reductions that read each value."""
         found: dict[int, list[Instr | Reduction]] = {}
         for stage, body, _ in self.form.numbered:
             for _, instr in body:

@@ -1,6 +1,6 @@
 """Writes the instructions of stage bodies.
 
-Owns: values by number and the type each is held in, which address a load or store has, kept rows, indices. Does not
+Owns: values by number and their register types, the addresses of loads and stores, kept rows, indices. Does not
 own loops over inner elements.
 """
 from __future__ import annotations
@@ -30,7 +30,7 @@ Numbered = Sequence[tuple[int, Instr]]
 
 
 class ShaderBody:
-    """Values of a kernel under construction, and what writes more of them."""
+    """The values of a kernel under construction, and the methods that write more of them."""
 
     def __init__(self, text: Text, analysis: ShaderAnalysis, variant: Variant, facts: Facts) -> None:
         self.text = text
@@ -74,7 +74,7 @@ class ShaderBody:
         return name if type_ is None else converted(name, self.types[number], type_)
 
     def define(self, number: int, name: str) -> None:
-        """Name a value that was made elsewhere, such as a reduction's result."""
+        """Name a value that was computed elsewhere, such as a reduction's result."""
         self.names[number] = name
 
     # ------------------------------------------------------------------ bodies
@@ -159,7 +159,7 @@ class ShaderBody:
         return apply("power", dtype, type_, args)
 
     def open_scan(self, number: int) -> None:
-        """Declare what a scan carries from one inner point to the next."""
+        """Declare the value that a scan carries from one inner point to the next."""
         type_ = REGISTER[self.form.instructions[number].dtype]
         name = self._scans[number] = self.text.fresh("carried")
         self.text.line(f"var {name}: {type_} = {constant(0, type_)};")
@@ -236,7 +236,7 @@ class ShaderBody:
 
     # ------------------------------------------------------------------ kept rows
     def slot(self, row: int) -> str:
-        """Return the place of the current element in a kept row."""
+        """Return the index of the current element in a kept row."""
         return f"k{row}[point * words[0].z + {self.element}]"
 
     def _keep(self, instr: Instr) -> None:

@@ -16,7 +16,7 @@ _COMBINES: Final = ("sum", "prod", "min", "max", "any", "all")
 
 
 class ShaderReduced(NamedTuple):
-    """One value under reduction: which number its result has, and what is reduced (None in a final phase)."""
+    """One value under reduction: the number of its result, and the number of its operand (None in a final phase)."""
 
     number: int
     value: int | None
@@ -44,20 +44,20 @@ class ShaderReduced(NamedTuple):
 
     @property
     def shared_type(self) -> str:
-        """The type in memory that a workgroup shares."""
+        """The type in the shared memory of a workgroup."""
         return "u32" if self.type == "bool" else self.type
 
     def shared(self, value: str) -> str:
-        """Return a value as it is held in shared memory."""
+        """Convert a value to its type in shared memory."""
         return f"select(0u, 1u, {value})" if self.type == "bool" else value
 
     def unshared(self, value: str) -> str:
-        """Return what shared memory holds as a value."""
+        """Convert a value from its type in shared memory."""
         return f"({value} != 0u)" if self.type == "bool" else value
 
     @property
     def identity(self) -> str:
-        """Return what changes no bit of what it is combined with."""
+        """Return the value that changes no bit of a value that it is combined with."""
         return constant(_identity(self.reduction.combine, self.reduction.dtype), self.type)
 
     def join(self, a: str, b: str) -> str:

@@ -1,7 +1,7 @@
-"""Contractions: a sum of products for every grid and inner point, left in scratch row 0.
+"""Contractions: a sum of products for every grid and inner point, stored in scratch row 0.
 
 Each invocation sums for its own inner points, in order within blocks of `CONTRACTION_BLOCK`, then the blocks in order.
-Owns the loops. Does not own bodies.
+Owns: the loops. Does not own bodies.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the host computes before a launch: values that come of parameters and known scalars alone.
+"""Values that the host computes before a launch, because they depend on parameters and known scalars alone.
 
-The divisor of a mean, a Python float cast to the dtype of the array that it meets: one number each for a whole
-launch, often by way of float64, which many adapters lack. The host evaluates them by the operators' references, and
-gives those that kernels read as further words. Owns which values these are, and their evaluation.
+Examples are the divisor of a mean, or a Python float cast to the dtype of an array: one number for a whole launch,
+often computed in float64, which many adapters lack. The host evaluates them by the operators' references, and passes
+those that kernels read as additional kernel arguments. Owns: the choice of these values, and their evaluation.
 """
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class HostValues:
         read = {a for n, i in self._instructions.items() if n not in self.known for a in i.args}
         read |= {v for s in form.stages for r in s.reductions for v in r.values}
         self.words = tuple(sorted(n for n in read & self.known if self._instructions[n].op not in _SOURCES))
-        """The numbers of the values that kernels read from further words, in the order of the words."""
+        """The numbers of the values that kernels read as additional arguments, in their order."""
         self.unread = self.known - read
 
     def evaluate(self, params: Sequence[int], scalars: Mapping[int, int]) -> list[int]:
-        """Return the further words, from the words of the parameters and of the known operands."""
+        """Return the additional arguments, from the words of the parameters and of the known operands."""
         values: dict[int, Any] = {}
         with np.errstate(all="ignore"):
             for number in sorted(self.known) if self.words else ():

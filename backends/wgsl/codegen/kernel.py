@@ -1,7 +1,7 @@
 """A kernel form as a WGSL compute shader.
 
-Owns: the shader's frame: bindings, the launch's words, positions of a grid point, the stages in order. Bindings of
-group 0: the words (uniform), the buffers of the operands, a buffer for each kept row.
+Owns: the shader's frame: bindings, kernel arguments, positions of a grid point, the stages in order. Bindings of
+group 0: the kernel arguments (uniform), the buffers of the operands, a buffer for each kept row.
 """
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ENTRY = "main"
 
 
 class Shader(NamedTuple):
-    """The text, and for each binding after the words whether kernels write it."""
+    """The text, and for each binding after the kernel arguments whether kernels write it."""
 
     text: str
     writes: tuple[bool, ...]
 
 
 def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
-    """Return a form as WGSL; raises UnknownOperatorError for what has no WGSL version on this adapter."""
+    """Return a form as WGSL; raises UnknownOperatorError for an operator without WGSL version on this adapter."""
     if form.then is not None:
         raise UnknownOperatorError("a kernel that runs a second one, row by row, has no WGSL version")
     for operand in form.operands:
@@ -174,7 +174,7 @@ class _PointFrame:
 
     # ------------------------------------------------------------------ stages
     def _point_stage(self, instructions: Numbered) -> None:
-        """Write a stage without a loop: every invocation computes, the first one of a workgroup stores."""
+        """Write a stage without a loop: every invocation computes, and the first one of a workgroup stores."""
         effects = [(n, i) for n, i in instructions if i.op == "store"]
         others = [(n, i) for n, i in instructions if i.op != "store"]
         if self.variant.mode == POINTS or not effects:
@@ -195,12 +195,12 @@ class _PointFrame:
             self.body.run(instructions)
 
     def _loop(self, at: str) -> str:
-        """Return the head of a loop over the elements of the row that are this invocation's."""
+        """Return the head of a loop over this invocation's elements of the row."""
         start, step = ("0u", "1u") if self.variant.mode == POINTS else ("local", f"{self.variant.group}u")
         return f"for (var {at} = {start}; {at} < words[0].z; {at} += {step})"
 
     def _scan(self, instructions: Numbered, reductions: Sequence[tuple[int, Reduction]]) -> None:
-        """Run through the row in order; reductions, which may not read scans here, come after it."""
+        """Write a loop over the row in order; then the reductions, which may not read scans here."""
         body = self.body
         scans = [(n, i) for n, i in instructions if i.op == "scan"]
         read = needed(body.analysis.form, [v for _, r in reductions for v in r.values])

@@ -1,7 +1,7 @@
 """Addresses, loads and stores.
 
-Addresses are bytes from the start of a buffer, in 32 bits. Packed dtypes are shifted out of their word, and put in
-by two atomic operations, as invocations share words; 64-bit integers are pairs of words.
+Addresses are bytes from the start of a buffer, in 32 bits. Packed dtypes are shifted out of their word, and stored
+by two atomic operations, because invocations share words; 64-bit integers are pairs of words.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACE = {4: "2u", 8: "3u"}
 
 
 def load(buffer: str, address: str, dtype: str, type_: str) -> str:
-    """Return the element at a byte address; 64-bit integers in the type asked for, a pair where that is one."""
+    """Return the element at a byte address; 64-bit integers in the register type `type_`, which may be `PAIR`."""
     if is_packed(dtype):
         return _unpacked(f"({buffer}[{address} >> 2u] >> (({address} & 3u) * 8u))", dtype)
     element = f"{buffer}[{address} >> {_PLACE[itemsize(dtype)]}]"

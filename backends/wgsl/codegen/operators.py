@@ -1,7 +1,7 @@
 """Elementwise operators as WGSL expressions, with NumPy's results.
 
 Owns: the table from (operator, type in registers) to text. Operands already have the dtypes of the loop. Float
-results are fenced (`library.fences`): the driver must not see through sums and products.
+results are fenced (`library.fences`), so that the driver cannot rewrite sums and products.
 """
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def power_by_constant(x: str, dtype: str, type_: str, exponent: Any) -> str | No
 
 
 def constant(value: Any, type_: str) -> str:
-    """Return a literal; floats by their bits, which no driver folds into what uses them."""
+    """Return a literal; floats by their bits, which no driver folds into other operations."""
     import struct
 
     if type_ == "f32":

@@ -1,7 +1,7 @@
 """Reductions that find a position: argmin and argmax, by one invocation or by a workgroup.
 
 Pairs of an element and its position combine in any order: NaN wins over numbers, the extreme element over others, the
-smaller position among equals. Owns these loops; whole reductions alone.
+smaller position among equals. Owns: these loops, for whole reductions only.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Position:
         self.smallest = reduction.combine == "argmin"
 
     def wins(self, x: str, px: str, y: str, py: str) -> str:
-        """Return whether the pair (y, py) takes the place of (x, px)."""
+        """Return whether the pair (y, py) replaces (x, px)."""
         a, b = (y, x) if self.smallest else (x, y)
         if self.type in FLOATS:
             s = "" if self.type == "f32" else "_64"
@@ -43,7 +43,7 @@ class Position:
 
 
 def positions(number: int, reduction: Reduction) -> list[Position]:
-    """Return what is under reduction."""
+    """Return the positions under reduction, one for each operand."""
     return [Position(number + k, v, reduction) for k, v in enumerate(reduction.values)]
 
 
@@ -69,7 +69,7 @@ def find(reducer: Reducer, instructions: Numbered, p: Position, head: str, at: s
 
 
 def _folded(reducer: Reducer, p: Position, best: str, place: str) -> str:
-    """Combine what the invocations of a workgroup found, by halves; returns the position."""
+    """Combine the pairs of the invocations of a workgroup, by halves; returns the position."""
     text = reducer.text
     shared_type = "u32" if p.type == "bool" else p.type
     values, places = f"shared_{shared_type}", "shared_places"

@@ -1,8 +1,8 @@
 """Which 64-bit integers of a launch fit in 32 bits: index arithmetic mostly does.
 
-Forms compute indices in int64, which many adapters lack and others emulate. What a launch knows - extents,
-parameters, scalars - bounds the values that come of them; where no step can leave 32 bits, the value is computed
-in them, with the same result. Owns the bounds alone.
+Forms compute indices in int64, which many adapters lack and others emulate. The extents, parameters and scalars of a
+launch bound the values computed from them. Where no step can leave 32 bits, the value is computed in 32 bits, with
+the same result. Owns: the bounds alone.
 """
 from __future__ import annotations
 

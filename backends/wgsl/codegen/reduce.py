@@ -1,10 +1,10 @@
 """Reductions over the inner elements of a grid point, by one invocation or by a workgroup.
 
 The tree of float sums (`jitfuse.ir.kernels.form.sum_lanes`) is the perfect binary tree over blocks, padded with -0.0 to
-a power of two: so invocations may take runs of blocks whose number is a power of two, and fold them pairwise. One
-invocation takes the virtual lanes one after the other, in the order in which they fold, which is bit reversal.
+a power of two. So each invocation may reduce a run of a power of two of blocks, and the runs fold pairwise. A single
+invocation reduces the virtual lanes one after the other, in the order in which they fold, which is bit reversal.
 
-Owns: loops of reduce stages and what invocations tell each other. Does not own bodies.
+Owns: loops of reduce stages and the exchange between invocations. Does not own bodies.
 """
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Reducer:
     def _element(
         self, instructions: Numbered, at: str, parts: Sequence[ShaderReduced], names: Sequence[str], effects: bool
     ) -> None:
-        """Write the body at an element and join what it gives."""
+        """Write the body at an element and join its values."""
         self.enter(f"({self._first} + {at})")
         self.body.run(instructions, effects=effects)
         for p, name in zip(parts, names, strict=True):
@@ -97,13 +97,13 @@ class Reducer:
             self.text.line(f"{stack}[{level}] = {value};")
 
     def _power_above(self, x: str) -> str:
-        """Return the smallest power of two that is not below a number."""
+        """Return the smallest power of two that is at least a number."""
         return f"select(1u << (32u - countLeadingZeros({x} - 1u)), 1u, {x} <= 1u)"
 
     def _block(self, instructions: Numbered, block: str, lane: str, trees: Sequence[ShaderReduced],
         names: Sequence[str],
                others: Sequence[ShaderReduced], other_names: Sequence[str], effects: bool) -> None:
-        """Write what one virtual lane adds up in one block."""
+        """Write the sum of one virtual lane in one block."""
         depth, at = self.text.fresh("depth"), self.text.fresh("element")
         lanes = trees[0].lanes
         with self.text.block(f"for (var {depth} = 0u; {depth} < {SUM_DEPTH}u; {depth}++)"):
@@ -206,7 +206,7 @@ class Reducer:
     def _runs_of_blocks(
         self, parts: Sequence[ShaderReduced], totals: Sequence[str], block_of: Callable[[str, str, Sequence[str]], None]
     ) -> None:
-        """Give each set of lanes of the workgroup a run of blocks, a power of two of them."""
+        """Give each set of lanes of the workgroup a run of a power of two of blocks."""
         t, lanes = self.text, parts[0].lanes
         whole = parts[0].block if parts[0].reduction.phase != "final" else 1
         runs = self.group // lanes
@@ -224,7 +224,7 @@ class Reducer:
             t.line(f"{total} = {stack}[countTrailingZeros({run})];")
 
     def _fold(self, part: ShaderReduced, value: str) -> None:
-        """Combine what the invocations of a workgroup have: runs pairwise, then lanes by halves."""
+        """Combine the values of the invocations of a workgroup: runs pairwise, then lanes by halves."""
         t, shared = self.text, f"shared_{part.shared_type}"
         final_lanes = part.lanes if part.reduction.phase == "partial" else 1
         t.line(f"{shared}[local] = {part.shared(value)};")

@@ -1,4 +1,4 @@
-"""WGSL types of the dtypes, in registers and in memory, and what an adapter must have for them.
+"""WGSL types of the dtypes, in registers and in memory, and the adapter features that they need.
 
 Owns: the mapping alone. Bools, bytes and half words are packed four or two to a word of memory; 64-bit integers
 are two words there, low one first.
@@ -14,7 +14,7 @@ REGISTER: Final = {
     "bool": "bool", "int8": "i32", "int16": "i32", "int32": "i32", "uint8": "u32", "uint16": "u32", "uint32": "u32",
     "int64": "i64", "uint64": "u64", "float32": "f32", "float64": "f64",
 }
-"""The type in which a dtype is computed; what is not here has no WGSL version."""
+"""The type in which a dtype is computed; dtypes that are missing have no WGSL version."""
 PAIR: Final = "vec2<u32>"
 """A 64-bit integer that is only moved, or feeds random numbers, as its low and high word."""
 
@@ -27,7 +27,7 @@ SIGNED: Final = ("i32", "i64")
 
 
 class Facts(NamedTuple):
-    """What code depends on of an adapter: its features, and whether its driver rewrites float arithmetic."""
+    """The facts of an adapter that code depends on: its features, and whether its driver rewrites float arithmetic."""
 
     features: frozenset[str]
     rewrites: bool

@@ -1,8 +1,7 @@
-"""Variants: what of a kernel's code is chosen by a launch, beside the form.
+"""Variants: the choices in a kernel's code that depend on the launch, beside the form.
 
-Owns: how the index space is laid over invocations, the types of 64-bit integers, which operands share a binding
-and which scalars travel in the words. Sizes decide only through published thresholds, so that a kernel has few
-variants.
+Owns: the mapping of the index space to invocations, the types of 64-bit integers, which operands share a binding
+and which scalars are kernel arguments. Sizes matter only through fixed thresholds, so that a kernel has few variants.
 """
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernels.form import KernelForm
 
 POINTS: Final = "points"
-"""One invocation for each grid point, which runs through the inner elements."""
+"""One invocation for each grid point, which loops over the inner elements."""
 ROWS: Final = "rows"
 """One workgroup for each grid point."""
 
@@ -26,20 +25,20 @@ POINT_GROUP: Final = 128
 SMALL_ROW_GROUP: Final = 64
 ROW_GROUP: Final = 256
 SHORT_ROW: Final = 32
-"""Inner elements up to which a grid point is one invocation's."""
+"""The most inner elements for which one invocation computes a grid point."""
 SMALL_ROW: Final = 512
-"""Inner elements up to which a workgroup of 64 serves a grid point."""
+"""The most inner elements for which a workgroup of 64 computes a grid point."""
 MANY_POINTS: Final = 4096
-"""Grid points from which on lanes along the grid fill the device, so that each may be one invocation's."""
+"""Grid points from which on one invocation for each fills the device, if lanes lie along the grid."""
 
 
 class Variant(NamedTuple):
-    """One way of writing a form.
+    """One variant of the code of a form.
 
     mode       POINTS or ROWS
     group      invocations of a workgroup
     narrow     numbers of the int64 values that are computed in 32 bits
-    inline     operands, inputs of one element, whose value stands in the words in the place of the address
+    inline     operands, inputs of one element, whose kernel argument is their value in place of their address
     bindings   for each operand, inline ones -1, the number of the buffer that holds it
     """
 
@@ -51,7 +50,7 @@ class Variant(NamedTuple):
 
     @property
     def buffers(self) -> int:
-        """Return how many buffers are bound beside the words and the kept rows."""
+        """Return how many buffers are bound beside the kernel arguments and the kept rows."""
         return max(self.bindings, default=-1) + 1
 
 
@@ -80,8 +79,8 @@ def choose(
 ) -> Variant:
     """Return the variant of a launch.
 
-    `params` are the words of the scalar parameters, `buffers` tells what each operand lies in (operands of one
-    buffer share a binding), `scalars` gives the word of each operand that the host knows.
+    `params` are the words of the scalar parameters, `buffers` the buffer of each operand (operands of one buffer
+    share a binding), `scalars` the word of each operand that the host knows.
     """
     mode, group = layout(form, sizes)
     inline = tuple(sorted(o for o in scalars if _is_scalar(form, o)))

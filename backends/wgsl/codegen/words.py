@@ -1,8 +1,8 @@
-"""The words of a launch as the shader sees them: one uniform buffer of 32-bit words.
+"""The kernel arguments of a shader: one uniform buffer of 32-bit words.
 
 The first four words are (0, 0, elements of a row, grid points); the zeros are those of `library.fences`. Then come
-the words of the form (`jitfuse.ir.kernels.form`), each as its low and high half; in the place of an address stands the
-byte offset into the operand's buffer, or, for inline operands, the value. Last come the `host_values`.
+the kernel arguments of the form (`jitfuse.ir.kernels.form`), each as its low and high half. An address is replaced by
+the byte offset into the operand's buffer or, for inline operands, by the value. Last come the `host_values`.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADER: Final = 4
 
 
 def pack(form: KernelForm, sizes: Sequence[int], words: Sequence[int]) -> bytes:
-    """Return the bytes of the buffer; `words` are all of the form, then host values; sizes the extents of all axes."""
+    """Return the bytes of the buffer; `words`: all of the form, then host values; `sizes`: the extents of all axes."""
     grid, inner = len(form.grid), len(form.inner)
     header = (0, 0, math.prod(sizes[grid : grid + inner]), math.prod(sizes[:grid]))
     data = struct.pack("<4I", *header) + b"".join((w & (2**64 - 1)).to_bytes(8, "little") for w in words)

@@ -1,6 +1,6 @@
-"""The WGSL functions that kernels call: each a text, put into a shader with those that it calls itself.
+"""The WGSL functions that kernels call: texts that are added to a shader together with their own callees.
 
-Owns: the collection, and which of them a text needs. What they compute is said beside their texts.
+Owns: the collection, and which of them a shader needs. The modules with the texts describe what they compute.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def functions() -> dict[str, str]:
 
 
 def needed(text: str) -> str:
-    """Return the functions that a shader's text calls, those that they call before them."""
+    """Return the functions that a shader's text calls, each after its own callees."""
     found: dict[str, str] = {}
 
     def visit(part: str) -> None:
@@ -58,10 +58,10 @@ def needed(text: str) -> str:
 
 
 def fences(rewrites: bool) -> str:
-    """Return what keeps a driver from rewriting float arithmetic, or does nothing where none rewrites.
+    """Return functions that keep a driver from rewriting float arithmetic, or do nothing unless `rewrites`.
 
-    Drivers may contract products into sums, and take x - x for 0, x * 0 for 0 and (a + b) - a for b. They do not
-    see through integers: `words[0]` holds two zeros that only the launch knows.
+    Drivers may contract products into sums, and replace x - x by 0, x * 0 by 0 and (a + b) - a by b. They do not
+    do so through integer operations: `words[0]` holds two zeros that are known only at the launch.
     """
     first, second = (" ^ words[0].x", " ^ words[0].y") if rewrites else ("", "")
     return "\n".join([
@@ -72,7 +72,7 @@ def fences(rewrites: bool) -> str:
 
 
 def fences_64(rewrites: bool) -> str:
-    """Return the same as `fences` for float64."""
+    """Return the functions of `fences` for float64."""
     first, second = (" ^ u64(words[0].x)", " ^ u64(words[0].y)") if rewrites else ("", "")
     return "\n".join([
         f"fn fence_64(x: f64) -> f64 {{ return bitcast<f64>(bitcast<u64>(x){first}); }}",

@@ -1,4 +1,4 @@
-"""Floats to integers as on x86-64: what does not fit, and NaN, becomes the smallest integer.
+"""Floats to integers as on x86-64: values out of range, and NaN, become the smallest integer.
 
 Unsigned 32-bit integers take the low half of the 64-bit conversion; 64-bit integers in memory are two words.
 """

@@ -1,4 +1,4 @@
-"""Integers of 128 bits as pairs of u64, low one first, and the bits of 2/pi: what reduction of large angles takes."""
+"""Integers of 128 bits as pairs of u64, low one first, and the bits of 2/pi, for the reduction of large angles."""
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math.reduction import TWO_OVER_PI_WORDS

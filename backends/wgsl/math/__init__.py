@@ -1,8 +1,8 @@
 """The CPU's vector math as WGSL: the same functions of `jitfuse.backends.llvm.math`, written for single numbers.
 
-They compute in float64, for adapters that have it: all functions of float64, and those of float32 that the library
-has no version of its own of. Within 1 ulp, as on the CPU without fused multiply-add. Owns which functions there are
-and their names. Does not own any mathematics.
+They compute in float64, for adapters that have it: all functions of float64, and those of float32 that
+`jitfuse.backends.wgsl.library` lacks. Within 1 ulp, as on the CPU without fused multiply-add. Owns: which functions
+there are and their names. Does not own any mathematics.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def name_of(op: str, type_: str) -> str:
 
 @cache
 def text_of(name: str) -> str | None:
-    """Return the text of a function by its name; None for names that are none."""
+    """Return the text of a function by its name; None for other names."""
     if not name.startswith("jf_shared_"):
         return None
     op, _, type_ = name.removeprefix("jf_shared_").rpartition("_")

@@ -1,7 +1,7 @@
 """A function under construction in WGSL, with the methods of the builder that the CPU's math is written with.
 
 Values are single numbers. Types are the builder's: LLVM's integers have no sign, so they are held as u32 and u64, and
-signed operations go by way of i32 and i64; i128 is a pair of u64. Owns the translation of instructions; see
+signed operations convert to i32 and i64; i128 is a pair of u64. Owns: the translation of instructions; see
 `jitfuse.backends.llvm.text.builder` for what they mean.
 """
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEGATED: Final = {"une": "oeq", "ueq": "one", "ugt": "ole", "uge": "olt", "ult"
 
 
 class ShaderModule:
-    """The tables of a function; there is nothing else outside of it."""
+    """The module of a function, which has only tables."""
 
     @staticmethod
     def table(name: str, type_: str, values: Sequence[int]) -> Value:
@@ -64,7 +64,7 @@ class WgslFunction:
 
     # ------------------------------------------------------------------ constants
     def const(self, type_: str, value: float | int | bool) -> Value:
-        """Return a constant; what drivers fold wrongly or WGSL cannot spell goes by its bits."""
+        """Return a constant, by its bits where drivers fold it wrongly or WGSL has no literal for it."""
         return Value(_literal(type_, value), type_)
 
     # ------------------------------------------------------------------ arithmetic
@@ -119,7 +119,7 @@ class WgslFunction:
         return self._value("i1", f"{left} {sign} {right}")
 
     def fcmp(self, predicate: str, a: Value, b: Value) -> Value:
-        """Compare floats; NaN is told by its bits."""
+        """Compare floats; NaN is recognised by its bits."""
         s, left, right = _suffix(a), a.ref, b.ref
         either = f"(jf_is_nan{s}({left}) || jf_is_nan{s}({right}))"
         if predicate in ("uno", "ord"):
@@ -166,7 +166,7 @@ class WgslFunction:
         return self._value(type_, f"{target}({a.ref})")
 
     def intrinsic(self, name: str, result: str, *args: Value, overload: Any = None) -> Value:
-        """Call what LLVM has as an intrinsic."""
+        """Call the WGSL counterpart of an LLVM intrinsic."""
         refs = [_spelled(a).ref for a in args]
         if name == "sqrt":
             return self._value(result, f"fence{_suffix(args[0])}(sqrt({refs[0]}))")
@@ -180,7 +180,7 @@ class WgslFunction:
 
     # ------------------------------------------------------------------ tables
     def offset(self, pointer: Value, index: Value | int, type_: str = "i8") -> Value:
-        """Move a place in a table by entries (a value) or by bytes (a number)."""
+        """Move a position in a table by entries (a value) or by bytes (a number)."""
         at = f"u32({index.ref})" if isinstance(index, Value) else f"{index // 8}u"
         name, _, before = pointer.ref.partition("|")
         return Value(f"{name}|{f'{before} + {at}' if before else at}", "table")
@@ -192,7 +192,7 @@ class WgslFunction:
 
     # ------------------------------------------------------------------ control flow
     def branch(self, condition: Value, usual: Sequence[Value], rare: Callable[[], Sequence[Value]]) -> list[Value]:
-        """Return what `rare` makes where the condition holds, else `usual`."""
+        """Return the values of `rare` where the condition holds, else `usual`."""
         names = [self.fresh("r") for _ in usual]
         for name, v in zip(names, usual, strict=True):
             self._lines.append(f"var {name} = {_spelled(v).ref};")
@@ -227,7 +227,7 @@ class ShaderLoop:
         self._next: dict[int, Value] = {}
 
     def carry(self, initial: Value) -> Value:
-        """Declare a carried value; returns what it is at the start of a round."""
+        """Declare a carried value; returns its value at the start of an iteration."""
         name = self._f.fresh("c")
         self._f._lines.insert(self._before, f"var {name} = {_spelled(initial).ref};")
         self._before += 1
@@ -235,7 +235,7 @@ class ShaderLoop:
         return self._carries[-1]
 
     def update(self, k: int, value: Value) -> None:
-        """Give the k-th carried value its value for the next round."""
+        """Set the k-th carried value for the next iteration."""
         self._next[k] = value
 
     def result(self, k: int) -> Value:
@@ -250,7 +250,7 @@ class ShaderLoop:
 
 
 def _spelled(a: Value) -> Value:
-    """Return a value that the builder's users spell as LLVM does, a bare integer, in WGSL."""
+    """Return a value in WGSL's spelling; users of the builder may spell integers bare, as LLVM does."""
     plain = a.ref.removeprefix("-").isdigit()
     return Value(_literal(a.type, int(a.ref)), a.type) if plain else a
 

@@ -1,7 +1,7 @@
-"""GPU memory: buffers by usage and length class, which come back when their last owner is gone.
+"""GPU memory: buffers by usage and length class, which return to a pool when their last owner is gone.
 
-Commands run in the order in which they were submitted, so that a buffer may be used again while work on it is still
-under way. Owns: the pool, uploads and downloads. Does not own what lies in a buffer.
+Commands run in the order of submission, so that a buffer may be reused while earlier work on it is still running.
+Owns: the pool, uploads and downloads. Does not own the content of a buffer.
 """
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ STAGING: Final = "staging"
 _SMALLEST: Final = 256
 _STEPS: Final = 4
 _KEPT: Final = 8
-"""Free buffers of one class that are kept."""
+"""The most free buffers of one class that are cached."""
 _KEPT_BYTES: Final = 1 << 28
-"""Bytes of free buffers past which all of them go: sizes that come no more must not stay for ever."""
+"""Bytes of free buffers beyond which all are released, so that sizes no longer in use do not stay for ever."""
 
 
 def length_class(size: int) -> int:
@@ -38,7 +38,7 @@ def length_class(size: int) -> int:
 
 
 class Block:
-    """A buffer on loan; goes back to its pool with its last reference."""
+    """A buffer in use, which returns to its pool with its last reference."""
 
     __slots__ = ("__weakref__", "handle", "pool", "size", "usage")
 
@@ -58,14 +58,14 @@ class Pool:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._free: dict[tuple[str, int], deque[Any]] = {}
-        # the collector may end a buffer before the block in the same cycle: what is on loan is held here too
+        # the collector may finalise a buffer before the block in the same cycle, so buffers in use are held here too
         self._lent: dict[int, Any] = {}
         self._free_bytes = 0
         self._lock = threading.RLock()
         self.made = 0
 
     def get(self, size: int, usage: str = STORAGE) -> Block:
-        """Return a buffer of at least so many bytes; raises DeviceError where the adapter has none so large."""
+        """Return a buffer of at least so many bytes; raises DeviceError where the adapter has no buffer as large."""
         length = length_class(size)
         if usage == STORAGE and size > self.device.binding_bytes:
             raise DeviceError(
@@ -97,10 +97,10 @@ class Pool:
             raise DeviceError(f"the adapter {self.device.name} has no {length} bytes left: {error}") from error
 
     def take_back(self, usage: str, handle: Any) -> None:
-        """Keep a buffer for the next user; runs in whatever thread drops the last reference."""
+        """Cache a buffer for reuse; runs in any thread that drops the last reference."""
         self._lent.pop(id(handle), None)
         size = int(handle.size)
-        with self._lock:  # reentrant: the collector may come here in the middle of it
+        with self._lock:  # reentrant: the collector may call this while the lock is held
             if self._free_bytes + size > _KEPT_BYTES:
                 self._free, self._free_bytes = {}, 0
             free = self._free.setdefault((usage, size), deque())

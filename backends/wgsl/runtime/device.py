@@ -1,7 +1,7 @@
 """Adapters and the device: chosen on first use, with the facts about them that code depends on.
 
-Owns: the choice, limits, features, the start-up probe. Does not own buffers (`buffers`) or pipelines (`pipelines`).
-wgpu is imported here, on first use; DeviceError says what is missing.
+Owns: the choice, limits, features, running the start-up probe. Does not own buffers (`buffers`) or pipelines
+(`pipelines`). wgpu is imported here, on first use; DeviceError tells what is missing.
 """
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LIMITS: Final = (
     "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup", "max-compute-workgroup-size-x",
 )
 _SPARE_BUFFERS: Final = 1
-"""Storage buffers of a stage that wgpu may take for itself."""
+"""Storage buffers of a stage that wgpu may use itself."""
 
 
 class AdapterInfo(NamedTuple):
-    """An adapter as people see it."""
+    """The description of an adapter for users."""
 
     name: str
     kind: str
@@ -95,18 +95,18 @@ class Device:
 
     @property
     def binding_bytes(self) -> int:
-        """How large one buffer may be."""
+        """The most bytes of one buffer."""
         return min(self.limits["max-storage-buffer-binding-size"], self.limits["max-buffer-size"])
 
     @cached_property
     def facts(self) -> Facts:
-        """What code depends on; a small kernel finds out how the driver treats float arithmetic."""
+        """The facts that code depends on; a small kernel probes how the driver treats float arithmetic."""
         from jitfuse.backends.wgsl.runtime.probe import rewrites
 
         return Facts(self.features, rewrites(self))
 
     def identity(self) -> tuple[str, ...]:
-        """Return what must be equal for a shader's text to be used again."""
+        """Return the strings that must be equal for a shader's text to be reused."""
         import wgpu
 
         kept = "rewrites" if self.facts.rewrites else "keeps"

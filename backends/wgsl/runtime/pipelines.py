@@ -1,7 +1,7 @@
 """Shaders as pipelines, and launches of them.
 
-Owns: pipelines, bind groups (kept for buffers that meet again), the number of workgroups. Does not own the
-shaders' text or which buffers hold what.
+Owns: pipelines, bind groups (cached by their buffers), the number of workgroups. Does not own the
+shaders' text or the content of buffers.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Pipeline:
     """A compiled shader."""
 
     def __init__(self, device: Device, shader: Shader) -> None:
-        """Compile; raises CompileError where the adapter refuses the shader."""
+        """Compile the shader; raises CompileError where the adapter rejects it."""
         if len(shader.writes) > device.storage_buffers:
             raise CompileError(
                 f"the kernel needs {len(shader.writes)} buffers, the adapter {device.name} binds "
@@ -74,7 +74,7 @@ class Pipeline:
         ]
         entries = [{"binding": k, "resource": r} for k, r in enumerate(resources)]
         group = self.device.handle.create_bind_group(layout=self._layout, entries=entries)
-        # the buffers are kept with the group, so that their ids stay theirs
+        # the buffers are kept with the group, so that their ids are not reused
         self._groups[key] = group, words.block.handle, [b.handle for b in buffers]
         if len(self._groups) > _BIND_GROUPS:
             self._groups.popitem(last=False)
@@ -92,7 +92,7 @@ def _layout_entries(shader: Shader) -> list[dict[str, Any]]:
 
 
 def workgroups(variant: Variant, sizes: Sequence[int], n_grid: int) -> int:
-    """Return how many workgroups a launch has; each goes on to further grid points in steps of all of them.
+    """Return the number of workgroups of a launch; each loops over grid points with that number as its stride.
 
     Raises CompileError for more grid points than 32 bits count.
     """

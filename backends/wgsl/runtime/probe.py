@@ -1,7 +1,7 @@
 """The start-up probe: does the driver rewrite float arithmetic?
 
-Contraction of a*b + c, and algebra that IEEE 754 does not know: (a + b) - a, x - x, x * 0, x + 0. Owns the kernel
-that asks. Where any answer is wrong, every float result is fenced.
+It tests contraction of a*b + c, and algebra that IEEE 754 does not allow: (a + b) - a, x - x, x * 0, x + 0. Where any
+result is wrong, every float result is fenced. Owns: the kernel of the probe.
 """
 from __future__ import annotations
 

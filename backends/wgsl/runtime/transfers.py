@@ -1,6 +1,6 @@
-"""How often, and how many bytes of, arrays went between host and GPU. Owns the counts of this process.
+"""Counts of the array transfers between host and GPU, and of their bytes. Owns: the counts of this process.
 
-Arrays alone count: the words of a launch (sizes, strides, scalars) travel with the launch.
+Only arrays count; kernel arguments (sizes, strides, scalars) are part of the launch.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _current = Transfers()
 
 
 def transfers() -> Transfers:
-    """Return the counts so far; the snapshot does not change any more."""
+    """Return a snapshot of the counts so far."""
     return _current
 
 

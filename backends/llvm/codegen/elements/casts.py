@@ -1,7 +1,7 @@
 """Casts between the dtypes, as NumPy does them on x86-64.
 
-Owns: `astype`. Floats out of an integer's range, and NaN, give what the conversion instructions and the truncation
-of their results give: through int32 for at most 32 bits, through int64 for uint32, int64 and uint64.
+Owns: `astype`. Floats out of an integer's range, and NaN, have the results of x86's conversion instructions, then
+truncated: through int32 for at most 32 bits, through int64 for uint32, int64 and uint64.
 """
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _truncated(x: Batch, target: str) -> Batch:
 
 
 def _in_range(x: Batch, target: str) -> Batch:
-    # the smallest integer itself fails the test and gets the same answer; so does what truncates to it
+    # the smallest integer fails the test and gets the same result; so do values that truncate to it
     fits = abs(x).compare("olt", float(-SMALLEST[target]))
     converted = x.cast("fptosi", REGISTER[target])
     return converted.where(fits, SMALLEST[target])

@@ -36,7 +36,7 @@ def _by_lanes(a: Batch, b: Batch, *, multiple: bool, signed: bool) -> Batch:
 
 
 def _arrays_function(context: Context, multiple: bool) -> str:
-    """Define, once in the module, what replaces an array of uint64 by its divisors or multiples with another."""
+    """Define, once in the module, a function that overwrites an array of uint64 with its gcd or lcm with another."""
     name, module = "jf_lcm_u64" if multiple else "jf_gcd_u64", context.f.module
     if not module.defines(name):
         euclid = _euclid(context)
@@ -56,7 +56,7 @@ def _arrays_function(context: Context, multiple: bool) -> str:
 
 
 def _euclid(context: Context) -> str:
-    """Define, once in the module, the divisor of two uint64: gcd(a, 0) = a, gcd(a, b) = gcd(b, a mod b)."""
+    """Define, once in the module, the gcd of two uint64: gcd(a, 0) = a, gcd(a, b) = gcd(b, a mod b)."""
     name, module = "jf_euclid_u64", context.f.module
     if not module.defines(name):
         params = [("a", "i64"), ("b", "i64")]

@@ -28,7 +28,7 @@ def _not(x: Batch) -> Batch:
 
 
 def _minimum(a: Batch, b: Batch) -> Batch:
-    # the second of equal operands, and the first NaN, as NumPy
+    # as NumPy: the second of equal operands, and the first NaN
     return a.where(a.is_nan(), a.where(a.compare("olt", b), b))
 
 
@@ -67,7 +67,7 @@ _FLOAT: Final[dict[str, Emit]] = {
     "isnan": lambda x: x.is_nan(), "isinf": lambda x: abs(x).compare("oeq", math.inf),
     "isfinite": lambda x: abs(x).compare("olt", math.inf),
     "reciprocal": lambda x: 1.0 / x, "heaviside": _heaviside, "copysign": lambda a, b: a.copysign(b),
-    # the second of equal operands, and the number beside NaN
+    # as NumPy: the second of equal operands, and the other operand where one is NaN
     "fmin": lambda a, b: a.where(a.compare("olt", b) | b.is_nan(), b),
     "fmax": lambda a, b: a.where(a.compare("ogt", b) | b.is_nan(), b),
     "signbit": float_bits.signbit, "nextafter": float_bits.nextafter, "spacing": float_bits.spacing,
@@ -129,7 +129,7 @@ _BOOL: Final[dict[str, Emit]] = {
 
 _TABLES: Final = {"float": _FLOAT, "int": _INT, "uint": _UINT, "bool": _BOOL}
 OPERATORS: Final = FUNCTIONS.union(*_TABLES.values(), ("where", "copy"))
-"""Operators that have code here, of some dtypes."""
+"""Operators that have code here for at least one dtype."""
 
 
 def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:

@@ -1,6 +1,6 @@
-"""Functions of floats that look at their bits: neighbours, parts, and scaling by powers of two, as NumPy's.
+"""Functions of floats that read their bits: neighbours, parts, and scaling by powers of two, as NumPy's.
 
-Owns: nextafter, spacing, signbit, frexp, ldexp; of the floats of 16 bits, which are their bits, nextafter alone. Does
+Owns: nextafter, spacing, signbit, frexp, ldexp; for 16-bit floats, which are held as bits, only nextafter. Does
 not own arithmetic, see `elementwise`.
 """
 from __future__ import annotations
@@ -40,14 +40,15 @@ def nextafter(x: Batch, y: Batch) -> Batch:
 
 
 def nextafter_of_bits(x: Batch, y: Batch, dtype: str) -> Batch:
-    """Return the same for a float of 16 bits, where each is its bits; but x itself for equal float16."""
+    """Return the bits of `nextafter` for 16-bit floats, given as bits; x itself for equal float16."""
     nan = x.filled(0x7FC0 if dtype == "bfloat16" else 0x7E00)
     return _stepped(widened(x, dtype), widened(y, dtype), x, y, y if dtype == "bfloat16" else x, nan)
 
 
 def _stepped(x: Batch, y: Batch, from_: Batch, towards: Batch, equal: Batch, nan: Batch) -> Batch:
-    """Return the bits of the float next to x; `from_` and `towards` are the bits of x and y, `equal` and `nan` those
-    of the result where x is y, and where one is no number.
+    """Return the bits of the float next to x; `from_` and `towards` are the bits of x and y.
+
+    `equal` and `nan` are the bits of the result where x equals y, and where an operand is NaN.
     """
     away = y.compare("ogt", x) ^ from_.compare("slt", 0)
     stepped = (from_ + 1).where(away, from_ - 1)

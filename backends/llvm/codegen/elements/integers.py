@@ -11,7 +11,7 @@ from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.backends.llvm.text.builder import Value, element, lanes
 
 _EXACT = 2**52
-"""Quotients of integers below this size come out of float64 division right."""
+"""Integers below this size have the right quotient by float64 division."""
 
 
 def bits(x: Batch) -> int:
@@ -46,8 +46,10 @@ def truncated_remainder(a: Batch, b: Batch) -> Batch:
 
 
 def reciprocal(x: Batch, *, signed: bool = True) -> Batch:
-    """Return 1/x towards 0; where x is 0 what converts infinity on x86-64: the smallest integer of 32 bits or more,
-    0 of fewer, and without a sign.
+    """Return 1/x rounded towards 0.
+
+    For x = 0 it is what x86-64 converts infinity to: the smallest integer of 32 bits or more; 0 for narrower and
+    for unsigned integers.
     """
     if not signed:
         return x.where(x.compare("eq", 1), 0)
@@ -105,7 +107,7 @@ def _divide_by_size(a: Batch, b: Batch, signed: bool) -> Batch:
 
 
 def _divide_in_memory(a: Batch, b: Batch, signed: bool) -> Batch:
-    """Divide lane by lane in a function of its own, so that rare code is there once and small."""
+    """Divide lane by lane in a function of its own, so that this rare code is emitted once per module."""
     f = a.context.f
     width = lanes(a.type)
     count = width * len(a.values)
@@ -118,7 +120,7 @@ def _divide_in_memory(a: Batch, b: Batch, signed: bool) -> Batch:
 
 
 def _division_function(context: Context, signed: bool) -> str:
-    """Define, once in the module, what divides arrays of 64 bits in place; the divisors are not 0."""
+    """Define, once in the module, a function that divides arrays of 64-bit integers in place; no divisor is 0."""
     name, module = f"jf_floor_divide_{'i' if signed else 'u'}64", context.f.module
     if not module.defines(name):
         params = [("count", "i64"), ("a", "ptr"), ("b", "ptr")]
@@ -141,7 +143,7 @@ def shift_left(a: Batch, count: Batch) -> Batch:
 
 
 def shift_right(a: Batch, count: Batch, *, signed: bool = True) -> Batch:
-    """Shift right, filling with the sign or zeros, which are all there is for counts out of the width."""
+    """Shift right, filling with the sign or zeros; only fill bits remain where the count is out of range."""
     width = bits(a)
     if not signed:
         return a.zip(a.context.f.lshr, count & (width - 1)).where(count.compare("ult", width), 0)
@@ -161,7 +163,7 @@ def power_by_constant(x: Batch, exponent: int) -> Batch:
 
 
 def power(x: Batch, exponent: Batch) -> Batch:
-    """Return x to a power that is not negative, by squaring, as many rounds as the largest exponent has bits."""
+    """Return x to a power that is not negative, by squaring: an iteration for each bit of the largest exponent."""
     f = x.context.f
     count = len(x.values)
     with f.loop(i64(0), _bit_length(exponent)) as loop:

@@ -1,6 +1,6 @@
 """Masks of the active lanes where a range ends inside a vector.
 
-Owns: comparing lane numbers with what is left of the range, in integers that fill one register.
+Owns: comparing lane numbers with the rest of the range, in integers that fill one register.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tail_masks(f: Function, first: Value, stop: Value, width: int, count: int, v
 
 
 def rest_masks(f: Function, rest: Value, width: int, count: int, vector_bytes: int) -> list[Value]:
-    """Return the lanes of `count` vectors that the first `rest` elements are in: fewer than all."""
+    """Return the masks of the first `rest` lanes of `count` vectors; `rest` is less than all."""
     if width == 1 or count > 1:
         return tail_masks(f, i64(0), rest, width, count, vector_bytes)
     return _lanes_below(f, [rest], width, vector_bytes)

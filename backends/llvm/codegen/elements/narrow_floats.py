@@ -33,7 +33,7 @@ def narrowed(x: Batch, dtype: str) -> Batch:
 def rounded_to_odd(x: Batch) -> Batch:
     """Return float64 as a float32 that rounds to float16 as the float64 does.
 
-    What is not exact gets an odd last bit, so that it is no tie (Boldo and Melquiond, 2008).
+    An inexact result gets an odd last bit, so that it is never a tie (Boldo and Melquiond, 2008).
     """
     nearest = x.narrowed()
     back = nearest.widened()
@@ -55,7 +55,7 @@ def _half_to_float(x: Batch) -> Batch:
     exponent = shifted & (_HALF_INFINITY << 13)
     normal = shifted + ((127 - 15) << 23)
     special = normal + ((128 - 16) << 23)
-    # a denormal is made normal, and what that added is subtracted again
+    # an offset makes a denormal normal, and is subtracted again
     denormal = ((normal + (1 << 23)).from_bits() - 2.0**-14).bits()
     size = special.where(exponent.compare("eq", _HALF_INFINITY << 13), normal)
     size = denormal.where(exponent.compare("eq", 0), size)

@@ -16,7 +16,7 @@ _ROUNDS = 10
 def uniform(seed: Batch, counter: Batch, index: Batch, element: Batch, dtype: str) -> Batch:
     """Return numbers in [0, 1) of a float dtype; the operands are int64 batches of one type.
 
-    The 32-bit words are kept in 64-bit lanes, so that a product's two halves are a shift and a mask.
+    The 32-bit words are held in 64-bit lanes, so that a shift and a mask give the two halves of a product.
     """
     key = [seed & _LOW, seed >> 32]
     c = [element & _LOW, element >> 32, counter & _LOW, index & _LOW]

@@ -1,8 +1,8 @@
 """LLVM types of the dtypes, in registers and in memory, and the small constants that go with them.
 
-Owns: the mapping alone. Bools are one byte in memory and one bit in registers. Floats of 16 bits are their bits,
-an i16: they are moved and chosen, and cast to float32 for everything else (`narrow_floats`). Complex dtypes are pairs
-in memory and have no registers of their own.
+Owns: the mapping alone. Bools are one byte in memory and one bit in registers. 16-bit floats are held as their bits,
+an i16, which can be moved and selected; everything else casts them to float32 (`narrow_floats`). Complex dtypes are
+pairs in memory; in registers their components are separate batches.
 """
 from __future__ import annotations
 
