@@ -1,9 +1,8 @@
 """Emit the bodies of one kernel: from program values under index maps to SSA nodes in stages.
 
-A value is asked for under an index map; what is not in memory is computed on the spot (fusion is nothing
-else), and the same value under the same map is computed once a stage. Does not own index maps
-(`jitfuse.plans.index_maps`), which values share a kernel (`jitfuse.plans.groups`) or the
-final form (`jitfuse.plans.form`).
+A value is requested under an index map. A value that is not in memory is computed on the spot: that is fusion. The
+same value under the same map is computed once per stage. Does not own index maps (`jitfuse.plans.index_maps`), which
+values share a kernel (`jitfuse.plans.groups`) or the final form (`jitfuse.plans.form`).
 """
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, OperandDraft
 from jitfuse.plans.stages import StageDraft
 
 KEEP_COST: Final = 8
-"""Inner values that cost at least this much are kept in scratch for later stages, not computed again."""
+"""Inner values of at least this cost are kept in scratch for later stages, not recomputed."""
 
 _COMBINERS: Final = {
     "sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and",
@@ -34,7 +33,7 @@ Place = Callable[[int], "tuple[Any, Layout] | None"]
 
 
 class BodyBuilder(Creation):
-    """Builds the stages of one kernel. `place(value)` tells what lies in memory, as (buffer, layout)."""
+    """Builds the stages of one kernel. `place(value)` returns where a value lies in memory, as (buffer, layout)."""
 
     def __init__(
         self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],
@@ -61,7 +60,7 @@ class BodyBuilder(Creation):
 
     # ------------------------------------------------------------------ stages
     def open_stage(self) -> StageDraft:
-        """Start a stage: inner values of earlier stages are out of reach from here on."""
+        """Start a stage: inner values of earlier stages cannot be used from here on."""
         number = len(self.stages) - 1
         in_rows = bool(self.stages) and self.stages[-1].contraction is None  # sides of products are not gone through so
         for key, node in self._memo.items():
