@@ -31,7 +31,8 @@ def _problem(
     """Return the groups, numbered in a valid order, as a scheduling problem.
 
     A tensor is a value that a group stores. If a group needs another but reads nothing that it stores (an empty array),
-    a tensor of no bytes represents the dependency. """
+    a tensor of no bytes represents the dependency.
+    """
     groups = [grouping.groups[number] for number in order]
     place = {number: k for k, number in enumerate(order)}
     reads: list[tuple[int, ...]] = []

@@ -74,7 +74,8 @@ def descend(
     `lower` makes the candidate of a policy; `cost` returns the cost of a candidate for one choice. Ties go to the
     earlier candidate. There is at most one candidate per competing choice, beside the default, so that planning takes a
     bounded multiple of one lowering. `known` is the best policy of a program of the same structure: its choices are
-    taken over, except those of `products`, if there are any. """
+    taken over, except those of `products`, if there are any.
+    """
     if known is not None and not products:
         return [lower(known)]
     best = lower(DEFAULT)

@@ -45,7 +45,8 @@ class Probing:
         """Return what computing a value in a group's kernel would touch, with the group under `frame`.
 
         `fused` are the reductions, scans and contractions that it computes. Raises MisalignedError if one of them, or a
-        dear value that it stores, is needed at another index than the one that computes it. """
+        dear value that it stores, is needed at another index than the one that computes it.
+        """
         own = set(group.roots)
         if key.value not in self.values.memory and key.value not in self.home:
             own.add(key.value)
