@@ -1,8 +1,8 @@
 """The disk cache: opaque object bytes under a content key, shared by any number of processes.
 
-Knows nothing of kernels, programs or backends. `keys` makes the keys, `entry` is the file format, `location`
-finds the folders and decides which to trust, `store` reads, writes and evicts; `inspect` and `render` show
-the cache to people and are imported on demand only. docs/cache.md has the promises and the threat model.
+Knows nothing of kernels, programs or backends. `keys` makes the keys, `entry` is the file format, `location` finds the
+folders and decides which to trust, `store` reads, writes and evicts. `inspect` and `render` show the cache to people;
+they are imported only when needed. docs/cache.md has the promises and the threat model.
 """
 from __future__ import annotations
 

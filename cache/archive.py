@@ -6,8 +6,8 @@
     12      4     number of entries
     16            entries, one after the other, each as in its own file (`entry`)
 
-There are no names and no paths in it, so nothing can be unpacked to a place of its choosing. Owns the file's form;
-what of its content is believed is decided by whoever reads it (`jitfuse.cli.transfer`).
+It holds no names and no paths, so nothing can be unpacked to a place of its choosing. Owns the file's form. Its reader
+(`jitfuse.cli.transfer`) decides how much of the content to trust.
 """
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MAGIC = b"JITFUSEA"
 FORMAT_VERSION = 1
 _HEADER = struct.Struct("<8sII")
 _ENTRY_START = 104
-"""Bytes of an entry before its sections: its length stands at 12, its key at 52."""
+"""Bytes of an entry before its sections: its length is at 12, its key at 52."""
 
 
 def write_archive(path: str, entries: Sequence[Entry], *, replace: bool = False) -> int:
-    """Write entries to a file, as a whole or not at all; returns its size in bytes.
+    """Write entries to a file, completely or not at all; return its size in bytes.
 
-    Raises ArgumentError where there is such a file already that is no archive and may not be replaced, and
-    JitfuseError where it cannot be written.
+    Raises ArgumentError if the file exists, is no archive and may not be replaced, and JitfuseError if it cannot be
+    written.
     """
     target = Path(path)
     if target.exists() and not replace and not _is_archive(target):
@@ -62,10 +62,10 @@ def _is_archive(path: Path) -> bool:
 
 
 def read_archive(path: str, *, owned: bool = False) -> Iterator[Entry | str]:
-    """Yield the entries of an archive one by one, and for each that is damaged a text that says how.
+    """Yield the entries of an archive one by one; for a damaged entry, yield a text that describes the damage.
 
-    Where a length is wrong, nothing behind it can be found: the last thing is a text then. `owned` asks for a file
-    that nobody but the user or root could have written. Raises JitfuseError where the file is none of ours.
+    After a wrong length nothing more can be found: the last item is then a text. `owned` requires a file that only the
+    user or root could have written. Raises JitfuseError if the file is no archive of jitfuse.
     """
     try:
         with open(path, "rb") as file:
@@ -93,7 +93,7 @@ def _entries(file: BinaryIO, path: str) -> Iterator[Entry | str]:
     for number in range(count):
         start = file.read(_ENTRY_START)
         size = int.from_bytes(start[12:20], "little")
-        left = os.fstat(file.fileno()).st_size - file.tell()  # a length may say anything, and reading makes room for it
+        left = os.fstat(file.fileno()).st_size - file.tell()  # a length may be anything, and reading allocates it
         rest = file.read(size - _ENTRY_START) if 0 <= size - _ENTRY_START <= min(left, MAX_ENTRY_BYTES) else b""
         if _ENTRY_START + len(rest) != size:
             yield f"entry {number + 1} of {count} and what follows: the file ends early or is damaged there"

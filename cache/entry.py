@@ -1,4 +1,4 @@
-"""The file format of one cache entry. Owns its bytes and nothing else: no folders, no policy.
+"""The file format of one cache entry. Owns its bytes; does not own folders or policy.
 
     offset  size  content, integers little-endian
     0       8     magic "JITFUSE\\0"
@@ -40,11 +40,11 @@ _BODY = _HEADER.size + _SECTIONS.size
 
 
 class EntryError(Exception):
-    """Bytes that are no valid entry; never leaves the cache package."""
+    """The bytes are no valid entry; never leaves the cache package."""
 
 
 class Entry(NamedTuple):
-    """One cached object: `code` is opaque, `canonical` is what it was made from, `metadata` is for people.
+    """One cached object: `code` is opaque, `canonical` is its source in canonical form, `metadata` is for people.
 
     `key` is 64 lower-case hex digits; `metadata` must be representable in JSON.
     """
@@ -74,9 +74,9 @@ def encode(entry: Entry) -> bytes:
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON, its keys sorted, without white space: as json does, which takes 1 ms to import.
+    """Return a value as JSON text with sorted keys and no white space, without importing json (1 ms).
 
-    Raises TypeError for what JSON does not have.
+    Raises TypeError for types that JSON lacks.
     """
     if isinstance(value, str):
         return _quoted(value)
@@ -120,9 +120,9 @@ def decode(data: bytes, key: str) -> Entry:
 
 
 class JsonObject(Mapping[str, Any]):
-    """A JSON object that is parsed when it is first looked at, which loading and running a kernel never does.
+    """A JSON object that is parsed on first access; loading and running a kernel never parses it.
 
-    Reads as empty where its text is no JSON object; `parse_metadata` tells.
+    It is empty if its text is no JSON object; `parse_metadata` raises instead.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -173,7 +173,7 @@ def parse_metadata(text: bytes) -> dict[str, Any]:
 
 def compress_text(text: str) -> dict[str, str]:
     """Return `text` as a small JSON value, so that long listings in metadata do not slow down loading."""
-    import binascii  # these two only where texts are written or shown, not where kernels are loaded
+    import binascii  # imported only where texts are written or shown, not where kernels are loaded
     import zlib
 
     packed = zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
@@ -181,7 +181,7 @@ def compress_text(text: str) -> dict[str, str]:
 
 
 def expand_text(value: object, most: int = _MAX_TEXT_BYTES) -> str:
-    """Return the text of a metadata value: plain, from `compress_text`, or empty where it is neither.
+    """Return the text of a metadata value: a string, a result of `compress_text`, or "" if it is neither.
 
     At most `most` bytes are unpacked, so that a crafted entry cannot exhaust memory.
     """

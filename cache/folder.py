@@ -1,8 +1,8 @@
-"""One layer's folder on disk: names, reading, atomic writing, sweeping. Knows nothing of entries' contents.
+"""One layer's folder on disk: names, reading, atomic writing, eviction. Knows nothing of entries' contents.
 
-The folder is flat: file ``<key>.jfc`` for each entry. One folder is one thing to create, to trust, to lose
-and to recover, and one listing finds everything; file systems of today index names, and the bound on the
-number of files keeps the listing short, so spreading entries over sub-folders would buy nothing.
+The folder is flat: one file ``<key>.jfc`` per entry. So there is one folder to create, trust, lose and recover, and one
+listing finds everything. Today's file systems index names, and the bound on the number of files keeps the listing
+short, so sub-folders would gain nothing.
 """
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class FileRecord(Record, frozen=True):
 
 
 def entry_path(folder: str, key: str) -> str:
-    """Return where the entry of `key` lies in `folder`."""
+    """Return the path of the entry of `key` in `folder`."""
     return f"{folder}{os.sep}{key}{SUFFIX}"
 
 
 def read(path: str) -> tuple[bytes, float]:
     """Return the bytes of an entry's file and its time stamp.
 
-    Raises OSError where it cannot be read, EntryError where it is no regular file of a trusted owner that
-    nobody else may write to: the folder may have been open to others before it was trusted. Links are not
-    followed, and a pipe under an entry's name does not block.
+    Raises OSError if it cannot be read, and EntryError if it is no regular file of a trusted owner that only the owner
+    may write to: the folder may have been open to others before it was trusted. Links are not followed, and a pipe
+    under an entry's name does not block.
     """
     descriptor = os.open(path, _READ_FLAGS)
     try:
@@ -72,7 +72,7 @@ def read(path: str) -> tuple[bytes, float]:
 def write(folder: str, key: str, data: bytes) -> None:
     """Put `data` under `key` in one step: readers see the old file or the new one. Raises OSError.
 
-    No fsync: after a power failure the checksum tells, and the entry is made again.
+    No fsync: after a power failure the checksum detects the damage, and the entry is made again.
     """
     replace(folder, f"{key}{SUFFIX}", data)
 
@@ -101,8 +101,8 @@ def _rename(temporary: str, target: str) -> None:
         if not os.path.lexists(target):
             raise
         refused = error
-    # Some network file systems do not rename over an existing file. Readers see a miss in between, and another
-    # writer may be faster than we are.
+    # Some network file systems do not rename over an existing file. Readers see a miss in between, and another writer
+    # may get there first.
     for _ in range(_RENAMES):
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -117,9 +117,9 @@ def _rename(temporary: str, target: str) -> None:
 
 
 def records(folder: str) -> Iterator[FileRecord]:
-    """Yield a record of each entry's file in `folder`, in no order; nothing where it cannot be listed.
+    """Yield a record of each entry's file in `folder`, in no order; nothing if it cannot be listed.
 
-    Folders of such names are passed over: they cannot be removed, and would never let `evict` come to an end.
+    Folders with such names are skipped: they cannot be removed, so `evict` would never finish.
     """
     for item in _listing(folder):
         key = item.name.removesuffix(SUFFIX)
@@ -132,7 +132,7 @@ def records(folder: str) -> Iterator[FileRecord]:
 
 
 def has_entries(folder: str) -> bool:
-    """Return whether there is any entry's file in `folder`; True where it cannot be told."""
+    """Return whether `folder` holds any entry's file; True if that cannot be determined."""
     try:
         with os.scandir(folder) as listing:
             return any(item.name.endswith(SUFFIX) for item in listing)
@@ -143,7 +143,7 @@ def has_entries(folder: str) -> bool:
 
 
 def remove(folder: str, key: str) -> bool:
-    """Remove the entry of `key`; tell whether it was there and is gone."""
+    """Remove the entry of `key`; return whether this call removed it."""
     try:
         os.unlink(entry_path(folder, key))
     except OSError:
@@ -152,9 +152,9 @@ def remove(folder: str, key: str) -> bool:
 
 
 def remove_abandoned(folder: str) -> tuple[int, int]:
-    """Remove temporary files of writers that were killed; return how many files and bytes others still write.
+    """Remove temporary files of writers that were killed; return the number and bytes of those still being written.
 
-    A file counts as abandoned where no writer can still be at it.
+    A file counts as abandoned when no writer can still be writing it.
     """
     files = size = 0
     now = time.time()
@@ -170,7 +170,7 @@ def remove_abandoned(folder: str) -> tuple[int, int]:
 
 
 def _listing(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Yield what is in a folder, never all of it at once: of 65,000 entries that would be 40 MB."""
+    """Yield the contents of a folder one by one: all 65,000 entries at once would take 40 MB."""
     with contextlib.suppress(OSError), os.scandir(folder) as listing:
         yield from listing
 
@@ -178,10 +178,10 @@ def _listing(folder: str) -> Iterator[os.DirEntry[str]]:
 def evict(folder: str, max_bytes: int, max_files: int, keep: str) -> tuple[int, int]:
     """Remove entries, least recently used first, if a bound is exceeded, down to seven eighths of both.
 
-    Never removes the entry of `keep`, which was just written. Returns the files and bytes that are left, with what
-    others are writing. Safe beside other processes: an open file stays readable, and what someone else removed
-    counts as removed, so that many who sweep at once remove no more than one.
-    A stamp from the future (the clock was set back) counts as the oldest, or it would stay for ever.
+    Never removes the entry of `keep`, which was just written. Returns the number and bytes of the remaining files, with
+    those that others are writing. Safe beside other processes: an open file stays readable, and a file that another
+    process removed counts as removed, so that concurrent evictions together remove no more than one would. A stamp from
+    the future (the clock was set back) counts as the oldest; otherwise it would stay for ever.
     """
     files, size = remove_abandoned(folder)
     for record in records(folder):

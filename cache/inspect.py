@@ -1,7 +1,7 @@
-"""The cache as people look at it: list, choose, find, verify, clear. Returns plain data; `render` draws it.
+"""The cache as people see it: list, filter, find, verify, clear. Returns plain data; `render` draws it.
 
-Reads every file it reports on, so none of this belongs on a call path. Metadata comes from files and is
-checked for its type before use; a key typed by a person never becomes a path unless it is hexadecimal.
+Reads every file that it reports on, so none of this belongs on a call path. Metadata comes from files: its types are
+checked before use. A key typed by a person becomes a path only if it is hexadecimal.
 """
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from jitfuse.errors import ArgumentError, JitfuseError
 class EntryInfo:
     """One entry in a list. `damaged` says why it cannot be used; then only the first five fields are known.
 
-    `size` is in bytes, `created` and `used` (the time stamp, at most a day behind) are Unix seconds, `source` is
-    file:line, `hits` is how often processes loaded it. `claimed` are the names of what an archive said of it, which
-    nobody has made again here.
+    `size` is in bytes, `created` and `used` (the time stamp, at most a day late) are Unix seconds, `source` is
+    file:line, `hits` is how often processes loaded it. `claimed` names the fields that only an archive vouches for:
+    nothing here has computed them again.
     """
 
     key: str
@@ -47,7 +47,7 @@ class EntryInfo:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """How many entries and bytes were read, and those that cannot be used."""
+    """How many entries and bytes were read, and the entries that cannot be used."""
 
     checked: int
     bytes: int
@@ -64,8 +64,8 @@ class ClearReport:
 
 @dataclass(frozen=True)
 class UsageTotals:
-    """What all folders hold and how it was used: entries by backend, functions that made them, loads from disk,
-    milliseconds that compiling took, and those that loads have saved."""
+    """The content and use of all folders: entries by backend, functions that made them, loads from disk, milliseconds
+    of compiling, and milliseconds that loads have saved."""
 
     backends: Mapping[str, int]
     functions: int
@@ -75,7 +75,7 @@ class UsageTotals:
 
 
 def list_entries(store: Store) -> list[EntryInfo]:
-    """Return what is in all folders of `store`, in the order of lookup, most recently used first.
+    """Return the entries of all folders of `store`, in lookup order, most recently used first in each.
 
     The cache's own records (the digest of jitfuse's sources) are left out.
     """
@@ -85,7 +85,7 @@ def list_entries(store: Store) -> list[EntryInfo]:
 
 
 def hit_counts(store: Store) -> Mapping[str, int]:
-    """Return how often each entry was loaded: what the folders' records say, and what this process did since."""
+    """Return how often each entry was loaded: the counts in the folders' records, plus this process's since."""
     total = Counter(store.unwritten_hits)
     for layer in store.read_folders():
         total.update(usage.counts(layer))
@@ -114,7 +114,7 @@ SORTINGS: Mapping[str, Callable[[EntryInfo], Any]] = {
     "hits": lambda info: -info.hits,
     "compile": lambda info: -info.compile_ms,
 }
-"""What a list can be sorted by: texts from A to Z, numbers from the largest down, times from the latest back."""
+"""Sort orders of a list: texts from A to Z, numbers from the largest down, times from the latest back."""
 
 
 def _line(source: str) -> int:
@@ -126,10 +126,10 @@ def chosen(
     entries: Iterable[EntryInfo], function: str | None = None, backend: str | None = None, source: str | None = None,
     target: str | None = None, older_than: float | None = None,
 ) -> list[EntryInfo]:
-    """Return the entries that all of the given filters leave.
+    """Return the entries that pass all of the given filters.
 
-    `function` is a name or a pattern such as ``model.*``, compared with the whole recorded name and its last part;
-    `source` and `target` are parts of what is recorded; `older_than` is seconds since the last use.
+    `function` is a name or a pattern such as ``model.*``, compared with the whole recorded name and with its last part.
+    `source` and `target` are substrings of the recorded values. `older_than` is in seconds since the last use.
     """
     horizon = None if older_than is None else time.time() - older_than
     return [
@@ -143,8 +143,8 @@ def chosen(
 def find(store: Store, prefix: str) -> tuple[EntryInfo, Entry]:
     """Return the one entry whose key begins with `prefix`, hexadecimal digits in either case.
 
-    Raises ArgumentError where `prefix` is no such thing, and JitfuseError where no entry or several match
-    (the message lists them) or the entry is damaged.
+    Raises ArgumentError if `prefix` is not hexadecimal, and JitfuseError if no entry or several match (the message
+    lists them) or the entry is damaged.
     """
     wanted = prefix.lower()
     if not 1 <= len(wanted) <= 64 or wanted.strip("0123456789abcdef"):
@@ -168,9 +168,9 @@ def find(store: Store, prefix: str) -> tuple[EntryInfo, Entry]:
 
 
 def verify(store: Store) -> VerifyReport:
-    """Read and check every entry of every folder; damaged ones are reported and left for the next writer.
+    """Read and check every entry of every folder; damaged ones are reported, and left for the next writer.
 
-    Goes further than loading: where an entry records what its key is made of, the key is made again and compared.
+    Checks more than loading does: if an entry records the parts of its key, the key is recomputed and compared.
     """
     checked = [_verified(info, entry) for info, entry in walk(store)]
     return VerifyReport(
@@ -187,8 +187,8 @@ def _verified(info: EntryInfo, entry: Entry | None) -> EntryInfo:
 def clear(store: Store, older_than: float | None = None, function: str | None = None) -> ClearReport:
     """Remove entries of the write layer, and those in memory; read layers are never touched.
 
-    `older_than` (seconds) keeps what was used since; `function`, as in `chosen`, keeps what others made. Without
-    either everything goes, damaged entries too.
+    `older_than` (seconds) keeps entries used since then; `function`, as in `chosen`, keeps those that other functions
+    made. Without either, everything is removed, damaged entries too.
     """
     store.memory.clear()
     store.flush()
@@ -214,7 +214,7 @@ def _made_by(wanted: str, recorded: str) -> bool:
 
 
 def walk(store: Store) -> Iterator[tuple[EntryInfo, Entry | None]]:
-    """Yield every file of every folder, most recently used first, with its entry or None where it is damaged."""
+    """Yield every file, folder by folder, the most recently used first, with its entry, or None if damaged."""
     for layer in store.read_folders():
         for record in sorted(files.records(layer), key=lambda record: (-record.used, record.key)):
             yield _examine(layer, record)

@@ -1,8 +1,8 @@
-"""Content keys: what must be equal for an object to be used again, hashed without ambiguity.
+"""Content keys: hash everything that must be equal for an object to be reused, without ambiguity.
 
-Owns the encoding of key parts and the parts that describe this installation of jitfuse and Python. What
-describes the machine and the code generator (target, CPU features, LLVM or adapter version, options) is
-passed in by the caller, because the cache imports no backend.
+Owns the encoding of key parts, and the parts that describe this installation of jitfuse and Python. The caller passes
+in the parts that describe the machine and the code generator (target, CPU features, LLVM or adapter version, options),
+because the cache imports no backend.
 """
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _PARTS: Final = frozenset({bytes, str, int, bool, tuple, type(None)})
 
 
 def cache_key(parts: Mapping[str, Part]) -> str:
-    """Return the digest (64 hex digits) of `parts`, equal in every process exactly when they are equal.
+    """Return the digest (64 hex digits) of `parts`: equal in every process exactly if the parts are equal.
 
     Parts are encoded in the order of their names as Python writes them, so that no two different mappings encode
     alike: ``"1"``, ``b"1"``, ``1``, ``True`` and ``(1,)`` all differ.
-    Raises TypeError for other types (float, list, dict, set, subclasses such as numpy scalars or enums):
-    their text or order is not fixed, so the caller chooses an encoding.
+    Raises TypeError for other types (float, list, dict, set, subclasses such as NumPy scalars or enums): their text or
+    order is not fixed, so the caller must encode them.
     """
     _check(tuple(parts.values()))
     return hex_digest(ascii(tuple([(name, parts[name]) for name in sorted(parts)])).encode())
 
 
 def _check(values: tuple[Any, ...]) -> None:
-    """Raise TypeError for what is no `Part`."""
+    """Raise TypeError for values that are no `Part`."""
     kinds = {*map(type, values)}
     for kind in kinds - _PARTS:
         raise TypeError(f"a key part cannot be {kind.__module__}.{kind.__qualname__}: encode it first")
@@ -46,12 +46,12 @@ def _check(values: tuple[Any, ...]) -> None:
 def environment_parts(
     backend: str, *, touches_python: bool, extra: Mapping[str, Part],
 ) -> dict[str, Part]:
-    """Return the key parts that are the same for every object of `backend` in this process.
+    """Return the key parts that all objects of `backend` share in this process.
 
-    Gives the versions of jitfuse and of the entry format and the digest of jitfuse's code-generating
-    sources; where the object touches PyObjects (`touches_python`), also the ABIs of Python and of NumPy.
-    `extra` holds what the backend knows of itself: target triple, CPU name and features or the adapter,
-    LLVM or wgpu version, code generation options. Raises ValueError when `extra` names one of ours.
+    They are the versions of jitfuse and of the entry format, and the digest of jitfuse's code-generating sources. If
+    the object touches PyObjects (`touches_python`), they include the ABIs of Python and of NumPy. `extra` holds the
+    backend's own parts: target triple, CPU name and features or the adapter, LLVM or wgpu version, code generation
+    options. Raises ValueError if `extra` uses a reserved name.
     """
     parts: dict[str, Part] = {
         "backend": backend,
@@ -68,7 +68,7 @@ def environment_parts(
 
 
 def python_abi() -> tuple[str, ...]:
-    """Return what fixes the layout of PyObjects; the suffix tells free-threaded and debug builds apart."""
+    """Return what fixes the layout of PyObjects; the suffix distinguishes free-threaded and debug builds."""
     return (sys.implementation.name, str(sys.implementation.cache_tag), EXTENSION_SUFFIXES[0], sys.platform)
 
 

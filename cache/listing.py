@@ -1,7 +1,7 @@
 """Listings in colours: programs, kernel forms, LLVM IR, WGSL and machine code as text for a terminal.
 
 Owns which part of a listing has which colour. The colours are the terminal's own, so that they are readable on any
-ground. Texts must be printable (`metadata.printable`) before they come here, and no longer than some 10,000 characters.
+background. Texts must be printable (`metadata.printable`) and at most some 10,000 characters long.
 """
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 """Which folders the cache uses and which of them it trusts. Owns no files in them.
 
-Whoever can write to a cache folder can run code as its readers, so a folder counts only if nobody but the user and
-root could have put anything there, or anything in its place. Its path is walked from the root folder down, through
-symbolic links and what they lead to:
+Anyone who can write to a cache folder can run code as its readers. So a folder is used only if nobody but the user and
+root could have written to it or replaced it. Its path is walked from the root folder down, through symbolic links and
+their targets:
 
-- each link on the way belongs to the user or to root;
-- each folder on the way, also one that holds a link, belongs to the user or to root, and is writable by group or
-  others only with the sticky bit (as /tmp is), which keeps them from replacing what is not theirs;
+- each link on the path belongs to the user or to root;
+- each folder on the path, also one that holds a link, belongs to the user or to root. It may be writable by group or
+  others only with the sticky bit (as /tmp is), which keeps them from replacing files of other owners;
 - the write layer at the end belongs to the user, with no write permission for group or others; it is created 0700;
 - a read layer belongs to the user or to root, with no write permission for group or others.
 
-Anything else is not used. Where nobody else runs, `JITFUSE_CACHE_TRUST=everyone` leaves these rules out. Where the
-system has no user ids (Windows) the profile's own protection is all.
+Any other folder is not used. `JITFUSE_CACHE_TRUST=everyone` turns these rules off, for machines without other users. On
+systems without user ids (Windows), the profile's own protection is all there is.
 """
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _DEFAULTS = ("XDG_CACHE_HOME", "HOME")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _HAS_OWNERS = hasattr(os, "geteuid")
 _MOST_LINKS = 40
-"""Links that a path may lead through, as in Linux."""
+"""Links that a path may lead through, as on Linux."""
 _MOST_WALKS = 256
-"""Walks along a path that is being created, each after the creation of one folder."""
+"""Walks along a path that is being created: one more after each created folder."""
 
 Identity = tuple[int, int, int, int]
-"""What tells a folder from any other in its place: device, inode, owner, mode."""
+"""What identifies a folder: device, inode, owner, mode."""
 _walked: dict[str, tuple[tuple[int, ...] | None, Identity]] = {}
-"""Folders whose whole path was walked: the `owners` that were asked for, and what lay there."""
+"""Folders whose whole path was walked: the `owners` accepted then, and the folder's identity."""
 
 
 class Layers(Record, frozen=True):
-    """Real paths of the folders in use: `read` in the order of looking up, then `write` if there is one."""
+    """Real paths of the folders in use: `read` in lookup order, then `write` if there is one."""
 
     read: tuple[str, ...]
     write: str | None
 
 
 class _UnusableError(Exception):
-    """Why a folder cannot serve."""
+    """Why a folder cannot be used."""
 
 
 class _UntrustedError(_UnusableError):
@@ -56,7 +56,7 @@ class _UntrustedError(_UnusableError):
 
 
 def environment() -> tuple[str | None, ...]:
-    """Return what the location depends on, to notice a change; 2 to 3 µs."""
+    """Return the variables that the location depends on, to notice a change; takes 2 to 3 µs."""
     get = os.environ.get
     path, folder, *_ = named = tuple([get(name) for name in _VARIABLES])
     return named if path or folder else (*named, *[get(name) for name in _DEFAULTS])
@@ -65,9 +65,9 @@ def environment() -> tuple[str | None, ...]:
 def resolve_layers() -> Layers:
     """Return the trusted folders that the environment names; warn once about each that is not trusted.
 
-    ``JITFUSE_CACHE_PATH`` holds read layers and last the write layer, separated by ``os.pathsep``; when it
-    ends in a separator there is no write layer. It wins over ``JITFUSE_CACHE_DIR``, which names the write
-    layer alone. Otherwise the user's cache folder is used. A read layer that does not exist is skipped.
+    ``JITFUSE_CACHE_PATH`` holds the read layers and, last, the write layer, separated by ``os.pathsep``. If it ends in
+    a separator there is no write layer. It takes precedence over ``JITFUSE_CACHE_DIR``, which names the write layer
+    alone. Otherwise the user's cache folder is used. A read layer that does not exist is skipped.
     """
     _look_at_trust_variable()
     path = os.environ.get("JITFUSE_CACHE_PATH")
@@ -80,7 +80,7 @@ def resolve_layers() -> Layers:
 
 
 def _default_folder() -> str:
-    if sys.platform == "linux":  # the XDG base directories, without the 5 ms that importing platformdirs takes
+    if sys.platform == "linux":  # the XDG base directories, without importing platformdirs (5 ms)
         base = os.environ.get("XDG_CACHE_HOME", "").strip()
         return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "jitfuse")
     import platformdirs
@@ -90,15 +90,15 @@ def _default_folder() -> str:
 
 # ---------------------------------------------------------------------- whom to trust
 def owners() -> tuple[int, ...] | None:
-    """Return the user ids whose files are taken as entries; None where that is not asked.
+    """Return the user ids whose files are accepted as entries; None if owners are not checked.
 
-    That is where the system has no user ids, and where `trusts_everyone`.
+    They are not checked if the system has no user ids, or if `trusts_everyone`.
     """
     return (os.geteuid(), 0) if _HAS_OWNERS and not trusts_everyone() else None
 
 
 def trusts_everyone() -> bool:
-    """Tell whether ``JITFUSE_CACHE_TRUST=everyone`` holds: who else may write to the cache is not asked.
+    """Return whether ``JITFUSE_CACHE_TRUST=everyone`` is set and valid: owners and permissions are not checked then.
 
     Never in a set-user-id or set-group-id program: there its caller, not its user, sets the variables.
     """
@@ -122,7 +122,7 @@ def _look_at_trust_variable() -> None:
 
 # ---------------------------------------------------------------------- folders
 def read_layer(path: str) -> str | None:
-    """Return the real path of a read layer, or None where it is absent or (said once) not trusted."""
+    """Return the real path of a read layer, or None if it is absent or (warned once) not trusted."""
     try:
         real, status = _walk(path)
         return None if status is None else _accept(real, status, owners())
@@ -132,10 +132,10 @@ def read_layer(path: str) -> str | None:
 
 
 def write_layer(path: str) -> str | None:
-    """Return the real path of the write layer, created where absent; None (said once) if it cannot serve.
+    """Return the real path of the write layer, created if absent; None (warned once) if it cannot be used.
 
-    After each folder that is created the path is walked again from the start: another user may have been faster at
-    the next one. So nothing is created below what is not trusted.
+    After each folder that is created the path is walked again from the start: another user may have created the next
+    one first. So nothing is created below an untrusted folder.
     """
     try:
         for _ in range(_MOST_WALKS):
@@ -151,10 +151,10 @@ def write_layer(path: str) -> str | None:
 
 
 def trusted_folder(real: str) -> Identity | None:
-    """Return what lies where a layer was found, None where it cannot be read from now (said once).
+    """Return the identity of the folder at a layer's path, or None (warned once) if it can no longer be used.
 
-    Looks at the folder alone while it is the one whose path was walked, for this is asked at each load. Where it was
-    changed or replaced the path is walked again: whoever removes old files may have removed folders above it, too,
+    Checks only the folder itself while it is the one whose path was walked, because every load calls this. If it was
+    changed or replaced, the whole path is walked again: a clean-up of old files may have removed folders above it too,
     and another user may have put something there.
     """
     identity = known_folder(real)
@@ -164,7 +164,8 @@ def trusted_folder(real: str) -> Identity | None:
 
 
 def known_folder(real: str) -> Identity | None:
-    """Return what lies where a layer was found, None where that is not what was walked to. Says nothing."""
+    """Return the identity of the folder at a layer's path, or None if it is not the one that was walked to. Never
+    warns."""
     try:
         identity = _identity(os.lstat(real))
     except OSError:
@@ -173,7 +174,8 @@ def known_folder(real: str) -> Identity | None:
 
 
 def is_still(real: str, identity: Identity) -> bool:
-    """Tell whether a folder that `trusted_folder` has returned lies there still: what was read meanwhile is its own."""
+    """Return whether a folder returned by `trusted_folder` is still there: then what was read meanwhile came from
+    it."""
     try:
         return _identity(os.lstat(real)) == identity
     except OSError:
@@ -185,7 +187,7 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def _accept(real: str, status: os.stat_result, allowed: tuple[int, ...] | None) -> str:
-    """Return the folder at the end of a walk, noted as walked to; raise _UnusableError where it cannot serve."""
+    """Return the folder at the end of a walk and record it as walked; raise _UnusableError if it cannot be used."""
     if not stat.S_ISDIR(status.st_mode):
         raise _UnusableError("it is not a folder")
     if allowed is not None and status.st_uid not in allowed:
@@ -201,7 +203,7 @@ def _create(real: str) -> None:
     try:
         os.mkdir(real, 0o700)
     except FileExistsError:
-        pass  # somebody was faster: the next walk tells who
+        pass  # another process created it first: the next walk checks whose it is
     except OSError as error:
         raise _UnusableError(f"it cannot be created ({error.strerror})") from None
 
@@ -218,12 +220,12 @@ def _refuse(path: str, error: _UnusableError | OSError) -> None:
     )
 
 
-# ---------------------------------------------------------------------- the way there
+# ---------------------------------------------------------------------- walking a path
 def _walk(path: str) -> tuple[str, os.stat_result | None]:
     """Follow a path from the root folder down, through links, and check each link and each folder on the way.
 
-    Returns its real path and status, or the first folder that is missing, and None. A folder is checked before
-    anything in it is looked at, so nobody else can exchange what was seen. Raises _UnusableError and OSError.
+    Returns the real path and its status, or the first missing folder and None. A folder is checked before anything in
+    it is read, so nobody else can exchange it afterwards. Raises _UnusableError and OSError.
     """
     allowed = owners()
     real, names = _split(_absolute(path))
@@ -251,7 +253,7 @@ def _walk(path: str) -> tuple[str, os.stat_result | None]:
 def _follow(
     link: str, status: os.stat_result, holder: str, allowed: tuple[int, ...] | None, links: int,
 ) -> tuple[str, list[str]]:
-    """Return where the way goes on behind a link: a real path, and the names below it, the next one last."""
+    """Return where the path continues after a link: a real path, and the names below it, the next one last."""
     if links > _MOST_LINKS:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), link)
     if allowed is not None and status.st_uid not in allowed:
@@ -271,10 +273,10 @@ def _check_above(folder: str, status: os.stat_result, allowed: tuple[int, ...] |
 
 def _absolute(path: str) -> str:
     path = os.path.expanduser(path)
-    if path.startswith("~"):  # containers run under user ids that have no home
+    if path.startswith("~"):  # containers may run under user ids without a home
         raise _UnusableError("there is no home folder")
     if not _HAS_OWNERS:
-        return os.path.realpath(path)  # nobody to distrust, and links of more than one kind
+        return os.path.realpath(path)  # no owners to check, and several kinds of links
     try:
         return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     except OSError:

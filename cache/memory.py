@@ -1,4 +1,4 @@
-"""Entries kept in memory where no folder can hold them. Owns only that, bounded, least recently used out."""
+"""Keep entries in memory if no folder can hold them. Owns only that: bounded, least recently used evicted first."""
 from __future__ import annotations
 
 import threading
@@ -22,7 +22,7 @@ class MemoryLayer:
         return len(self._entries)
 
     def get(self, key: str) -> Entry | None:
-        """Return the entry under `key`, now the most recently used, or None."""
+        """Return the entry under `key` and mark it as most recently used, or return None."""
         if not self._entries:
             return None
         with self._lock:
@@ -32,7 +32,7 @@ class MemoryLayer:
             return entry
 
     def put(self, entry: Entry) -> None:
-        """Keep `entry` in place of an older one with its key; what exceeds the bound leaves, oldest first."""
+        """Store `entry`, replacing an older one with its key; evict the oldest entries beyond the bound."""
         with self._lock:
             self._remove(entry.key)
             self._entries[entry.key] = entry
@@ -53,7 +53,7 @@ class MemoryLayer:
             self.bytes = 0
 
     def renew_lock(self) -> None:
-        """Take a new lock in a forked child: a thread that is not there may have held the old one."""
+        """Take a new lock in a forked child: a thread of the parent may have held the old one."""
         self._lock = threading.Lock()
 
     def _remove(self, key: str) -> None:
@@ -63,7 +63,7 @@ class MemoryLayer:
 
 
 def _weight(entry: Entry) -> int:
-    """Return about how many bytes an entry takes: listings in its metadata are larger than the code."""
+    """Return roughly how many bytes an entry takes: listings in its metadata are larger than the code."""
     return 1024 + len(entry.code) + len(entry.canonical) + _text_bytes(entry.metadata)
 
 

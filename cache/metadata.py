@@ -1,8 +1,8 @@
-"""What an entry says of itself, read as if anybody had written it: of known types, bounded, and printable.
+"""Read an entry's metadata as untrusted data: check types, bound sizes, make texts printable.
 
-Metadata is for people: it decides nothing. It comes from files, and `cache import` takes it from archives, so every
-reader for people goes through here. Owns the bounds of what is read and shown. Does not own the file format (`entry`)
-nor layout (`render`).
+Metadata is for people: no decision depends on it. It comes from files, and `cache import` takes it from archives, so
+every reader for people uses this module. Owns the bounds of what is read and shown. Does not own the file format
+(`entry`) or layout (`render`).
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LISTINGS: Final = ("program", "forms", "ir", "wgsl")
 MOST_SHOWN: Final = 1 << 22
 """Characters of all listings of an entry that are shown together."""
 MOST_COMPARED: Final = 1 << 16
-"""Characters of a listing that is compared with another one: comparing takes longer than their number."""
+"""Characters of a listing compared with another: the time of comparing grows faster than their number."""
 _MOST_NAME: Final = 500
 _MOST_NAMES: Final = 1000
 _MOST_PROGRAM: Final = 1 << 16
@@ -40,7 +40,7 @@ def text(metadata: Mapping[str, Any], name: str) -> str:
 
 
 def number(metadata: Mapping[str, Any], name: str) -> float:
-    """Return a number from 0 on; 0 where there is none that means anything."""
+    """Return a number from 0 on; 0 if there is none that makes sense."""
     value = metadata.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
         return 0.0
@@ -61,18 +61,18 @@ def names(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def claimed(metadata: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of what an archive said and nobody made again here; what else stands there was made here."""
+    """Return the names of the fields that only an archive vouches for; all other fields were computed here."""
     return frozenset(names(metadata, "claimed"))
 
 
 def claims(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return what only an entry's maker knows, printable and short: whose code it is, and of which program."""
+    """Return the fields that only an entry's maker knows, printable and short: whose code it is, of which program."""
     said = {name: printable(text(metadata, name)) for name in ("function", "source")}
     return {**said, "program": printable(listings(metadata, ["program"], _MOST_PROGRAM).texts["program"])}
 
 
 def listings(metadata: Mapping[str, Any], wanted: Iterable[str] = LISTINGS, most: int = MOST_SHOWN) -> Listings:
-    """Unpack listings, `most` characters of all together; the others, and what is behind them, are cut."""
+    """Unpack listings up to `most` characters in total; later text and later listings are cut."""
     found, cut = {}, []
     for name in wanted:
         unpacked = expand_text(metadata.get(name), most + 1)
@@ -104,5 +104,5 @@ def shortened(value: str, most: int = _MOST_NAME) -> str:
 
 
 def printable(value: str) -> str:
-    """Return a text with what a terminal could take for a command replaced; line ends and tabs stay."""
+    """Return a text with characters that a terminal could take for commands replaced; line ends and tabs stay."""
     return "".join([c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in value])

@@ -1,4 +1,4 @@
-"""Warnings of the cache, said once per process and cause. Owns the memory of what was said."""
+"""Issue the cache's warnings once per process and cause. Owns the record of causes warned about."""
 from __future__ import annotations
 
 import warnings
@@ -15,10 +15,10 @@ def warn_once(cause: str, message: str) -> None:
     """
     if cause in _warned:
         return
-    _warned.add(cause)  # two threads at this very line may both warn, which costs less than a lock at a fork
+    _warned.add(cause)  # two threads on this very line may both warn; a lock would cost more, at forks
     warnings.warn(message, CacheWarning, stacklevel=3)
 
 
 def forget() -> None:
-    """Forget what was said, for tests."""
+    """Forget all recorded causes, for tests."""
     _warned.clear()

@@ -1,7 +1,7 @@
-"""The parts of a key as an entry's metadata records them: so that a key can be checked, and two be compared.
+"""Record the parts of a key in an entry's metadata, so that keys can be checked and compared.
 
-Owns how parts stand in JSON and what is said of parts that differ. Keys themselves are made by `keys`; loading
-never looks at this.
+Owns how parts are written in JSON, and the texts about parts that differ. `keys` makes the keys themselves; loading
+never uses this module.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODE = ("form", "forms", "the kernel forms")
 
 
 class Difference(NamedTuple):
-    """One part that two keys do not share: its name, what it means, and both values as people read them."""
+    """One part in which two keys differ: its name, what it means, and both values as text for people."""
 
     part: str
     meaning: str
@@ -39,7 +39,7 @@ class Difference(NamedTuple):
 
 
 def describe(parts: Mapping[str, Part], canonical_part: str | None) -> dict[str, Any]:
-    """Return metadata that records a key's parts; the one that the entry holds as its canonical form is named only."""
+    """Return metadata that records a key's parts; the part that the entry holds as its canonical form is only named."""
     shown = {name: _to_json(value) for name, value in parts.items() if name != canonical_part}
     return {"key_parts": shown, "key_canonical": canonical_part}
 
@@ -56,7 +56,7 @@ def recorded_parts(metadata: Mapping[str, Any]) -> dict[str, Part] | None:
 
 
 def key_from_parts(entry: Entry) -> str | None:
-    """Return the key that an entry's parts and canonical form make; None where it records no such parts."""
+    """Return the key that results from an entry's parts and canonical form; None if it records no such parts."""
     parts = recorded_parts(entry.metadata)
     if parts is None:
         return None
@@ -80,7 +80,7 @@ def differences(first: Entry, second: Entry) -> list[Difference]:
 
 
 def forms_text(entry: Entry) -> str:
-    """Return the kernel forms of an entry as people read them; of many, as many as can be compared."""
+    """Return the kernel forms of an entry as text for people; of many, as many as can be compared."""
     return told.listings(entry.metadata, ["forms"], told.MOST_COMPARED).texts["forms"]
 
 
@@ -90,7 +90,7 @@ def _forms_summary(entry: Entry) -> str:
 
 
 def _told(name: str, first: Entry, second: Entry) -> tuple[str, str]:
-    """Return both values of a part; of long lists only what the other one lacks."""
+    """Return both values of a part as text; of long lists only the items that the other one lacks."""
     values = [(recorded_parts(e.metadata) or {}).get(name) for e in (first, second)]
     a, b = values
     if name == "machine":
@@ -98,14 +98,14 @@ def _told(name: str, first: Entry, second: Entry) -> tuple[str, str]:
         if told is not None:
             return told
     if isinstance(a, tuple) and isinstance(b, tuple):
-        known = [set(map(repr, x)) for x in (b, a)]  # a part may be a list of lists, and a long one
+        known = [set(map(repr, x)) for x in (b, a)]  # items may be unhashable lists, and many
         only = [tuple(word for word in x if repr(word) not in k) for x, k in zip((a, b), known, strict=True)]
         return _plain(only[0]) or "(the same words)", _plain(only[1]) or "(the same words)"
     return _plain(a), _plain(b)
 
 
 def _processors(first: Entry, second: Entry) -> tuple[str, str] | None:
-    """Return model and features that the other processor lacks; None where they tell no difference."""
+    """Return the model and the features that the other processor lacks; None if they do not differ."""
     texts = []
     features = [set(expand_text(e.metadata.get("features"), told.MOST_COMPARED).split(",")) for e in (first, second)]
     for k, entry in enumerate((first, second)):
@@ -116,7 +116,7 @@ def _processors(first: Entry, second: Entry) -> tuple[str, str] | None:
 
 
 def _plain(value: Part) -> str:
-    """Return a part as people read it."""
+    """Return a part as text for people."""
     return "absent" if value is None else told.plain(value.hex() if isinstance(value, bytes) else value)
 
 

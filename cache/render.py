@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CLAIM = " (says the archive)"
-"""What stands behind the claims of an archive."""
+"""Text behind values that only an archive vouches for."""
 _TITLES = {
     "program": "program that it was first made for", "forms": "kernel forms", "ir": "LLVM IR", "wgsl": "WGSL",
     "asm": "machine code",
@@ -33,7 +33,7 @@ _LISTED = (
 )
 _MOST_FACTS = 100
 _MOST_COLOURED = 1 << 16
-"""Characters of all listings of an entry that are shown in colours: finding them takes 0.1 ms for each line."""
+"""Characters of all listings of an entry that are shown in colours: colouring takes 0.1 ms per line."""
 _COLUMNS = {
     "key": "cyan", "function": "bold", "file:line": "", "backend": "", "target": "dim", "size": "", "age": "",
     "used": "", "hits": "", "compile ms": "",
@@ -47,7 +47,7 @@ _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 def entries_table(entries: Iterable[EntryInfo], now: float | None = None, width: int = _WIDE) -> Table:
     """Return a table with a row for each entry; ages count from `now`, in Unix seconds.
 
-    Where less than `_WIDE` columns are there, it leaves out the target and the last use.
+    On less than `_WIDE` columns, the target and the last use are left out.
     """
     from rich.table import Table
     from rich.text import Text
@@ -106,7 +106,7 @@ def show_entry(info: EntryInfo, entry: Entry, listing: str | None = None, only: 
 
 
 def diff_entries(first: tuple[EntryInfo, Entry], second: tuple[EntryInfo, Entry]) -> Group:
-    """Return which parts of two entries' keys differ, both values of each, and the change of the kernel forms."""
+    """Return the parts in which two entries' keys differ, with both values, and the change of the kernel forms."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

@@ -1,10 +1,10 @@
-"""A digest of jitfuse's own code-generating sources, so that changed code never meets objects of old code.
+"""Digest jitfuse's own code-generating sources, so that changed code never loads objects of old code.
 
-Reading about 100 files takes 1 ms and looking at them 0.5 ms, so the digest is kept as an entry of the cache
-itself, whose canonical form stands for names, sizes, times and inode numbers of the files it was made from; any
-difference is a miss. Change times, unlike modification times, cannot be set back by unpacking an archive.
-The files are looked at when the package is imported, and once more before anything that this process compiled is
-stored: modules that are imported later may have been edited in between (`sources_now`).
+Reading about 100 files takes 1 ms and checking their status 0.5 ms. So the digest is itself a cache entry, whose
+canonical form encodes the names, sizes, times and inode numbers of the files; any difference is a miss. Change times,
+unlike modification times, cannot be set back by unpacking an archive.
+The files are checked when the package is imported, and again before an entry that this process compiled is stored:
+modules imported later may have been edited in between (`sources_now`).
 """
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _FILES = (
 _SECOND_NS = 1_000_000_000
 _SETTLED_NS = 2 * _SECOND_NS
 _INODE = (1 << 63) - 1
-"""Bits of an inode number that count: what signed words hold."""
+"""Bits of an inode number that count: those of a signed 64-bit integer."""
 
 SourceFile = tuple[str, str, int, int, int, int]
-"""One source: its name relative to the package with ``/``, its path, and what tells a change of it: size, times of
-modification and of change in nanoseconds, inode."""
+"""One source: its name relative to the package with ``/``, its path, and what reveals a change: size, modification
+time and change time in nanoseconds, inode."""
 
 
 @cache
@@ -48,7 +48,7 @@ def package_root() -> str:
 
 
 def list_sources(root: str) -> tuple[SourceFile, ...]:
-    """Return the code-generating sources below `root`, sorted by name; empty where they lie in a zip file."""
+    """Return the code-generating sources below `root`, sorted by name; empty if they lie in a zip file."""
     found: list[SourceFile] = []
     for name in _FOLDERS:
         _collect(os.path.join(root, name), name, found)
@@ -60,7 +60,7 @@ def list_sources(root: str) -> tuple[SourceFile, ...]:
 
 
 def _collect(folder: str, prefix: str, found: list[SourceFile]) -> None:
-    """Add the sources in a folder and below; on the way of every import of jitfuse, hence no call for each file."""
+    """Add the sources in a folder and below. Every import of jitfuse runs this, hence no call per file."""
     try:
         with os.scandir(folder) as listing:
             items = list(listing)
@@ -80,10 +80,10 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def state_of(sources: tuple[SourceFile, ...]) -> bytes:
-    """Return what stands for names, sizes, times and inodes.
+    """Return bytes that encode names, sizes, times and inodes.
 
-    Made at import, where the sources have just been listed: later their 2,000 objects are in no cache of the processor,
-    and touching them takes 0.2 ms.
+    Made at import, right after the sources were listed: later their 2,000 objects are no longer in the processor's
+    cache, and reading them takes 0.2 ms.
     """
     names, _, *numbers = zip(*sources) if sources else ((), ())
     columns = array("q", chain.from_iterable(numbers))
@@ -91,13 +91,13 @@ def state_of(sources: tuple[SourceFile, ...]) -> bytes:
 
 
 def digest_of(sources: tuple[SourceFile, ...]) -> str | None:
-    """Return the digest (hex) over names and contents; the same wherever the package lies.
+    """Return the digest (hex) over names and contents; it does not depend on where the package lies.
 
-    None where a file is another than the one listed, or changed since. Raises OSError where one cannot be read.
+    None if a file is not the one listed, or changed since. Raises OSError if one cannot be read.
     """
     total = new_digest()
     for name, path, *listed in sources:
-        # the system's calls alone: a file object takes as long as reading most of these files
+        # system calls only: making a file object takes as long as reading most of these files
         file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
         try:
             content = _whole(file, listed[0])
@@ -113,7 +113,7 @@ def digest_of(sources: tuple[SourceFile, ...]) -> str | None:
 
 
 def _whole(file: int, size: int) -> bytes:
-    """Return what is in an open file, up to one byte more than it should have."""
+    """Return the content of an open file, up to one byte more than its expected size."""
     content = os.read(file, size + 1)
     while len(content) <= size and (more := os.read(file, size + 1 - len(content))):
         content += more
@@ -121,12 +121,12 @@ def _whole(file: int, size: int) -> bytes:
 
 
 def remembered_digest(root: str, sources: tuple[SourceFile, ...], state: bytes, store: Store) -> str | None:
-    """Return `digest_of(sources)`, from `store` where it was remembered for the very same files: of equal `state_of`.
+    """Return `digest_of(sources)`, from `store` if it was remembered for files of equal `state_of`.
 
-    A file younger than 2 seconds may change again within the resolution of its time stamp, so a digest that
-    covers one is not remembered. Nor is one of files whose change times are whole seconds: read-only images
-    (squashfs, ISO 9660) keep none, and two builds of one may show the same numbers for different contents.
-    Returns None where the files changed while they were read. Raises OSError where one cannot be read.
+    A file younger than 2 seconds may change again within the resolution of its time stamp, so a digest that covers one
+    is not remembered. Nor is one of files whose change times are whole seconds: read-only images (squashfs, ISO 9660)
+    have no finer ones, and two builds of one may show the same numbers for different contents. Returns None if the
+    files changed while they were read. Raises OSError if one cannot be read.
     """
     key = _digest_key(root)
     canonical = digest(state)
@@ -146,7 +146,7 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], state: bytes, 
 
 def _digest_key(root: str) -> str:
     """Return the key of the entry that remembers the digest of the sources below `root`."""
-    # with the format: a newer one does not take the old entry for a damaged one
+    # includes the format, so that a newer format does not take the old entry for a damaged one
     return hex_digest(f"jitfuse sources in format {FORMAT_VERSION} of ".encode() + os.fsencode(root))
 
 
@@ -156,15 +156,15 @@ _process_word = f"process {os.urandom(16).hex()}"
 _digest: str | None = None
 _digest_lock = threading.Lock()
 _seen: SourcesNow | None = None
-"""What the last look found."""
+"""The result of the last check."""
 
 
 def sources_digest() -> str:
     """Return the digest of the sources that this process runs, computed once.
 
-    They are the files as they were at import. Where their contents cannot be told (they changed while they were
-    read, are unreadable, or lie in a zip file) the answer is a random word of this process: its objects then serve
-    nobody else.
+    It covers the files as they were at import. If their contents cannot be determined (they changed while being read,
+    are unreadable, or lie in a zip file), the result is a random value of this process, so that no other process uses
+    its objects.
     """
     global _digest
     if _digest is None:
@@ -189,7 +189,7 @@ def _compute() -> str:
 
 
 def unchanged_since_import() -> bool:
-    """Return whether the sources are still those that `sources_digest` speaks of."""
+    """Return whether the sources are still those that `sources_digest` covers."""
     try:
         return list_sources(package_root()) == _at_import
     except OSError:
@@ -197,21 +197,21 @@ def unchanged_since_import() -> bool:
 
 
 class SourcesNow(NamedTuple):
-    """What `sources_now` found: whether the sources are those of the import, and how many modules had come of them."""
+    """The result of `sources_now`: whether the sources are those at import, and the number of modules imported then."""
 
     unchanged: bool
     modules: int
 
 
 def sources_now() -> SourcesNow:
-    """Look at the sources once more, and know their digest: all that `publish` has to ask for.
+    """Check the sources once more, and compute their digest: all that `publish` needs.
 
-    Where no module came since an earlier look, what that found holds of all code that has run: a function that is
-    compiled in many parts looks once. It may be done beside a compilation whose text is written.
+    If no module was imported since an earlier check, that check holds for all code that has run: a function compiled as
+    many subgraphs checks once. This may run beside a compilation whose text is already written.
     """
     global _seen
     sources_digest()
-    modules = _modules()  # before the look: what is imported meanwhile may be newer than it
+    modules = _modules()  # before the check: modules imported meanwhile may be newer
     seen = _seen
     if seen is None or not seen.unchanged or seen.modules != modules:
         seen = _seen = SourcesNow(unchanged_since_import(), modules)
@@ -223,9 +223,9 @@ def _modules() -> int:
 
 
 def publish(*entries: Entry, now: SourcesNow | None = None) -> None:
-    """Store entries that this process's code generator made; only in memory where its sources were edited.
+    """Store entries that this process's code generator made; only in memory if its sources were edited.
 
-    `now` is what `sources_now` found; without it, or where modules came since, the sources are looked at again.
+    `now` is a result of `sources_now`; without it, or if modules were imported since, the sources are checked again.
     """
     if not entries:
         return
@@ -244,8 +244,8 @@ def find_entry(
 ) -> Entry | None:
     """Return the entry of a key and a canonical form, as `Store.load` does.
 
-    The key is asked for only where anything is stored: a process that starts with an empty cache need not read the
-    sources, which is most of making the first key, before it has something to store.
+    The key is computed only if anything is stored: a process that starts with an empty cache then reads the sources,
+    most of the cost of the first key, only when it has something to store.
     """
     store = default_store()
     if nothing_stored(store):
@@ -255,12 +255,12 @@ def find_entry(
 
 
 def nothing_stored(store: Store) -> bool:
-    """Return whether this process, with no key made so far, finds a store empty."""
+    """Return whether this process, before its first key, finds a store empty."""
     return _digest is None and store.is_empty(_digest_key(package_root()))
 
 
 @forks.renew
 def _renew_lock() -> None:
-    """In a forked child: a fresh lock; a thread that is not there may have held the old one."""
+    """Take a fresh lock in a forked child: a thread of the parent may have held the old one."""
     global _digest_lock
     _digest_lock = threading.Lock()

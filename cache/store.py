@@ -1,9 +1,9 @@
 """The store: load and store entries over the layers, fall back to memory, keep the write layer bounded.
 
-Loading neither lists a folder nor writes: which entries were used is remembered and written as time stamps
-at the next store or at exit, at most once a day for each entry; how often they were goes to `usage` then.
-Storing replaces files atomically, so any number of processes share a folder without locks. Nothing that happens
-to the folder raises: it is a miss or a store that stays in memory, with one `CacheWarning` per process and cause.
+Loading neither lists a folder nor writes. Used entries are remembered, and their time stamps are written at the next
+store or at exit, at most once a day per entry; `usage` then adds how often each was used. Storing replaces files
+atomically, so any number of processes share a folder without locks. No failure of the folder raises: it causes a miss,
+or an entry that stays in memory, with one `CacheWarning` per process and cause.
 """
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from jitfuse.cache.notices import warn_once
 DEFAULT_MAX_BYTES = 1 << 30
 DEFAULT_MAX_FILES = 65_536
 LARGEST_MAX_BYTES = DEFAULT_MAX_FILES * MAX_ENTRY_BYTES
-"""What a folder holds at most, with the most and the largest entries: 16 TiB."""
+"""The most that a folder can hold, with the most and the largest entries: 16 TiB."""
 MEMORY_BYTES = 16 << 20
 _SWEEPS_PER_BOUND = 32
 _MOST_STORES = 256
-"""Entries that are written, by whomever, between two listings."""
+"""Entries that all processes write between two listings, at most on average."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -73,10 +73,10 @@ class Store:
     ) -> Entry | None:
         """Return the entry of `key` whose canonical form is `canonical` (None: whichever it is), or None.
 
-        None where it is absent, unreadable, damaged, another's, made from something else, or where `accept` says no:
-        an entry that is of no use in one folder, such as one that names another that is gone, hides no other. Raises
-        ValueError for a `key` that is none, before any path is made of it. `count` says whether the hit
-        or miss counts in `stats`; the cache's own records do not.
+        None if it is absent, unreadable, damaged, owned by another user, made from something else, or rejected by
+        `accept`. A rejected entry in one folder, such as a reference to a missing object, does not hide a good one in
+        another. Raises ValueError for an invalid `key`, before a path is made of it. `count` says whether the hit or
+        miss counts in `stats`; the cache's own records do not.
         """
         if not is_key(key):
             raise ValueError(f"not a cache key: {key!r}")
@@ -100,12 +100,12 @@ class Store:
                 yield entry
 
     def read_folders(self) -> tuple[str, ...]:
-        """Return the folders in the order in which they are looked up."""
+        """Return the folders in lookup order."""
         write = self.layers.write
         return self.layers.read if write is None else (*self.layers.read, write)
 
     def is_empty(self, likely: str) -> bool:
-        """Return whether there has been no entry to be found so far, neither in memory nor in a folder.
+        """Return whether no entry exists so far, neither in memory nor in a folder.
 
         `likely` is the key of an entry that most folders have: looking for it is quicker than listing them.
         """
@@ -116,10 +116,11 @@ class Store:
         return not self._seen_filled
 
     def refuse(self, key: str, reason: str, *, count: bool = True) -> None:
-        """Take note that an entry of `key` is of no use: a miss after all, where `load` has counted it.
+        """Record that an entry of `key` is useless: a miss after all, if `load` counted it as a hit.
 
-        For what the checksum cannot find: a writer whose memory was damaged, or a loader that has become stricter.
-        The next store writes it anew. `count` is what `load` was given, False inside of its `accept`.
+        For defects that the checksum cannot find: a writer whose memory was damaged, or a loader that has become
+        stricter. The next store overwrites it. `count` is the argument that `load` was given; it is False inside its
+        `accept`.
         """
         self.memory.discard(key)
         if count:
@@ -154,19 +155,19 @@ class Store:
             )
             return None
         if not location.is_still(layer, folder):
-            return None  # replaced while it was read: who knows where from
+            return None  # replaced while it was read: its origin is unknown
         if layer == self.layers.write and abs(time.time() - stamp) > files.DAY:
             self._used.add(key)
         return entry
 
     def store(self, entry: Entry, *, count: bool = True) -> bool:
-        """Write `entry` to the write layer and tell whether it is there; keep it in memory if not.
+        """Write `entry` to the write layer and return whether it is there; keep it in memory if not.
 
-        Whatever the folder does, this never raises; a malformed entry (`encode`) is our own mistake and does.
+        No failure of the folder raises; a malformed entry (`encode`) is an error of the caller and does.
         """
         data = encode(entry)
         folder = self.layers.write
-        self.memory.put(entry)  # first, so that it stays there when a warning is turned into an exception
+        self.memory.put(entry)  # first, so that it stays there if a warning is turned into an exception
         if folder is not None and len(data) <= self.max_bytes and self._write(folder, entry.key, data):
             self.memory.discard(entry.key)
             self.stored += count
@@ -177,7 +178,7 @@ class Store:
         return False
 
     def _write(self, folder: str, key: str, data: bytes) -> bool:
-        # The folder is created and checked at each store: it may be gone or moved, or have been opened to others.
+        # The folder is created and checked at each store: it may be gone or moved, or writable by others by now.
         if location.write_layer(folder) != folder:
             return False
         try:
@@ -192,11 +193,11 @@ class Store:
         return True
 
     def _sweep(self, folder: str, key: str, size: int) -> None:
-        """Evict now and then, so that one listing is paid by many stores.
+        """Evict now and then, so that many stores share the cost of one listing.
 
-        Either this process wrote a 32nd of a bound since it last looked, or the key's own digits say so: the share
-        of many short processes, which look as often between them, and at least once in 256 entries. The bounds
-        are thus exceeded by a few per cent; a full folder takes 0.5 s to list, so that a store pays 2 ms for it.
+        It runs if this process wrote a 32nd of a bound since it last listed, or if the key's own digits say so. The
+        digits serve many short processes: together they list as often, and at least once in 256 entries on average. The
+        bounds are thus exceeded by a few per cent. Listing a full folder takes 0.5 s, so that a store pays 2 ms for it.
         """
         self._written_files += 1
         self._written_bytes += size
@@ -220,7 +221,7 @@ class Store:
         # another user may have put a folder or a link in the place of one that was removed
         if self.layers.write is not None and (hits or used) and location.known_folder(self.layers.write):
             if hits:
-                from jitfuse.cache import usage  # not needed at the start of a process
+                from jitfuse.cache import usage  # not needed when a process starts
 
                 usage.record(self.layers.write, dict(hits))
             for key in tuple(used):  # another thread may still be adding to it
@@ -256,7 +257,7 @@ _default_lock = threading.Lock()
 
 
 def default_store() -> Store:
-    """Return the process's store, made anew when the variables that name its place or size changed."""
+    """Return the process's store, made anew if the variables for its place or size changed."""
     global _default
     current = _default
     wanted = location.environment()
@@ -304,7 +305,7 @@ def _flush_all() -> None:
 
 @forks.renew
 def _renew() -> None:
-    """In a forked child: fresh locks, and leave the parent's time stamps to the parent."""
+    """In a forked child: take fresh locks, and leave the parent's time stamps to the parent."""
     global _default_lock
     _default_lock = threading.Lock()
     for store in list(_stores):

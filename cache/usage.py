@@ -1,9 +1,9 @@
 """How often entries were loaded: counted in memory, added to one small file at the next store or at exit.
 
-Owns the file ``hits.log`` of a write layer: lines of a key and a number, appended in one write by any number of
-processes, and folded into one line for each key now and then. A count may be lost where two fold at once, and
-processes that are killed or leave through ``os._exit`` add nothing: it is there for people to look at, no decision
-rests on it.
+Owns the file ``hits.log`` of a write layer: lines of a key and a number. Any number of processes append to it, each in
+one write; now and then it is folded into one line per key. A count may be lost if two processes fold at once, and
+processes that are killed or leave through ``os._exit`` add nothing: the counts are for people, and no decision depends
+on them.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jitfuse.cache.entry import EntryError, is_key
 
 NAME = "hits.log"
 FOLD_BYTES = 8 << 20
-"""Size from which on whoever appends folds the file: as long as it gets with the most entries there may be."""
+"""Size from which on the next writer folds the file: its length with the largest possible number of entries."""
 _MAX_COUNT = 10**15
 _APPEND = (
     os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -26,7 +26,7 @@ _APPEND = (
 
 
 def record(folder: str, hits: Mapping[str, int]) -> None:
-    """Add `hits` (key: times) to what the folder knows. Never raises for what happens to the folder."""
+    """Add `hits` (key: times) to the folder's record. Never raises for failures of the folder."""
     text = "".join([f"{key} {count}\n" for key, count in hits.items()])
     if not text:
         return
@@ -38,7 +38,7 @@ def record(folder: str, hits: Mapping[str, int]) -> None:
     with contextlib.suppress(OSError):  # a full disk, a file server that is gone
         try:
             status = os.fstat(descriptor)
-            # a link to another file of ours, planted while the folder was open to others, must not grow
+            # must not grow another file of ours through a link, planted while the folder was open to others
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
                 size = status.st_size + os.write(descriptor, text.encode())
         finally:
@@ -48,7 +48,7 @@ def record(folder: str, hits: Mapping[str, int]) -> None:
 
 
 def counts(folder: str) -> dict[str, int]:
-    """Return how often each entry of a folder's record was loaded; lines that are none are passed over."""
+    """Return how often each entry of a folder's record was loaded; malformed lines are skipped."""
     try:
         data, _ = files.read(_path(folder))
     except (OSError, EntryError):
@@ -62,9 +62,9 @@ def counts(folder: str) -> dict[str, int]:
 
 
 def fold(folder: str, keep: Collection[str] | None = None) -> None:
-    """Write one line for each key, of those to `keep`; by default those whose entries are there. Never raises."""
+    """Write one line per key, of the keys in `keep`, by default those whose entries exist. Never raises."""
     found = counts(folder)
-    if keep is None:  # never the keys of all entries: most have no count
+    if keep is None:  # not the keys of all entries: most have no count
         keep = {record.key for record in files.records(folder) if record.key in found} if found else ()
     text = "".join([f"{key} {found[key]}\n" for key in sorted(found) if key in keep])
     with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
 """FusedProgram: the one source of truth for what a fused function computes.
 
-Owns the schema: metas, steps, feeds, outputs, state and writes. A program is pure and immutable; it has one shape for
-every value; steps are listed in the order in which they run. Evaluation and training are the same program: steps marked
-`mode_sensitive` look at the flag. Constants are creation steps, never feeds. Does not own what the operators mean
+Owns the schema: metas, steps, feeds, outputs, state and writes. A program is pure and immutable. Every value has one
+shape. Steps are listed in the order in which they run. Evaluation and training are the same program: steps marked
+`mode_sensitive` read the flag. Constants are creation steps, never feeds. Does not own what the operators mean
 (`jitfuse.ir.operators.ops`), the rules of a valid program (`jitfuse.ir.analysis.verify`), its text
 (`jitfuse.ir.formats.text`) or its bytes (`jitfuse.ir.formats.codec`).
 """
@@ -16,7 +16,7 @@ from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import DataclassFields, NamedTuple, Record, fresh
 
 PROGRAM_VERSION: Final = 1
-"""Raised with every change to the schema, to an operator's meaning or to the meaning of an attribute."""
+"""Raised with every change to the schema, or to the meaning of an operator or attribute."""
 
 AttrValue = Union[
     None, bool, int, float, complex, str, bytes, "FusedProgram", tuple["AttrValue", ...]
@@ -44,7 +44,7 @@ def _frozen(value: Any) -> AttrValue:
 
 
 class Meta(NamedTuple):
-    """What is known of a value: shape, dtype, device, whether it is weak (a Python scalar), axis names."""
+    """The known facts of a value: shape, dtype, device, whether it is weak (a Python scalar), axis names."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -89,7 +89,7 @@ class OpStep(NamedTuple):
         return self.result_ids[0]
 
     def attr(self, name: str, default: AttrValue = None) -> Any:
-        """Return an attribute's value, or the default where the step does not carry it."""
+        """Return an attribute's value, or the default if the step does not carry it."""
         for key, value in self.attrs:
             if key == name:
                 return value
@@ -111,12 +111,12 @@ class FusedProgram(Record, frozen=True, eq=False):
     """A scheduled, self-contained program over AbstractTensor methods, for evaluation and training alike.
 
     feeds       ids bound at call time: exactly the values that no step produces
-    feed_names  id -> how a person calls it (``args[0]['w']``)
+    feed_names  id -> its access path, for people (``args[0]['w']``)
     steps       in the order of (level, node id)
     outputs     path in the returned tree -> id
     state_in    feeds that are state: parameters, buffers, the random state
     state_out   state feed -> id of its new value
-    writes      argument feed -> id of what its array holds after the call
+    writes      argument feed -> id of its array's content after the call
     meta        id -> Meta, for every id
     sources     step_id -> ``file:line``; a side table outside canonical bytes, hash and equality
     """
@@ -162,7 +162,7 @@ class FusedProgram(Record, frozen=True, eq=False):
         return tuple(sorted(self.feeds))
 
     def delivered(self, training: bool) -> Iterator[int]:
-        """Yield the ids that a mode delivers: outputs, writes, random state; other state only in training."""
+        """Yield the ids that a mode computes: outputs, writes, random state; other state only in training."""
         yield from self.outputs.values()
         yield from self.writes.values()
         for feed, new in self.state_out.items():
@@ -216,7 +216,7 @@ class FusedProgram(Record, frozen=True, eq=False):
 
     @staticmethod
     def from_json(text: str) -> FusedProgram:
-        """Return the program that `to_json` wrote; raises JitfuseError on a foreign, damaged or invalid one."""
+        """Return the program that `to_json` wrote; raise JitfuseError on a foreign, damaged or invalid one."""
         from jitfuse.ir.formats.codec import from_json
 
         return from_json(text)
@@ -229,7 +229,7 @@ class FusedProgram(Record, frozen=True, eq=False):
 
     @staticmethod
     def from_messagepack(data: bytes) -> FusedProgram:
-        """Return the program that `to_messagepack` wrote; raises JitfuseError on a foreign, damaged or invalid one."""
+        """Return the program that `to_messagepack` wrote; raise JitfuseError on a foreign, damaged or invalid one."""
         from jitfuse.ir.formats.messagepack import from_messagepack
 
         return from_messagepack(data)
@@ -239,7 +239,7 @@ class FusedProgram(Record, frozen=True, eq=False):
 
 
 def _unpickled(text: str) -> FusedProgram:
-    """Return the program of a pickle, which holds its document; whoever unpickles trusts it."""
+    """Return the program in a pickle, which holds its document; unpickling means trusting it."""
     from jitfuse.ir.formats.codec import from_json
 
     return from_json(text, check=False)

@@ -1,4 +1,4 @@
-"""The statuses that kernels return, and what they raise: a kernel that meets a value for which NumPy raises."""
+"""The statuses that kernels return for values for which NumPy raises, and the exceptions that they become."""
 from __future__ import annotations
 
 from typing import Final
@@ -16,7 +16,7 @@ NEGATIVE_POWER: Final = 1
 REQUIREMENT: Final = 2
 ALL_NAN: Final = 3
 OUT_OF_BOUNDS: Final = 4
-"""The low byte of the status for an index out of bounds: above it the number of the check (8 bits) and the index
+"""The low byte of the status for an index out of bounds. Above it are the number of the check (8 bits) and the index
 (48 bits, signed)."""
 
 DIVISION_BY_ZERO: Final = 5
@@ -30,9 +30,9 @@ MATH_DOMAIN: Final = 12
 MATH_RANGE: Final = 13
 INFINITE: Final = 14
 WIDE_INT: Final = 15
-"""Where plain Python answers: it has ints of any size."""
+"""Plain Python runs the call: its ints have any size."""
 WIDE_RANGE: Final = 16
-"""Where plain Python answers: a loop's range goes further than counters do."""
+"""Plain Python runs the call: a loop's range goes beyond 2**31."""
 NO_WEIGHT: Final = 17
 NO_LARGEST: Final = 18
 NO_SMALLEST: Final = 19
@@ -40,7 +40,7 @@ NO_SMALLEST: Final = 19
 FALLIBLE: Final = frozenset({
     "require", "power", "gather", "scatter", "take", "take_along_axis", "nanargmin", "nanargmax",
 })
-"""Operators of programs as they are recorded of which a single element may end the call by a status."""
+"""Operators of recorded programs of which a single element may end the call by a status."""
 MESSAGES: Final = {
     NEGATIVE_POWER: "Integers to negative integer powers are not allowed.",
     REQUIREMENT: "a required condition does not hold",
@@ -61,7 +61,7 @@ MESSAGES: Final = {
     NO_LARGEST: "zero-size array to reduction operation maximum which has no identity",
     NO_SMALLEST: "zero-size array to reduction operation minimum which has no identity",
 }
-"""The error's text of every status."""
+"""The error message of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {
     DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
     MATH_RANGE: NumberTooLargeError, INFINITE: NumberTooLargeError, WIDE_INT: WideIntError, WIDE_RANGE: WideIntError,
@@ -70,13 +70,13 @@ _ERRORS: Final[dict[int, type[JitfuseError]]] = {
 
 
 def error_of(status: int, where: str = "") -> JitfuseError:
-    """Return the exception for a status other than those of indices; `where` comes before its text."""
+    """Return the exception for a status other than an index out of bounds; `where` precedes its message."""
     error: type[JitfuseError] = _ERRORS.get(status, NumericError)
     return error(where + MESSAGES.get(status, f"kernel status {status}"))
 
 
 def out_of_bounds(status: int) -> tuple[int, int] | None:
-    """Return (number of the check, index) of a status for an index out of bounds, None for any other."""
+    """Return (number of the check, index) of a status for an index out of bounds; None for any other status."""
     word = status & 0xFFFFFFFFFFFFFFFF
     if word & 0xFF != OUT_OF_BOUNDS:
         return None

@@ -1,1 +1,1 @@
-"""Passes: plain functions from program to program, valid in, valid out, in one visible tuple (`pipeline`)."""
+"""Passes: functions from program to program, valid in, valid out, in one visible tuple (`pipeline`)."""

@@ -1,4 +1,4 @@
-"""Passes: plain functions from program to program, valid in, valid out, in one visible tuple."""
+"""The tuple of passes: functions from program to program, valid in, valid out."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PIPELINE: Final[tuple[Pass, ...]] = (
     place_few, decompose, promote, lower_complex, widen_narrow_floats, compare_by_sign, fold_constants, write_parts,
     simplify, share, own_results, prune,
 )
-"""What happens to a program of one mode between its trace and its plan, in order."""
+"""The passes over a program of one mode between its trace and its plan, in order."""
 
 
 def run_passes(

@@ -1,7 +1,7 @@
-"""Other ways to write a program's products: regrouped chains, diagonals alone, sums for vectors.
+"""Rewrite a program's products: reorder chains, compute diagonals alone, replace vector products by sums.
 
-Each function takes a program and returns an equal one, up to the tolerance of contractions, or the same object where
-there is nothing to do. Owns these rewritings. Does not own when they pay (`jitfuse.plans.plan`).
+Each function takes a program and returns an equal one, up to the tolerance of contractions. It returns the same object
+if there is nothing to do. Owns these rewritings. Does not own when they pay (`jitfuse.plans.plan`).
 """
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from jitfuse.plans.contraction_cost import size_class
 _SUMMED_AS_THEY_ARE: Final = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 
 Order = Any
-"""A value, or a pair of orders: which products are formed of a chain."""
+"""A value, or a pair of orders: the association of a chain of products."""
 
 
 def regrouped(program: FusedProgram) -> FusedProgram:
-    """Form chains of products in their cheapest order, and only the diagonal where nothing else is read."""
+    """Form chains of products in their cheapest order. If only a diagonal of a product is read, compute only that."""
     return _associated(_diagonals(program))
 
 
 def _inner(program: FusedProgram, value: int, op_name: str) -> OpStep | None:
-    """Return the product that a value is, where only one kind of operator reads it."""
+    """Return the step that makes a value, if it is a product and all its readers are of one operator."""
     step = program.producers.get(value)
     delivered = {*program.outputs.values(), *program.writes.values(), *program.state_out.values()}
     if step is None or step.op_name != "matmul" or value in delivered:
@@ -111,13 +111,12 @@ def _is_flat(program: FusedProgram, step: OpStep) -> bool:
 
 
 def _written(program: FusedProgram, value: int, *, top: bool = False) -> Order:
-    """Return the order in which a value is formed from matrices that are no products, or needed elsewhere."""
+    """Return the order in which a value is formed. Its leaves are values that are no products or have other readers."""
     step = program.producers.get(value) if top else _inner(program, value, "matmul")
     if step is None or not _is_flat(program, step) or (not top and len(program.consumers[value]) != 1):
         return value
     left, right = (_written(program, i) for i in step.input_ids)
-    # a vector that is a product of a matrix and a vector is a column: it cannot be taken apart as a row, nor a row
-    # as a column
+    # the product of a matrix and a vector is a column: it cannot be split up as if it were a row, and vice versa
     if isinstance(left, tuple) and program.meta[_leaves(left)[-1]].ndim < 2:
         left = step.input_ids[0]
     if isinstance(right, tuple) and program.meta[_leaves(right)[0]].ndim < 2:
@@ -130,7 +129,7 @@ def _leaves(order: Order) -> tuple[int, ...]:
 
 
 def _extents(program: FusedProgram, leaves: Sequence[int]) -> list[int]:
-    """Return the classes of the extents between the members of a chain: rows, all contracted ones, columns."""
+    """Return the size classes of the extents between the members of a chain: rows, contracted extents, columns."""
     shapes = [program.meta[v].shape for v in leaves]
     first = shapes[0][0] if len(shapes[0]) > 1 else 1
     extents = [first, *(shape[-1] for shape in shapes[:-1])]
@@ -139,7 +138,8 @@ def _extents(program: FusedProgram, leaves: Sequence[int]) -> list[int]:
 
 
 def _cheapest(program: FusedProgram, leaves: tuple[int, ...]) -> Order:
-    """Return the order of least products: the matrix chain's dynamic program (Godbole 1973), earlier splits first."""
+    """Return the order with the fewest products, by the matrix chain's dynamic program (Godbole 1973); ties go to the
+    earlier split."""
     extents = _extents(program, leaves)
 
     best: dict[tuple[int, int], tuple[int, Order]] = {(k, k + 1): (0, leaf) for k, leaf in enumerate(leaves)}
@@ -156,7 +156,7 @@ def _cheapest(program: FusedProgram, leaves: tuple[int, ...]) -> Order:
 
 
 def _cost(program: FusedProgram, order: Order) -> int:
-    """Return the products that an order forms, over size classes."""
+    """Return the number of products that an order forms, over size classes."""
     if not isinstance(order, tuple):
         return 0
     left, right = _leaves(order[0]), _leaves(order[1])
@@ -173,7 +173,7 @@ def _build(builder: ProgramBuilder, order: Order, new: dict[int, int]) -> int:
 
 # ---------------------------------------------------------------------- vectors
 def vectors_summed(program: FusedProgram) -> FusedProgram:
-    """Write products with vectors as sums along an axis: such kernels read a matrix once, as it lies."""
+    """Write products with vectors as sums along an axis: such kernels read a matrix once, in its memory order."""
 
     def is_vector_product(step: OpStep) -> bool:
         metas = [program.meta[i] for i in step.input_ids]

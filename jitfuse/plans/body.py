@@ -1,9 +1,8 @@
 """Emit the bodies of one kernel: from program values under index maps to SSA nodes in stages.
 
-A value is asked for under an index map; what is not in memory is computed on the spot (fusion is nothing
-else), and the same value under the same map is computed once a stage. Does not own index maps
-(`jitfuse.plans.index_maps`), which values share a kernel (`jitfuse.plans.groups`) or the
-final form (`jitfuse.plans.form`).
+A value is requested under an index map. A value that is not in memory is computed on the spot: that is fusion. The
+same value under the same map is computed once per stage. Does not own index maps (`jitfuse.plans.index_maps`), which
+values share a kernel (`jitfuse.plans.groups`) or the final form (`jitfuse.plans.form`).
 """
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, OperandDraft
 from jitfuse.plans.stages import StageDraft
 
 KEEP_COST: Final = 8
-"""Inner values that cost at least this much are kept in scratch for later stages, not computed again."""
+"""Inner values of at least this cost are kept in scratch for later stages, not recomputed."""
 
 _COMBINERS: Final = {
     "sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and",
@@ -34,7 +33,7 @@ Place = Callable[[int], "tuple[Any, Layout] | None"]
 
 
 class BodyBuilder(Creation):
-    """Builds the stages of one kernel. `place(value)` tells what lies in memory, as (buffer, layout)."""
+    """Builds the stages of one kernel. `place(value)` returns where a value lies in memory, as (buffer, layout)."""
 
     def __init__(
         self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],
@@ -61,7 +60,7 @@ class BodyBuilder(Creation):
 
     # ------------------------------------------------------------------ stages
     def open_stage(self) -> StageDraft:
-        """Start a stage: inner values of earlier stages are out of reach from here on."""
+        """Start a stage: inner values of earlier stages cannot be used from here on."""
         number = len(self.stages) - 1
         in_rows = bool(self.stages) and self.stages[-1].contraction is None  # sides of products are not gone through so
         for key, node in self._memo.items():
@@ -108,7 +107,7 @@ class BodyBuilder(Creation):
         self.node("store", nodes[0].dtype, nodes, (operand, False, False), POINT)
 
     def write_at(self, value: int, place: int, buffer: Any, layout: Layout) -> None:
-        """Store a block, a value of the frame's shape, at its place among those of a buffer that lies in C order."""
+        """Store a block, a value of the frame's shape, at its index among those of a buffer in C order."""
         index, meta = self.frame.full_map(), self.program.meta[value]
         nodes = self._parts(value, index)
         offset = self.times(self.value(ValueKey(place, ())), meta.size * itemsize(meta.dtype))
@@ -116,13 +115,13 @@ class BodyBuilder(Creation):
         self.node("store", nodes[0].dtype, (*nodes, offset), (operand, True, False), POINT)
 
     def _parts(self, value: int, index: IndexMap) -> tuple[Node, ...]:
-        """Return what is stored for one element of a value: its node, or those of its parts."""
+        """Return the nodes stored for one element of a value: one, or those of its parts."""
         parts = (0, 1) if self.program.meta[value].dtype in COMPONENT else (None,)
         return tuple(self.value(ValueKey(value, index, part=p)) for p in parts)
 
     # ------------------------------------------------------------------ values
     def value(self, key: ValueKey) -> Node:
-        """Return the node of a value, computing what it needs first (depth first, without recursion)."""
+        """Return the node of a value, computing its operands first (depth first, without recursion)."""
         memo, past = self._memo, self._past if self._keep else {}
         # with what it is computed from, once that is made
         stack: list[tuple[ValueKey, list[ValueKey] | None]] = [(key, None)]
@@ -146,9 +145,9 @@ class BodyBuilder(Creation):
         return memo[key]
 
     def dependencies(self, key: ValueKey) -> list[ValueKey]:
-        """Return what a value is computed from under its map; nothing for what is in memory or reduced here.
+        """Return the operands of a value under its map; nothing for values in memory or reduced here.
 
-        Raises MisalignedError where a reduction of this kernel is asked for away from its own grid point.
+        Raises MisalignedError if a reduction of this kernel is needed at another grid point than its own.
         """
         found = self._dependencies.get(key)
         if found is None:
@@ -182,7 +181,8 @@ class BodyBuilder(Creation):
         return self._operand_parts(step, key)
 
     def _operand_parts(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        """Return the operands of a step that reads elements; of complex ones the parts that are needed."""
+        """Return the operands that a step reads, element by element; of complex operands only the parts that are
+        needed."""
         meta = self.program.meta
         if self._complex and meta[key.value].dtype in COMPONENT and key.part is None:
             return [key._replace(part=0), key._replace(part=1)]
@@ -206,7 +206,7 @@ class BodyBuilder(Creation):
                 raise MisalignedError
 
     def _check_scanned(self, step: OpStep, index: IndexMap) -> None:
-        """Check that a scan is asked for where its axis is the inner one; a mask does not stop it there."""
+        """Check that a scan is needed along its own inner axis. A mask does not suspend the scan."""
         here = self.frame.reduced == reduced_axes(self.program, step) and index == self.frame.full_map()
         if step.result_id not in self._fused or not here:
             raise MisalignedError
@@ -214,7 +214,7 @@ class BodyBuilder(Creation):
     def _unrolled_result(self, step: OpStep, elements: list[Node]) -> Node:
         """Combine four elements by the lane tree of sum_lanes: (x0 + x2) + (x1 + x3), + 0.0 for float sums.
 
-        Those that do not exist count as -0.0 in sums, 1 in products, and as the first element in what is idempotent.
+        Missing elements count as -0.0 in sums, as 1 in products, and as the first element in idempotent reductions.
         """
         op, first = _COMBINERS[step.op_name], elements[0]
         neutral = first
@@ -269,9 +269,9 @@ class BodyBuilder(Creation):
         return builder(step, key)
 
     def _result(self, step: OpStep) -> Node:
-        """Return a reduction's result; a probe, which reduces nothing, asks for those that indices are made of.
+        """Return the node of a reduction's or contraction's result.
 
-        So it does for contractions.
+        A probe reduces nothing: it requests results that indices need, which get a node here.
         """
         found = self.results.get(step.result_id)
         if found is None:
@@ -329,7 +329,8 @@ class BodyBuilder(Creation):
         self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0,
         mask: Node | None = None,
     ) -> OperandDraft:
-        """Return the operand of an access; masked ones are told apart, for their addresses may meet by chance."""
+        """Return the operand of an access. Masked ones are kept distinct, because their addresses may coincide by
+        chance."""
         walk = access(layout, index, self.extents, itemsize(dtype), self.n_grid)
         if offset:
             walk = walk._replace(offset=walk.offset + offset)

@@ -1,7 +1,8 @@
-"""Chain contractions: two launches of which the second reads, row by row, what the first one makes, become one.
+"""Chain contractions: merge two launches if the second reads, row by row, the value that the first one makes.
 
-The value between them is then never in memory: a block of its rows lies in scratch. That is softmax(q k^T) v without
-its scores, and every other product of a product. Owns: which launches are chained, and the launch of a chain.
+The value between them is then never stored in memory: only a block of its rows lies in scratch. Examples are
+softmax(q k^T) v without its scores, and any product of a product. Owns which launches are chained, and the launch of a
+chain.
 """
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.plans.launch import Launch
 
 MAX_BETWEEN = 1 << 14
-"""Elements that a row of the value between may have."""
+"""The most elements that a row of the intermediate value may have."""
 
 
 class Link(NamedTuple):
-    """What joins two launches: their numbers, and the operand of each that is the value between them."""
+    """What joins two launches: their numbers, and in each the operand that is the intermediate value."""
 
     first: int
     second: int
@@ -28,9 +29,9 @@ class Link(NamedTuple):
 
 
 def chain(steps: Sequence[Any], touched: Sequence[Collection[Any]], delivered: Collection[Any]) -> list[Any]:
-    """Return the steps with launches chained where they can be, each in at most one chain.
+    """Return the steps with launches chained where possible; a launch is in at most one chain.
 
-    `touched[k]` are the buffers of step k, and of what follows all steps; `delivered` the buffers of results.
+    `touched[k]` are the buffers of step k, then those used after all steps. `delivered` are the buffers of results.
     """
     made = list(steps)
     buffers = [set(t) for t in touched]
@@ -47,7 +48,7 @@ def chain(steps: Sequence[Any], touched: Sequence[Collection[Any]], delivered: C
 
 
 def _link(steps: list[Any], buffers: list[set[Any]], second: int, delivered: Collection[Any]) -> Link | None:
-    """Return what chains a step to an earlier one, or None."""
+    """Return the link that chains a step to an earlier one, or None."""
     reader = steps[second]
     if not isinstance(reader, Launch) or not _walks_rows(reader.form):
         return None
@@ -85,7 +86,7 @@ def _written(step: Any) -> set[Any]:
 
 
 def _apart(writer: Launch, reader: Launch, operand: int) -> bool:
-    """Return whether nothing but the operand joins two launches, or only numbers of the same row."""
+    """Return whether two launches share only the operand, and otherwise at most values that are one number per row."""
     if _written(reader) & {b for b, _ in writer.buffers}:
         return False
     made, grid = _written(writer), len(reader.form.grid)
@@ -93,7 +94,7 @@ def _apart(writer: Launch, reader: Launch, operand: int) -> bool:
         if o == operand or place[0] not in made:
             continue
         if place[0] == reader.buffers[operand][0]:
-            return False  # it is in scratch alone
+            return False  # the intermediate value lies only in scratch
         stored = writer.buffers.index(place) if place in writer.buffers else -1
         steps = _steps(reader, o)
         if stored < 0 or steps[:grid] != _steps(writer, stored)[:grid] or any(steps[grid:]):
@@ -102,7 +103,7 @@ def _apart(writer: Launch, reader: Launch, operand: int) -> bool:
 
 
 def _fit(writer: Launch, reader: Launch, operands: tuple[int, int]) -> bool:
-    """Return whether the reader needs, for a block of its rows, what the writer makes for the same rows alone."""
+    """Return whether a block of the reader's rows needs only what the writer makes for the same rows."""
     first, second = writer.form, reader.form
     if not _walks_rows(first) or writer.sizes[: len(first.grid)] != reader.sizes[: len(second.grid)]:
         return False

@@ -1,7 +1,7 @@
-"""What a matmul step is as a contraction: its dtypes and where its operands are read.
+"""Describe a matmul step as a contraction: its dtypes, and where its operands are read.
 
-Owns: which steps own kernels can compute, and the index maps of the two sides. Does not own whether they should
-(`jitfuse.plans.policy`), the fusion of what comes before and after (`jitfuse.plans.groups`), or code.
+Owns which steps jitfuse's own kernels can compute, and the index maps of both sides. Does not own whether they should
+(`jitfuse.plans.policy`), the fusion of prologues and epilogues (`jitfuse.plans.groups`), or code.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUMMED_IN: Final = {
     "int32": "int32", "int64": "int64", "uint32": "uint32", "uint64": "uint64",
 }
 MAX_SWEPT: Final = 1 << 14
-"""Elements that a row or column of a product may have where later stages sweep it in the same kernel."""
+"""The most elements of a row or column of a product that later stages of the same kernel sweep."""
 
 
 def is_contraction(step: OpStep) -> bool:
@@ -29,12 +29,12 @@ def is_contraction(step: OpStep) -> bool:
 
 
 def summed_in(dtype: str) -> str | None:
-    """Return the dtype in which own kernels sum products of a dtype; None where only a library does it."""
+    """Return the dtype in which own kernels sum products of a dtype; None if only a library computes them."""
     return _SUMMED_IN.get(dtype)
 
 
 def contractible(program: FusedProgram) -> frozenset[int]:
-    """Return the results of the steps that own contraction kernels can compute: matrices, of dtypes they know."""
+    """Return the results of the steps that own contraction kernels can compute: matrices of supported dtypes."""
     return frozenset(
         s.result_id for s in program.steps
         if is_contraction(s) and summed_in(program.meta[s.result_id].dtype) is not None

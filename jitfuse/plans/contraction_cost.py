@@ -1,7 +1,7 @@
-"""What contractions cost, in own kernels and in libraries: the figures behind the choice between them.
+"""Estimate the cost of contractions in own kernels and in libraries, to choose between them.
 
-Estimates are over size classes, extents rounded up to powers of two, so that one choice stands for every shape of a
-class. Figures are of one ordinary core with vectors of 64 bytes; only their ratios matter. Owns these figures. Does
+Estimates are over size classes: extents are rounded up to powers of two, so that one choice holds for every shape of a
+class. The figures are of one ordinary core with vectors of 64 bytes; only their ratios matter. Owns these figures. Does
 not own the choice (`jitfuse.plans.plan`).
 """
 from __future__ import annotations
@@ -15,26 +15,26 @@ from jitfuse.ir.kernels.blocking import row_axis
 from jitfuse.ir.kernels.form import KernelForm
 
 THREADS: Final = 2
-"""Threads that a launch or a large library call has."""
+"""Threads that a launch or a large library call uses."""
 PRODUCT_BYTES_PER_NS: Final = 480
-"""Bytes of one operand for which products are formed and summed: 120 of float32, 60 of float64."""
+"""Bytes of one operand multiplied and summed per nanosecond: 120 products of float32, 60 of float64."""
 TILE_ROWS: Final = 4
 TILE_LANE_BYTES: Final = 64
-"""What rows and lanes are rounded up to."""
+"""Rows and lanes are rounded up to this many bytes."""
 IN_PLACE_ROWS: Final = 130
-"""Rows of a block up to which a right operand that is adjacent along the lanes is not packed."""
+"""Up to this many rows in a block, a right operand that is adjacent along the lanes is not packed."""
 PACK_ELEMENTS_PER_NS: Final = 16
 CALL_NS: Final = 1_000
-"""A library call, which goes through Python and makes arrays."""
+"""Overhead of a library call, which goes through Python and makes arrays."""
 LIBRARY_BYTES_PER_NS: Final = 64
-"""A matrix that a library multiplies with one row or column, in place."""
+"""Rate for a matrix that a library multiplies by one row or column, without packing."""
 LIBRARY_PACKED_BYTES_PER_NS: Final = 20
-"""Operands that a library packs for other products."""
+"""Rate for operands that a library packs for other products."""
 LIBRARY_THREADED: Final = 1 << 20
-"""Products from which on a library uses threads."""
+"""From this many products on, a library uses threads."""
 _LIBRARY_PRODUCTS_PER_NS: Final = {"float32": 120, "float64": 55, "complex64": 30, "complex128": 15}
 _SLOW_PRODUCTS_PER_NS: Final = 1
-"""NumPy's loops for dtypes that BLAS does not know."""
+"""Rate of NumPy's loops for dtypes that BLAS does not support."""
 
 
 def size_class(n: int) -> int:
@@ -45,7 +45,7 @@ def size_class(n: int) -> int:
 def contraction_ns(form: KernelForm, sizes: Sequence[int], counts: tuple[int, int]) -> int:
     """Return the estimated nanoseconds of the sums of products of a kernel, packing included.
 
-    `counts`: its blocks along rows and along lanes.
+    `counts`: the numbers of its blocks along rows and along lanes.
     """
     contraction = form.contraction
     assert contraction is not None
@@ -63,7 +63,7 @@ def contraction_ns(form: KernelForm, sizes: Sequence[int], counts: tuple[int, in
 
 
 def _lies_in_rows(form: KernelForm) -> bool:
-    """Return whether the right operand is read as it lies, adjacent along the lanes."""
+    """Return whether the right operand is read without packing, adjacent along the lanes."""
     contraction = form.contraction
     assert contraction is not None
     made = form.stages[0].body[contraction.right]
@@ -76,7 +76,7 @@ def _lies_in_rows(form: KernelForm) -> bool:
 def library_ns(dtype: str, batch: int, rows: int, lanes: int, depth: int, *, symmetric: bool = False) -> int:
     """Return the estimated nanoseconds of a library's product of matrices of these extents.
 
-    `symmetric`: of a matrix with its own transpose, of which the library forms half, and packs one.
+    `symmetric`: the product of a matrix with its own transpose; the library forms half of it and packs one operand.
     """
     batch, rows, lanes, depth = map(size_class, (batch, rows, lanes, depth))
     rate = _LIBRARY_PRODUCTS_PER_NS.get(dtype, _SLOW_PRODUCTS_PER_NS)

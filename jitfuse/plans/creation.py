@@ -1,6 +1,6 @@
-"""Values that are made from nothing: literals, extents, ranges, random numbers, as nodes of a kernel.
+"""Values without operands, as nodes of a kernel: literals, extents, ranges, random numbers.
 
-Owns the `_make_` methods, one for each creation operator. Does not own what is computed from them
+Owns the `_make_` methods, one for each creation operator. Does not own what is computed from these values
 (`jitfuse.plans.body`).
 """
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLACES: Final = frozenset({"reshape", "concat", "gather"})
 _PLAIN: Final = frozenset({
     "add", "subtract", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "astype", "where",
 })
-"""Operators whose kernels gain nothing from knowing an operand."""
+"""Operators whose kernels do not get better by knowing the value of an operand."""
 
 
 class Creation(IndexMaps):
@@ -88,9 +88,9 @@ class Creation(IndexMaps):
 
 
 def is_place(program: FusedProgram, step: OpStep) -> bool:
-    """Return whether a literal is an integer that single numbers are computed with, or that is one of several places.
+    """Return whether an integer literal is an index or offset: only arithmetic of rank 0 or indexing operators read it.
 
-    The numbers of iterations are, and the first iterations shall have the kernels of the others.
+    Iteration numbers are such literals. As parameters, they let the first iterations share the kernels of the others.
     """
     value = step.result_id
     if not is_integer(program.meta[value].dtype) or program.meta[value].shape:

@@ -1,8 +1,8 @@
-"""Kernels that differ in where they read and write alone are built once.
+"""Build kernels that differ only in the memory they read and write once.
 
-Item assignment in Python loops makes thousands of kernels that compute the same from other places of the same shapes.
-Such a kernel is recognised by what it computes, step by step, and by which places are one; another launch of it is the
-first one with its own buffers and offsets. Owns what tells kernels apart. Does not own how they are built
+Item assignment in Python loops makes thousands of kernels that compute the same over equal shapes at other offsets.
+Such a kernel is recognised by its steps and by which of its memory locations coincide. A further launch of it is the
+first launch with other buffers and offsets. Owns what distinguishes kernels. Does not own how they are built
 (`jitfuse.plans.kernels`).
 """
 from __future__ import annotations
@@ -23,21 +23,21 @@ _VIEWS: Final = frozenset({"reshape", "transpose", "broadcast_to"})
 _NUMBERS: Final = frozenset({"full", "zeros"})
 
 Where = tuple[Any, int]
-"""A buffer, and bytes from its begin."""
+"""A buffer, and an offset in bytes from its start."""
 
 
 class _DiffersError(Exception):
-    """A kernel that is more than a computation over strided windows; never leaves this module."""
+    """The kernel is more than a computation over strided windows; never leaves this module."""
 
 
 class EqualKernels:
-    """The kernels of a program, and of those that lower it in other ways, built so far."""
+    """The kernels built so far for a program, and for other lowerings of it."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Launch, tuple[int, ...], bool] | None] = {}
 
     def launch(self, kernel: ComparableKernel | None, build: Callable[[], tuple[Launch, bool]]) -> tuple[Launch, bool]:
-        """Return what `build` would: a launch, and whether values are kept in scratch rows."""
+        """Return the result of `build`: a launch, and whether values are kept in scratch rows."""
         if kernel is None:
             return build()
         known = self._known.get(kernel.key)
@@ -53,7 +53,8 @@ class EqualKernels:
 
 
 class ComparableKernel:
-    """A kernel over strided windows: `key` is equal for equal ones, `places` are where it reads and writes."""
+    """A kernel over strided windows: `key` is equal for equal kernels; `places` are the locations it reads and
+    writes."""
 
     def __init__(self, key: Hashable, places: list[Where]) -> None:
         self.key = key
@@ -64,10 +65,10 @@ def described(
     grouping: Grouping, place: Place, fused: frozenset[int], ends: Iterable[int], targets: Iterable[tuple[Where, Any]],
     more: Hashable,
 ) -> ComparableKernel | None:
-    """Return the description of a kernel; None for one that reads by other rules than strides.
+    """Return the description of a kernel; None if it reads other than by strides.
 
-    `ends` are the values that it stores and reduces, `targets` where it stores, each with all that matters beside;
-    `more` is what else makes it.
+    `ends` are the values that it stores and reduces. `targets` are where it stores, with everything else that matters.
+    `more` holds the rest of what determines it.
     """
     program = grouping.program
     if not program.dtypes.isdisjoint(COMPONENT):
@@ -80,7 +81,7 @@ def described(
 
 
 class _KernelWalk:
-    """The way from what a kernel stores down to what it reads."""
+    """The walk from the values that a kernel stores down to the memory that it reads."""
 
     def __init__(
         self, program: FusedProgram, place: Place, fused: frozenset[int], unrolled: set[int], order: dict[int, int]
@@ -91,7 +92,7 @@ class _KernelWalk:
         self._placed: dict[int, Any] = {}
         self._key: list[Hashable] = []
         self._exact = False
-        """Whether the places of windows are computed with in the kernel."""
+        """Whether the kernel computes with the offsets of windows."""
 
     def described(
         self, ends: tuple[int, ...], targets: Iterable[tuple[Where, Any]], more: Hashable
@@ -139,7 +140,7 @@ class _KernelWalk:
         self._note(value, (step.op_name, attrs, read, self._program.meta[value]))
 
     def _add_window(self, value: int, step: OpStep) -> None:
-        """Add a slice of memory: of where it begins matters whether that is where an axis does."""
+        """Add a slice of memory. Of its start, unless offsets are exact, only matters on which axes it is 0."""
         placed = self._placed[step.input_ids[0]]
         if placed is None:
             raise _DiffersError
@@ -150,7 +151,7 @@ class _KernelWalk:
         self._note(value, (self._at((buffer, offset)), layout, rest, begin, self._program.meta[value]))
 
     def _folds(self, value: int) -> bool:
-        """Return whether a step reshapes by more than extents of 1: kernels may divide positions for that."""
+        """Return whether a step reshapes by more than extents of 1: kernels may have to divide positions for it."""
         step = self._program.producers[value]
         if step.op_name != "reshape":
             return False
@@ -158,7 +159,7 @@ class _KernelWalk:
         return [n for n in old if n != 1] != [n for n in new if n != 1]
 
     def _read(self, value: int) -> int:
-        """Return the number of a value; what lies in memory gets one when it is read first."""
+        """Return the number of a value; a value in memory gets one when it is first read."""
         number = self._number.get(value)
         if number is None:
             buffer, layout = self._placed[value]

@@ -1,7 +1,7 @@
 """Finish a kernel: drop dead nodes, merge axes, choose the lane axis, give it a form.
 
-The form holds only classes; what belongs to one shape goes into the launch. Owns `Space`, the axes of a kernel.
-Does not own bodies (`jitfuse.plans.body`), numbering, or split reductions (`jitfuse.plans.split`).
+The form holds only classes; everything that belongs to one shape goes into the launch. Owns `Space`, the axes of a
+kernel. Does not own bodies (`jitfuse.plans.body`), numbering, or split reductions (`jitfuse.plans.split`).
 """
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TINY_ROWS: Final = range(2, MAX_STATIC_EXTENT + 1)
 
 
 class Space:
-    """The axes of one kernel: blocks of the body's axes that are walked as one, grid blocks and inner blocks.
+    """The axes of one kernel: grid blocks and inner blocks. A block is a run of the body's axes walked as one axis.
 
-    `lane_axis` counts grid blocks first. `stages` are the body's, with what must not be skipped taken out.
+    `lane_axis` counts grid blocks first. `stages` are the body's, with the stores taken out that must not be skipped.
     """
 
     def __init__(self, body: BodyBuilder) -> None:
@@ -52,14 +52,14 @@ class Space:
         return tuple(map(self.extent, blocks))
 
     def classes(self, o: OperandDraft, blocks: list[list[int]]) -> tuple[str, ...]:
-        """Return the stride classes of an operand along some blocks."""
+        """Return the stride classes of an operand along blocks."""
         return tuple(self._class(o, b) for b in blocks)
 
     def _class(self, o: OperandDraft, block: list[int]) -> str:
-        """Return one stride class; what is read a few elements apart along the lanes has a class of its own.
+        """Return one stride class; strides of a few elements along the lanes have classes of their own.
 
-        Such strides come from last axes as short as static extents, from slices, and from diagonals of matrices as
-        small: a few kernels more, which only those shapes have.
+        They come from last axes of small extent, slices, and diagonals of small matrices. They cost a few more kernels,
+        for those shapes alone.
         """
         known: str = o.access.classes[block[-1]]
         if known != "n" or o.out or self.contracted or block is not self.blocks[self.lane_axis]:
@@ -72,7 +72,7 @@ class Space:
         return tuple(o.access.strides[b[-1]] for b in blocks)
 
     def _blocks(self) -> list[list[int]]:
-        """Merge neighbouring axes that every operand walks as one and whose position nobody asks for."""
+        """Merge neighbouring axes that every operand walks as one and whose position is unused."""
         indexed = {
             n.imm for s in self.body.stages for n in s.nodes if n.op == "index" and id(n) in self.live
         }
@@ -93,7 +93,7 @@ class Space:
         return sum((3 if o.out else 1) for o in self.operands if o.access.classes[block[-1]] == "1")
 
     def _far_apart(self, block: list[int]) -> int:
-        """Return how many of the arrays whose elements differ along a row lie far apart along a block."""
+        """Return for how many of the arrays that vary along a row the elements along a block lie far apart."""
         row = self.inner[-1][-1]
         each = [o for o in self.operands if o.access.classes[row] != "0"]
         return sum(o.access.classes[block[-1]] == "n" and not _elements_apart(o, block) for o in each)
@@ -101,9 +101,9 @@ class Space:
     def _choose_lanes(self) -> int:
         """Put the best grid axis last and return the lane axis among the merged axes.
 
-        Lanes along an axis of extent 1 would be idle: such shapes are a size class of their own. Those of a
-        contraction run along the last axis of its result, which is an inner axis, or the last on the grid. Lanes along
-        rows of one array would go over columns of another element by element: they run where fewer arrays are so.
+        Lanes along an axis of extent 1 would be idle, so such shapes are a size class of their own. Lanes of a
+        contraction run along the last axis of its result: an inner axis, or the last grid axis. Lanes along the rows of
+        one array may have to gather the columns of another: the axis is chosen for which fewer arrays are gathered.
         """
         if self.contracted:
             return len(self.grid) - (len(self.body.frame.shape) - 1 not in self.body.frame.reduced)
@@ -127,13 +127,13 @@ class Space:
 
 
 def _elements_apart(o: OperandDraft, block: list[int]) -> int:
-    """Return how far apart the elements of an operand lie along a block where they are few apart, else 0."""
+    """Return the distance in elements along a block if it is small, else 0."""
     apart, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
     return apart if not rest and 2 <= apart <= MAX_STATIC_EXTENT else 0
 
 
 def finish(body: BodyBuilder) -> Launch:
-    """Return a kernel as one launch."""
+    """Return the launch or launches of a kernel."""
     return whole_launch(Space(body))
 
 

@@ -15,11 +15,11 @@ from jitfuse.plans.nodes import Node
 
 
 class MisalignedError(Exception):
-    """A reduction's result is needed at another grid point than the one that computes it."""
+    """A reduction's result is needed at a grid point other than the one that computes it."""
 
 
 class Frame(NamedTuple):
-    """The index space of a kernel in the axes of the values that sweep it: a shape and its reduced axes."""
+    """The index space of a kernel, in the axes of the values that sweep it: a shape and its reduced axes."""
 
     shape: tuple[int, ...]
     reduced: tuple[int, ...]
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
         return tuple(part if n == m else ZERO for part, n, m in parts)
 
     def maps(self, shape: tuple[int, ...]) -> Iterable[tuple[str, tuple[Lin, ...]]]:
-        """Yield the ways in which a value of this shape can belong to the frame, by name: see `map_of`."""
+        """Yield the names and index maps by which a value of this shape can belong to the frame: see `map_of`."""
         if shape == self.shape:
             yield "whole", self.map_of("whole")
         if self.reduced and shape == tuple(1 if k in self.reduced else n for k, n in enumerate(self.shape)):

@@ -1,7 +1,7 @@
-"""What a group is, and what its frame, its reductions and the index maps of its values allow.
+"""Groups of steps: what a group's frame, its reductions and the index maps of its values allow.
 
-Owns the record of a group, the closed set of reasons for which one refuses a step, and the questions that one
-group, frame or index map answers. Does not own how groups form (`jitfuse.plans.groups`).
+Owns the record of a group, the closed set of reasons to reject a merge, and the predicates over one group, frame or
+index map. Does not own how groups form (`jitfuse.plans.groups`).
 """
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.layout import Flat, Lin
 
 SPLIT_GRID: Final = 8
-"""Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""
+"""Reductions with fewer grid points than this, over at least two chunks, may be split into partial reductions."""
 NARROW: Final = 64
-"""Long columns are parted from what needs their reduction only where at least this many are adjacent."""
+"""Readers of a reduction of long columns get a kernel of their own only if at least this many columns are adjacent."""
 MAX_OPERANDS: Final = 32
 
 
@@ -41,7 +41,7 @@ class Refusal(enum.Enum):
 
 
 class RefusedMerge(NamedTuple):
-    """One refused merge: the step that wanted in, the step that leads the group, and why."""
+    """One rejected merge: the step to be merged, the step that leads the group, and the reason."""
 
     step: int
     group: int
@@ -49,7 +49,7 @@ class RefusedMerge(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What lies below a value in a kernel: the most reductions in a row, whether memory is read along inner axes."""
+    """What lies below a value in a kernel: the longest chain of reductions, and whether inner axes read memory."""
 
     depth: int = 0
     swept: bool = False
@@ -72,9 +72,9 @@ class Group(Record, eq=False):
     reach: dict[ValueKey, Reach] = fresh(default_factory=dict)
     split: bool = False
     window: OpStep | None = None
-    """The update that it stores in place: nothing else is in such a kernel."""
+    """The update that the kernel stores in place; such a kernel computes nothing else."""
     size: int = 0
-    """How many values it computes, each as often as index maps differ."""
+    """How many values it computes; a value counts once for each index map."""
 
     @property
     def fused(self) -> frozenset[int]:
@@ -93,13 +93,13 @@ class TouchedValues(Record):
     swept: bool = False
     size: int = 0
     related: bool = False
-    """Whether a value that the group computes is needed where the group computes it."""
+    """Whether a value that the group computes is needed at the index where the group computes it."""
 
 
 def may_reduce(group: Group, frame: Frame) -> bool:
     """Return whether a group may take on a reduction over these axes of its shape.
 
-    A contraction's result is swept along rows or along columns, which must be short enough to be kept.
+    A contraction's result is swept along rows or columns, which must be short enough to be kept in scratch.
     """
     if group.contraction is None:
         return group.frame.reduced in ((), frame.reduced)
@@ -117,7 +117,7 @@ def moves(where: Any) -> bool:
 
 
 def covers(where: Any, frame: Frame) -> bool:
-    """Return whether an index map moves along every axis of a kernel that has more than one point."""
+    """Return whether an index map moves along every kernel axis of an extent other than 1."""
     if not isinstance(where, tuple):
         where = (where.index,)
     if any(not isinstance(part, Lin) for part in where):
@@ -133,7 +133,7 @@ def is_few_and_long(frame: Frame) -> bool:
 
 
 def is_of_long_columns(frame: Frame) -> bool:
-    """Return whether long columns are adjacent: a kernel that sweeps them twice finds them in no cache."""
+    """Return whether long columns are adjacent: a kernel that sweeps them twice does not find them in a cache."""
     last = len(frame.shape) - 1
     if not frame.reduced or last in frame.reduced or frame.shape[last] < NARROW:
         return False
@@ -141,14 +141,14 @@ def is_of_long_columns(frame: Frame) -> bool:
 
 
 def reduces(step: OpStep, unrolled: Collection[int]) -> bool:
-    """Return whether a kernel reduces or scans for a step; `unrolled` are the results of what is written out."""
+    """Return whether a kernel reduces or scans for a step; `unrolled` are the results of unrolled reductions."""
     op = ops.get(step.op_name)
     assert op is not None
     return op.kind in (ops.REDUCTION, ops.SCAN) and step.result_id not in unrolled
 
 
 def is_scan(step: OpStep) -> bool:
-    """Return whether a step scans: it is computed where its axis is the inner one, as a value of the whole shape."""
+    """Return whether a step is a scan: it is computed along its inner axis, as a value of the whole shape."""
     op = ops.get(step.op_name)
     return op is not None and op.kind == ops.SCAN
 
@@ -163,7 +163,7 @@ def result_placing(step: OpStep) -> str:
 def reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[int, Any]]:
     """Return leaves under the index maps of a frame of the same shape that reduces other axes.
 
-    A contracted axis follows the frame's and stays there.
+    A contracted axis stays last, behind the frame's axes.
     """
     axes = [new.position(axis) for axis in old.grid_axes + old.reduced] + [len(new.shape)]
 
@@ -179,7 +179,7 @@ def reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[
 
 
 def is_per_point(frame: Frame, probe: TouchedValues) -> bool:
-    """Return whether a value of the whole shape is one per grid point: then it is so where inner extents are not 1."""
+    """Return whether a value of the whole shape is constant along inner axes; then it is so for any inner extents."""
     return probe.depth > 0 and not probe.swept and all(frame.shape[k] == 1 for k in frame.reduced)
 
 

@@ -1,10 +1,10 @@
-"""Decide which steps share a kernel: fusion as grouping, with a reason for every refusal.
+"""Decide which steps share a kernel: fusion as grouping, with a reason for every rejected merge.
 
-*Anchors* (reductions, scans, and values that must lie in memory) are taken in program order and join an earlier
-group where that is legal and worth it, else they open their own; everything between anchors is computed
-inside the groups that need it. Owns how groups form, and which step may join which. Does not own what a group is
-and records (`jitfuse.plans.group`), what a value needs (`jitfuse.plans.probing`), bodies (`jitfuse.plans.body`) or
-costs (`jitfuse.plans.score`).
+*Anchors* are reductions, scans, and values that must lie in memory. They are taken in program order. Each joins an
+earlier group if that is legal and worth it, else it opens a group. Everything between anchors is computed inside the
+groups that need it. Owns how groups form, and which step may join which. Does not own the record of a group
+(`jitfuse.plans.group`), what a value needs (`jitfuse.plans.probing`), bodies (`jitfuse.plans.body`) or costs
+(`jitfuse.plans.score`).
 """
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _WINDOW: Final = 24
 class Grouping(Probing):
     """Groups the steps of a primitive program. `materialise` adds values that must be stored.
 
-    `by_bytes` says whether groups will be ordered so that little memory is held: only then can keeping them apart save
-    any.
+    `by_bytes` says whether groups will be ordered to hold little memory: only then can keeping values in separate
+    groups save memory.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Grouping(Probing):
         super().__init__(program, values)
         self.policy = policy
         self.choices: set[str] = set()
-        """Which choices of a policy make a difference to these groups."""
+        """The choices of a policy that make a difference to these groups."""
         self.groups: list[Group] = []
         self.refusals: list[RefusedMerge] = []
         self._behind: list[int] = []
-        """For each group those that must run before it, directly or not, as bits."""
+        """For each group the set of groups that must run before it, directly or not, as bits."""
         self._needed_by: list[set[int]] = []
         self._must = values.must | set(materialise)
         self._lifetimes = Lifetimes(program, values, self._must, self.order) if by_bytes else None
@@ -91,7 +91,7 @@ class Grouping(Probing):
                 self._need(group, self._homes([self.values.version(i)]))
                 self._note_reader(group, self.values.base(i))
             for result in step.result_ids:
-                if result in self.values.windows:  # it writes over what it begins with
+                if result in self.values.windows:  # the loop writes over its initial value
                     head = self.values.windows[result].base
                     self._need(group, self._readers[head] - {group.number})
                     self._readers[head].clear()
@@ -115,7 +115,8 @@ class Grouping(Probing):
         self._open(step, is_reduction)
 
     def _groups_behind(self, step: OpStep) -> int:
-        """Return the groups that must run before what a step reads from memory is there, as bits: it can join none."""
+        """Return the groups, as bits, that must run before the operands of a step are in memory; it can join none of
+        them."""
         leaves: set[int] = set()
         seen, stack = set(step.input_ids), list(step.input_ids)
         while stack:
@@ -147,7 +148,7 @@ class Grouping(Probing):
         self._add(group)
 
     def _open_window(self, step: OpStep) -> None:
-        """Open the kernel that stores an update in place, once all have run that read the array as it was."""
+        """Open the kernel that stores an update in place, after all groups that read the array before the update."""
         base, *read = step.input_ids
         head, _, layout = self.values.windows[step.result_id]
         group = Group(len(self.groups), Frame(layout.shape, ()), window=step)
@@ -162,7 +163,7 @@ class Grouping(Probing):
             self._readers[base].add(group.number)
 
     def _open_contraction(self, step: OpStep) -> None:
-        """Open the kernel of a contraction: what its operands are computed from is computed in it."""
+        """Open the kernel of a contraction, which also computes the operands."""
         frame = contraction_frame(self.program, step)
         group = Group(len(self.groups), frame, contraction=step)
         for key in sides(self.program, step, frame):
@@ -190,7 +191,7 @@ class Grouping(Probing):
         self.home[value] = group.number
 
     def _need(self, group: Group, needs: set[int]) -> None:
-        """Have groups run before a group, and so before all that need it."""
+        """Make groups run before a group, and so before all that need it."""
         while len(self._behind) <= group.number:
             self._behind.append(0)
             self._needed_by.append(set())
@@ -274,14 +275,14 @@ class Grouping(Probing):
         return None
 
     def _holds_more(self, group: Group, value: int) -> bool:
-        """Return whether a group that also stored a value would hold more memory than the reads that it saves pay."""
+        """Return whether storing a value in a group would cost more in memory held than it saves in reads."""
         if self._lifetimes is None or not (held := self._lifetimes.held_longer(group, value)):
             return False
         wanted = {leaf for leaf, _ in self.read_by(value).leaves}
         return HELD_COST * held > self._lifetimes.saved_by(group, wanted)
 
     def _is_split(self, frame: Frame, step: OpStep) -> bool:
-        """Return whether a reduction is split; one whose rows its kernel sweeps again cannot be, nor can a scan."""
+        """Return whether a reduction is split; scans, and reductions whose rows the kernel sweeps again, cannot be."""
         if is_scan(step) or not is_few_and_long(frame):
             return False
         self.choices.add("split")
@@ -294,7 +295,7 @@ class Grouping(Probing):
 
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:
-    """Return the dear values that several groups compute: the outermost ones of what they share."""
+    """Return the dear values that several groups compute; of nested ones only the outermost."""
     costs = grouping.values.inlining.costs
     groups_of: dict[int, set[int]] = {}
     for group in grouping.groups:

@@ -1,4 +1,4 @@
-"""Views, joins and updates as index maps and masks: where an operator's operands are read for its result.
+"""Views, joins and updates as index maps and masks: where operators read their operands.
 
 Owns the step from the index map of a result to the index maps (and masks) of its operands. Numbers derived from
 shapes become parameters. Does not own what is computed (`jitfuse.plans.body`).
@@ -19,7 +19,7 @@ from jitfuse.plans.nodes import Node
 from jitfuse.plans.stages import NodeTable
 
 GATHERS: Final = frozenset({"gather", "take_along_axis"})
-"""Operators that read elements where other operands say: the first operand at the places that the others hold."""
+"""Operators that read elements of their first operand at the indices that the other operands hold."""
 
 
 class IndexMaps(NodeTable):
@@ -33,11 +33,11 @@ class IndexMaps(NodeTable):
         self._gathers = not GATHERS.isdisjoint(program.op_names)
 
     def forget_indices(self) -> None:
-        """Forget what belongs to the stage that ends: the values that gathers ask for."""
+        """Forget the values that gathers use as indices: they belong to the stage that ends."""
         self._asked.clear()
 
     def operand_keys(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        """Return the operands of a step that reads elements, each under its map; nothing for creation."""
+        """Return the operands of a step, each under the map at which it is read; nothing for creation."""
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.ELEMENTWISE:
@@ -50,8 +50,8 @@ class IndexMaps(NodeTable):
     def elements(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         """Return the four elements that an unrolled reduction combines, in row-major order.
 
-        There are always four, whatever the extent from 2 to 4, so that the kernels differ in how far apart lanes read
-        at most: those past the extent are read at the first element's place under a mask that is off.
+        There are always four, for extents from 2 to 4, so that kernels differ at most in how far apart lanes read.
+        Elements past the extent are read at the first element's index, under a mask that is off.
         """
         shape, axes = self.program.meta[step.input_ids[0]].shape, reduced_axes(self.program, step)
         parts = list(self.unflatten(key.where, self.program.meta[key.value].shape))
@@ -68,7 +68,7 @@ class IndexMaps(NodeTable):
         return keys
 
     def _guarded(self, value: int, k: int, count: int) -> Node:
-        """Return whether an unrolled reduction has a k-th element, noted in `exists`."""
+        """Return whether an unrolled reduction has a k-th element, recorded in `exists`."""
         found = self.exists.get((value, k))
         if found is None:
             place = self.node("const", "int64", (), k)
@@ -86,7 +86,7 @@ class IndexMaps(NodeTable):
         return tuple(p if n == m else ZERO for p, n, m in zip(parts, shape, aligned, strict=True))
 
     def reshaped(self, index: IndexMap, new: tuple[int, ...], old: tuple[int, ...]) -> IndexMap:
-        """Return an index into `old` for an index into its reshape `new`: by blocks of axes where they match."""
+        """Return an index into `old` for an index into its reshape `new`, by blocks of axes where these match."""
         if isinstance(index, Flat):
             return index
         if not old:
@@ -95,14 +95,14 @@ class IndexMaps(NodeTable):
             return (ZERO,) * len(old)
         groups = reshape_groups(old, new)
         if groups is None:
-            # no element is ever read; a map that stands still would be read once, ahead of the loop that never runs
+            # nothing is read; a constant map would be read once, before a loop of no iterations
             still, moving = old.index(0), index[new.index(0)]
             return tuple(moving if k == still else ZERO for k in range(len(old)))
         parts: list[Any] = [ZERO] * len(old)
         for group in groups:
             if not group.old:
                 continue
-            # an inserted axis of extent 1 moves nothing: left out, it is the same where it is broadcast
+            # an inserted axis of extent 1 moves nothing: without it, the map is the same as for a broadcast
             axes = [j for j in group.new if new[j] != 1] or group.new[:1]
             inner = tuple(new[j] for j in axes)
             position = flatten_linear(inner, tuple(index[j] for j in axes))
@@ -115,7 +115,7 @@ class IndexMaps(NodeTable):
         return tuple(parts)
 
     def position_of(self, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-        """Return the row-major position of an index: linear where it can be, else a node."""
+        """Return the row-major position of an index: linear if possible, else a node."""
         linear = flatten_linear(shape, index)
         return linear if linear is not None else self._flat_node(shape, list(index))
 
@@ -127,7 +127,7 @@ class IndexMaps(NodeTable):
         return total if total is not None else self.number(0)
 
     def unflatten(self, index: IndexMap, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return one index for each axis of `shape`, by division where only a flat position is known."""
+        """Return one index for each axis of `shape`, by division if only a flat position is known."""
         if not isinstance(index, Flat):
             return index
         linear = self.index_node(index.index)
@@ -194,9 +194,9 @@ class IndexMaps(NodeTable):
 
     # ------------------------------------------------------------------ indices that are data
     def index_keys(self, key: ValueKey) -> list[ValueKey]:
-        """Return the values that a gather must have before it knows where it reads, each under its map.
+        """Return the values that a gather needs before it knows where it reads, each under its map.
 
-        The same keys each time: a map that divides a flat position has new nodes whenever it is made.
+        The keys are cached: a map that divides a flat position makes new nodes each time.
         """
         if not self._gathers:
             return []
@@ -244,7 +244,7 @@ class IndexMaps(NodeTable):
         return [asked, ValueKey(step.input_ids[0], tuple(parts), key.mask)]
 
     def _bounded(self, step: OpStep, node: Node, axis: int, extent: int, mask: Node | None) -> Node:
-        """Return an index as one from 0 on that a kernel checks as it runs."""
+        """Return an index, counted from 0, that the kernel checks at run time."""
         check = Check(axis, extent, self.program.sources.get(step.step_id))
         return self.node("bounded", "int64", (node, self.number(extent), *([mask] if mask is not None else [])), check)
 
@@ -299,5 +299,5 @@ class IndexMaps(NodeTable):
         source = self.operand_map(tuple(moved), region, self.program.meta[value].shape)
         if inside is None:
             return [ValueKey(value, source, key.mask)]
-        # the target is there at every index: only the region needs a mask
+        # the target exists at every index: only the region needs a mask
         return [ValueKey(value, source, self.both(key.mask, inside)), ValueKey(target, key.where, key.mask)]

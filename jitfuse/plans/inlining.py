@@ -1,10 +1,10 @@
-"""What computing values inside kernels takes, and which values are stored for it.
+"""Decide which values are computed inside kernels, and which are stored instead.
 
-Two measures of every value, in program order, both running down to what lies in memory: its *cost* for one element,
-and its *size*, the steps that a kernel's body holds for it, each as often as index maps differ. Dear values that are
-read under several index maps are stored, and so is what a body of bounded size has no room for: programs of any
-length and nesting make kernels that compile in bounded time. Neither measure looks at extents. Does not own outputs
-and views (`jitfuse.plans.values`) or who shares a kernel (`jitfuse.plans.groups`).
+Each value has two measures, taken in program order down to what lies in memory. Its *cost* is that of one element. Its
+*size* is the number of steps that a kernel's body holds for it; a step counts once for each index map. Dear values that
+are read under several index maps are stored. So are values for which a body of bounded size has no room: programs of
+any length and nesting make kernels that compile in bounded time. Neither measure depends on extents. Does not own
+outputs and views (`jitfuse.plans.values`) or who shares a kernel (`jitfuse.plans.groups`).
 """
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from jitfuse.plans.policy import LoweringPolicy
 DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
 RECOMPUTE_COST: Final = 24
-"""Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
+"""Inlined values of at least this cost (in simple vector operations) may be stored instead of recomputed."""
 ITERATIONS: Final = 3
-"""What goes from one iteration to the next of a loop is stored in every third at least: numbers, and what is read
-before and after a product, a sum of everything, or another step that hardly anything joins. Computed again, each
-iteration would take the whole chain behind it, up to `RECOMPUTE_COST`: as many kernels that differ as iterations."""
+"""Values carried between unrolled iterations are stored at least every third iteration: numbers, and values read before
+and after a product, a full sum, or another step that hardly anything fuses with. Otherwise each iteration would
+recompute the chain behind it, up to `RECOMPUTE_COST`, and hardly two iterations would share a kernel."""
 FLEXIBLE: Final = 128
-"""Dear values whose readers together would spend at most this on computing them may be left unstored."""
+"""A dear value may stay unstored if computing it costs its readers at most this much together."""
 JOIN_COST: Final = 3
-"""What each piece of a join or an update costs beyond the first: two comparisons and a choice."""
+"""Cost of each piece of a join or an update beyond the first: two comparisons and a select."""
 MAX_STEPS: Final = 1000
 """The steps that a kernel's body may hold."""
 _MOST: Final = 10_000
@@ -44,13 +44,13 @@ UPDATES: Final = frozenset({"update_slice", "update_at"})
 """Operators that replace elements of their first operand."""
 _JOINS: Final = ("concat", "update_slice")
 _OPAQUE: Final = frozenset({ops.CREATION, ops.SCAN, *ops.ON_HOST})
-"""Kinds of steps behind which nothing is computed in the kernels that read their results."""
+"""Kinds of steps whose operands are never computed in the kernels that read their results."""
 _APART: Final = frozenset({ops.SCAN, *ops.ON_HOST})
-"""Those of them that kernels come before and after."""
+"""Those kinds that no kernel spans: kernels come before and after."""
 
 
 class _InlinedBody(NamedTuple):
-    """The steps that make a value under its own index map, as bits, and how many those are with all behind them."""
+    """The steps that make a value under its own index map, as bits, and their number with all steps behind them."""
 
     steps: int = 0
     size: int = 0
@@ -60,9 +60,9 @@ _NONE: Final = _InlinedBody()
 
 
 class Inlining:
-    """The costs of a program's values inside kernels. `must` holds what is stored in any case, and grows.
+    """The costs of a program's values inside kernels. `must` holds the values that are stored in any case, and grows.
 
-    `memory` holds what is there from the start; `choices` takes which choices of the policy make a difference.
+    `memory` holds the values in memory from the start. `choices` collects the policy's choices that make a difference.
     """
 
     def __init__(
@@ -81,11 +81,13 @@ class Inlining:
         self._weights: dict[int, int] = {}
         self._heavy = 0
         self._iterations: dict[int, int] = {}
-        """How many numbers that are read twice, each from the one before, lie between a number and what is stored."""
+        """For a number: how many numbers with several readers, each computed from the last, lie between it and
+        memory."""
         self._crossed: dict[int, int] = {}
-        """How many values that are read on several levels, each from the one before, lie between."""
+        """For an array: how many values read on several levels, each computed from the last, lie between it and
+        memory."""
         self._levels: dict[int, int] = {}
-        """How many steps a value comes after that hardly anything joins: what two levels read is in two kernels."""
+        """How many unfusable steps a value comes after: what two levels read is in two kernels."""
         self._left = Counter(i for step in program.steps for i in step.input_ids)
         for number, step in enumerate(program.steps):
             self._visit(number, step)
@@ -95,7 +97,8 @@ class Inlining:
         return _index_maps(self.program)
 
     def store(self, value: int) -> bool:
-        """Have a value that several readers would compute be stored, as far as the policy leaves no choice."""
+        """Store a value that several readers would compute, unless the policy decides otherwise. Return whether it
+        is."""
         if self.costs[value] * len(self.program.consumers[value]) <= FLEXIBLE:
             self._choices.add("store")
             if not self.policy.store:
@@ -125,8 +128,7 @@ class Inlining:
                 self._bodies.pop(i, None)
 
     def _visit_number(self, value: int, step: OpStep, cost: int) -> None:
-        """Store a number that goes from one iteration of a loop to the next, before too much is computed again for
-        it."""
+        """Store a number that a loop carries, before too many iterations recompute it."""
         iterations = max([0 if i in self._must else self._iterations.get(i, -1) for i in step.input_ids], default=-1)
         if len(self.program.consumers.get(value, ())) > 1:
             iterations += iterations >= 0
@@ -137,8 +139,7 @@ class Inlining:
             self._iterations[value] = iterations
 
     def _visit_levels(self, step: OpStep) -> None:
-        """Store what goes from one iteration to the next and is read in each, before the iterations' kernels all
-        differ."""
+        """Store an array that a loop carries and each iteration reads, before the iterations' kernels all differ."""
         op = ops.get(step.op_name)
         assert op is not None
         level, iterations = max([self._levels.get(i, 0) for i in step.input_ids], default=0), 0
@@ -185,7 +186,7 @@ class Inlining:
         return cost if cost and self._is_computed(value) else 0
 
     def _part_pieces(self, step: OpStep) -> None:
-        """Store the dear pieces of a join where much is computed at elements that belong to other pieces."""
+        """Store the dear pieces of a join if much would be computed at elements that belong to other pieces."""
         costs = [self._read_cost(i) for i in step.input_ids]
         if sum(costs) - max(costs, default=0) >= RECOMPUTE_COST:
             for piece, cost in zip(step.input_ids, costs, strict=True):
@@ -195,7 +196,7 @@ class Inlining:
 
     # ------------------------------------------------------------------ sizes
     def _bounded(self, number: int, step: OpStep) -> _InlinedBody:
-        """Return the body of a step; as many of its largest operands are stored as it takes to bound it."""
+        """Return the body of a step; as many of its largest operands are stored as needed to bound it."""
         body = self._body(number, step)
         if body.size <= MAX_STEPS:
             return body
@@ -224,7 +225,7 @@ class Inlining:
         return self._union([own, *map(self._read, here)]) if here else own
 
     def _read(self, value: int) -> _InlinedBody:
-        """Return the body of an operand; mere loads, of views of what was stored since too, are none."""
+        """Return the body of an operand; empty for a load, also of a view of a value stored since."""
         found = self._bodies.get(value)
         return _NONE if found is None or not found.size or not self._is_computed(value) else found
 
@@ -258,7 +259,7 @@ class Inlining:
         return step is not None and not self._is_stored(value) and is_arithmetic(step)
 
     def _base(self, value: int) -> int:
-        """Return what a value is a mere view of."""
+        """Return the value of which a value is a view."""
         producers = self.program.producers
         while value not in self._must and value not in self._memory:
             step = producers.get(value)
@@ -269,7 +270,7 @@ class Inlining:
 
 
 def is_tiny(program: FusedProgram, step: OpStep) -> bool:
-    """Return whether a step reduces two to four elements at each of several grid points; positions are not."""
+    """Return whether a step reduces two to four elements at each of several grid points; not for argmin and argmax."""
     op = ops.get(step.op_name)
     assert op is not None
     if op.kind != ops.REDUCTION or step.op_name in POSITIONS:
@@ -279,7 +280,7 @@ def is_tiny(program: FusedProgram, step: OpStep) -> bool:
 
 
 def _split(step: OpStep) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the operands that a step reads elsewhere than at its own element, and those that it reads there."""
+    """Return the operands that a step reads at other indices than its own element's, and those that it reads there."""
     if step.op_name in UPDATES:
         return step.input_ids[1:], step.input_ids[:1]
     if step.op_name in GATHERS:
@@ -290,7 +291,7 @@ def _split(step: OpStep) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _index_maps(program: FusedProgram) -> dict[int, int]:
-    """Return under how many index maps the readers of each value read it, as far as views and joins make them."""
+    """Return the number of index maps under which readers read each value, as far as views and joins make them."""
     maps: dict[int, int] = {}
     for step in reversed(program.steps):
         value, moved, here = step.result_ids[0], 0, False
@@ -306,7 +307,7 @@ def _index_maps(program: FusedProgram) -> dict[int, int]:
 
 
 def _is_view(step: OpStep) -> bool:
-    """Return whether a step reads each of its elements at another place of its one operand."""
+    """Return whether a step reads each element at another index of its one operand."""
     return len(step.input_ids) == 1 and _moves_elements(step.op_name)
 
 

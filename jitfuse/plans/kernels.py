@@ -1,6 +1,6 @@
 """Turn a group into launches: open its stages, reduce, store, finish.
 
-Also the launches that write results into arguments and state at the very end. Owns the order of stages.
+Also builds the launches that write results into arguments and state at the end. Owns the order of stages.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Launches: a kernel form with everything that belongs to one shape.
 
-Owns the words that follow the operands' addresses (see `jitfuse.ir.kernels.form`). Does not own how forms are made.
+Owns the kernel arguments after the operands' addresses (`jitfuse.ir.kernels.launch_arguments`). Does not own forms.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STREAM_BYTES: Final = 1 << 24
 
 
 class Check(NamedTuple):
-    """An index that a kernel checks: the axis that it indexes, its extent, the user's line."""
+    """An index that a kernel checks: its axis, the extent, the user's line."""
 
     axis: int
     extent: int
@@ -29,9 +29,9 @@ class Check(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One kernel over one shape: the form, the buffers with byte offsets, and the words after the addresses.
+    """One kernel over one shape: the form, the buffers with byte offsets, and the kernel arguments after the addresses.
 
-    `checks` tells what the kernel's `bounded` instructions index, by their numbers.
+    `checks` says what the kernel's `bounded` instructions index, by their numbers.
     """
 
     form: KernelForm
@@ -69,7 +69,7 @@ def bytes_moved(form: KernelForm, sizes: Sequence[int]) -> int:
 
 
 def bits(dtype: str, value: Any) -> int:
-    """Return a scalar as the signed 64-bit word that holds its bits in the low bytes."""
+    """Return a scalar as a signed 64-bit kernel argument, with its bits in the low bytes."""
     if dtype == "float64":
         raw = struct.pack("<d", value)
     elif dtype == "float32":

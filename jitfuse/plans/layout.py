@@ -1,9 +1,8 @@
 """Where arrays lie and how kernels index them: layouts, linear indices, memory operands.
 
-Owns: `Layout` (a materialised array's strides, exact and as classes), `Lin` (an index that is linear in the
-kernel's axes), `Flat` (a row-major position), and the arithmetic over them. Classes are decided from the
-layout's structure, never from the numbers of one shape, so that equal programs over other shapes give equal
-kernels.
+Owns `Layout` (a stored array's strides, exact and as classes), `Lin` (an index that is linear in the kernel's axes),
+`Flat` (a row-major position), and the arithmetic over them. Classes follow from the layout's structure, never from the
+numbers of one shape, so that equal programs over other shapes give equal kernels.
 """
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
 
 
 def strided(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Layout:
-    """Return the layout of an array with any strides; row-major ones are recognised whatever extents of 1 say."""
+    """Return the layout of an array with any strides; the strides of axes of extent 1 do not count."""
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides)):
         if extent != 1 and stride != expected:
@@ -118,7 +117,7 @@ def flatten_linear(shape: tuple[int, ...], index: tuple[Any, ...]) -> Lin | None
 
 
 class AxisGroup(NamedTuple):
-    """A block of axes of two shapes with equal element counts: what a reshape does there."""
+    """A block of axes of two shapes with equal element counts, as a reshape maps them."""
 
     old: tuple[int, ...]
     new: tuple[int, ...]
@@ -128,8 +127,8 @@ class AxisGroup(NamedTuple):
 def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> Sequence[AxisGroup] | None:
     """Split a reshape into the smallest blocks of axes with equal products; None for zero-size arrays.
 
-    Blocks are taken from the end where the shapes agree longer, so that extents of 1 meet those that they meet in
-    larger arrays.
+    Blocks are taken from the end at which the shapes agree longer, so that axes of extent 1 are grouped as they would
+    be in larger arrays.
     """
     if 0 in old:
         return None
@@ -165,7 +164,7 @@ def _blocks(old: tuple[int, ...], new: tuple[int, ...]) -> list[AxisGroup]:
 
 
 class Access(NamedTuple):
-    """How a kernel walks over a materialised array: offset, and per kernel axis stride, class and merging."""
+    """How a kernel walks a stored array: the offset, and per kernel axis the stride, its class and merging."""
 
     offset: int
     strides: tuple[int, ...]
@@ -175,7 +174,7 @@ class Access(NamedTuple):
 
 
 def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: int, grid: int | None = None) -> Access:
-    """Return the affine part of an index map over a layout; SSA parts are the caller's.
+    """Return the affine part of an index map over a layout; the caller adds SSA parts.
 
     The first `grid` axes of the kernel (all, unless given) are grid axes.
     """
@@ -192,7 +191,7 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
     offset = sum(p.const * s for p, s in zip(index, layout.strides, strict=True) if isinstance(p, Lin))
     strides, classes_ = [0] * rank, ["0"] * rank
     own_classes = _classes_without_tail(layout, index, grid)
-    walks: list[tuple[int, int] | None] = [None] * rank  # (axis of the layout, coefficient), where there is just one
+    walks: list[tuple[int, int] | None] = [None] * rank  # (axis of the layout, coefficient) if exactly one walks it
     for k, part in enumerate(index):
         if not isinstance(part, Lin):
             continue
@@ -211,9 +210,9 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
 
 
 def _classes_without_tail(layout: Layout, index: tuple[Any, ...], grid: int | None) -> tuple[str, ...]:
-    """Return the stride classes of a layout of which last axes of extent 1 do not count.
+    """Return the stride classes of a layout without its last axes of extent 1.
 
-    They do where an inner axis of the kernel walks along them: a row of one element is a row as any other.
+    They are kept if an inner axis of the kernel walks along them: a row of one element is a row like any other.
     """
     last = len(layout.shape) - 1
     while last > 0 and layout.shape[last] == 1 and _on_grid(index[last], grid):
@@ -230,7 +229,7 @@ def _on_grid(part: Any, grid: int | None) -> bool:
 def _walks_on(
     layout: Layout, index: tuple[Any, ...], outer: tuple[int, int] | None, inner: tuple[int, int] | None, extent: int
 ) -> bool:
-    """Return whether one step of the outer kernel axis goes as far as `extent` steps of the inner one."""
+    """Return whether one step of the outer kernel axis equals `extent` steps of the inner one."""
     if outer is None or inner is None:
         return False
     (k, c), (following, d) = outer, inner

@@ -1,9 +1,9 @@
-"""Whether values that one kernel could store would lie in memory at once for it, though they are needed one by one.
+"""Estimate whether a kernel that stores several values holds more memory than kernels of their own would.
 
-A kernel of siblings over one input reads that input once and stores all of them; kernels of their own read it once
-each, and each stores its value in the memory that the one before it has left. Owns the life of stored values in
-program order, and what bytes held are worth in bytes moved. Does not own merging (`jitfuse.plans.groups`) or the order
-in which kernels run (`jitfuse.plans.order`).
+A kernel of siblings over one input reads that input once and stores all of them, at one time. Separate kernels each
+read the input, and each can reuse the memory of the value before it. Owns the live ranges of stored values in program
+order, and the price of held bytes in moved bytes. Does not own merging (`jitfuse.plans.groups`) or the order in which
+kernels run (`jitfuse.plans.order`).
 """
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from jitfuse.plans.values import Values
 from jitfuse.tracing.schedule.scheduler import SIZE_CLASSES, size_class
 
 HELD_COST: Final = 4
-"""Bytes moved that a byte held is worth: what it takes to map and clear a fresh one, 1 in huge pages and 17 in small
-ones, in geometric mean."""
+"""Price of one held byte in moved bytes: the cost of mapping and clearing a fresh one. It is 1 in huge pages and 17 in
+small ones; this is the geometric mean."""
 _IN_CACHE: Final = SIZE_CLASSES[0][1]
-"""What stands for values that a core's cache holds: beside a launch, memory does not count for these."""
+"""The size class of values that fit a core's cache: their memory does not count beside a launch."""
 
 
 class Lifetimes:
-    """How long the values live that the kernels and library calls of one program store."""
+    """The live ranges of the values that a program's kernels and library calls store."""
 
     def __init__(self, program: FusedProgram, values: Values, must: set[int], order: dict[int, int]) -> None:
         self.program = program
@@ -36,9 +36,9 @@ class Lifetimes:
         self._order = order
 
     def held_longer(self, group: Group, value: int) -> int:
-        """Return the bytes for each point that a group would hold beside a value, were it to store that as well.
+        """Return the bytes per point that a group would hold longer if it also stored a value.
 
-        They are those of values of its whole index space that nobody needs any more where program order makes this one.
+        They are those of its values of the whole index space that are dead in program order before this value is made.
         """
         if not self._is_held(value):
             return 0
@@ -47,7 +47,7 @@ class Lifetimes:
         return min(self._itemsize(value), sum(map(self._itemsize, outlived)))
 
     def saved_by(self, group: Group, wanted: Collection[int]) -> int:
-        """Return the bytes for each point that a group has read or computed already of what a value is made of."""
+        """Return the bytes per point of a value's operands that a group reads or computes already."""
         known = {leaf for leaf, where in group.leaves if covers(where, group.frame)}
         known |= {made for made, placing in group.placings.items() if placing == "whole"}
         return sum(map(self._itemsize, known.intersection(wanted)))
@@ -60,21 +60,21 @@ class Lifetimes:
         return size_class(len(meta.shape), math.prod(meta.shape) * itemsize(meta.dtype))
 
     def _is_held(self, value: int) -> bool:
-        """Return whether a value has memory of the arena that counts."""
+        """Return whether a value has arena memory of a size that counts."""
         stored = value in self._must and value not in self._delivered and value not in self.values.windows
         return stored and self._class(value) > _IN_CACHE
 
     @cached_property
     def _delivered(self) -> set[int]:
-        """The values whose memory is needed when everything has run."""
+        """The values whose memory is needed at the end of the call."""
         ends = [*self.program.outputs.values(), *(c.value for c in self.values.commits)]
         return {self.values.base(v) for v in ends}
 
     @cached_property
     def _last_use(self) -> dict[int, int]:
-        """The place in program order from which neither a value nor what is as large and made of it is needed.
+        """The program position after which neither a value nor an equally large value made of it is needed.
 
-        What kernels compute without storing it is read where its readers run.
+        A value that a kernel computes without storing it is read where its readers run.
         """
         steps = self.program.steps
         last: dict[int, int] = {}

@@ -34,11 +34,11 @@ def live_intervals(sizes: Mapping[Hashable, int], touched: Sequence[Sequence[Has
 
 
 def plan_arena(intervals: Mapping[Hashable, Interval]) -> tuple[dict[Hashable, int], int]:
-    """Return (byte offset of each buffer, arena bytes); buffers alive at one time never overlap."""
+    """Return (byte offset of each buffer, arena bytes); buffers that are live at the same time never overlap."""
     order = sorted(intervals, key=lambda b: (-intervals[b].size, intervals[b].first, repr(b)))
     steps = max((i.last for i in intervals.values()), default=-1) + 1
     alive: list[list[tuple[int, int]]] = [[] for _ in range(steps)]
-    """What lies where (begin, end) at each step; `begun`: of that what was not there at the step before."""
+    """The (begin, end) ranges in use at each step; `begun`: those not in use at the step before."""
     begun: list[list[tuple[int, int]]] = [[] for _ in range(steps)]
     offsets: dict[Hashable, int] = {}
     total = 0

@@ -1,6 +1,6 @@
 """SSA nodes of a kernel under construction, before they are numbered.
 
-Owns: `Node`, its level (uniform, point or inner) and a rough cost. Does not own what nodes are made for.
+Owns `Node`, its level (uniform, point or inner) and a rough cost. Does not own how nodes are used.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INNER: Final = 2
 
 
 class _Costs(dict[str, int]):
-    """Costs by operation: those of operators are in their rows, and looked up once."""
+    """Costs by operation: those of operators come from their rows, and are looked up once."""
 
     def __missing__(self, op: str) -> int:
         row = get(op)
@@ -23,12 +23,12 @@ class _Costs(dict[str, int]):
 
 
 _COSTS: Final = _Costs({"random": 30, "scan": 16, "param": 0, "const": 0, "load": 1, "kept": 1})
-"""Costs of what kernels alone have are here."""
+"""Costs of the operations that only kernels have."""
 _MOST: Final = 10_000
 
 
 class Node:
-    """One operation of a kernel's body; identity is what makes two nodes equal."""
+    """One operation of a kernel's body; nodes are equal only if they are identical."""
 
     __slots__ = ("args", "cost", "dtype", "imm", "level", "number", "op")
 
@@ -41,7 +41,7 @@ class Node:
             if arg.level > level:
                 level = arg.level
         self.level: int = level
-        # the cost of computing this again at an inner point: inner work only, capped to stay small
+        # the cost of recomputing this at an inner point: inner work only, capped to stay small
         cost = _COSTS[op]
         for arg in args:
             if arg.level == level:
@@ -54,7 +54,7 @@ class Node:
 
 
 class OperandDraft:
-    """A memory operand under construction: which buffer, how it is walked, its direction."""
+    """A memory operand under construction: its buffer, how it is walked, its direction."""
 
     __slots__ = ("access", "buffer", "dtype", "index", "out")
 

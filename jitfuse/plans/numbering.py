@@ -1,7 +1,7 @@
-"""From drafts to the stages of a form: which nodes live, and the numbers of their values.
+"""Turn drafts into the stages of a form: find the live nodes and number their values.
 
-Owns liveness and numbering. A `Numbering` makes the stages of one form over given operands and axes; nodes may
-be numbered again for another form.
+Owns liveness and numbering. A `Numbering` makes the stages of one form over given operands and axes; another form may
+number the same nodes again.
 """
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Numbering:
         self.params: list[tuple[str, Any]] = []
         self.checks: list[Check] = []
         self.literals: list[str] = []
-        """What forms specialise on, exactly: == does not tell 0.0 from -0.0 and 1 from True."""
+        """The literals that forms specialise on, as exact text: == does not distinguish 0.0 from -0.0 or 1 from
+        True."""
         self._operands = operands
         self._axis_of = axis_of
         self._live = live
@@ -36,7 +37,7 @@ class Numbering:
         self._next = 0
 
     def instructions(self, nodes: Sequence[Node]) -> tuple[Instr, ...]:
-        """Return the live nodes as instructions, numbered on."""
+        """Return the live nodes as instructions, and number them."""
         made = []
         for node in nodes:
             if id(node) in self._live:
@@ -101,7 +102,7 @@ def live_nodes(stages: Sequence[StageDraft]) -> set[int]:
 
 
 def needed(ends: Sequence[Node]) -> set[int]:
-    """Return the identities of these nodes and of all that they are computed from."""
+    """Return the identities of these nodes and of all nodes behind them."""
     live: set[int] = set()
     stack = list(ends)
     while stack:
@@ -128,7 +129,8 @@ def loops(stage: StageDraft, live: set[int]) -> bool:
 
 
 def parted(stage: StageDraft, live: set[int]) -> list[StageDraft]:
-    """Take stores of one value per grid point out of a stage that loops: a loop of no iterations must not skip them."""
+    """Take stores of one value per grid point out of a stage that loops: a loop without iterations must not skip
+    them."""
     once = any(n.op == "store" and n.level < INNER for n in stage.nodes)
     if stage.contraction is not None or not loops(stage, live) or not once:
         return [stage]

@@ -1,8 +1,8 @@
-"""In which order the kernels and library calls of a plan run: the second scheduling.
+"""Order the kernels and library calls of a plan: the second scheduling.
 
-The same scheduler that ordered the program's steps orders the groups that came out of fusion, now by the bytes that
-they really leave in the arena. Owns the scheduling problem over groups. Does not own the methods
-(`jitfuse.tracing.schedule.scheduler`) or the arena (`jitfuse.plans.memory`).
+The scheduler that ordered the program's steps orders the groups after fusion, now by the bytes that they really leave
+in the arena. Owns the scheduling problem over groups. Does not own the methods (`jitfuse.tracing.schedule.scheduler`)
+or the arena (`jitfuse.plans.memory`).
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem
 def execution_order(grouping: Grouping, nbytes: Mapping[int, int], kept: Collection[int], method: str) -> list[int]:
     """Return group numbers in the order of a scheduling method.
 
-    `nbytes` are those of the values that lie in the arena, `kept` what is read when all groups have run.
+    `nbytes` are those of the values in the arena; `kept` are the values read after all groups have run.
     """
     order = _topological(grouping)
     if len(order) < 3:
@@ -28,10 +28,10 @@ def execution_order(grouping: Grouping, nbytes: Mapping[int, int], kept: Collect
 def _problem(
     grouping: Grouping, order: list[int], nbytes: Mapping[int, int], kept: Collection[int]
 ) -> SchedulingProblem:
-    """Return the groups, by their place in a valid order, as a scheduling problem.
+    """Return the groups, numbered in a valid order, as a scheduling problem.
 
-    A tensor is a value that a group stores; where a group needs another for nothing that it stores (an empty array),
-    a tensor of no bytes stands for that.
+    A tensor is a value that a group stores. If a group needs another but reads nothing that it stores (an empty array),
+    a tensor of no bytes represents the dependency.
     """
     groups = [grouping.groups[number] for number in order]
     place = {number: k for k, number in enumerate(order)}
@@ -46,7 +46,7 @@ def _problem(
 
 
 def _topological(grouping: Grouping) -> list[int]:
-    """Return group numbers so that each comes after all it needs; otherwise in program order."""
+    """Return group numbers so that each comes after all it needs, otherwise in program order."""
     order: list[int] = []
     done: set[int] = set()
     for start in range(len(grouping.groups)):

@@ -1,9 +1,9 @@
 """The plan hierarchy: one AbstractPlan lowers to several SymbolicPlans; the best specialises into RuntimeSteps.
 
-An `AbstractPlan` is what is to be computed and a lowering policy. A `SymbolicPlan` is one way of computing it:
-an ordered tuple of primitive steps (kernels and library calls). Plans compete by an estimate over the reference
-shape of a size class. `specialise` gives the `RuntimePlan` of one shape: launches with words, library calls, the
-arena, what is written at the end. Owns the choice; does not own grouping, bodies or forms.
+An `AbstractPlan` is what to compute, and a lowering policy. A `SymbolicPlan` is one way of computing it: an ordered
+tuple of kernels and library calls. Plans compete by an estimate over the reference shape of a size class. `specialise`
+gives the `RuntimePlan` of one shape: launches with kernel arguments, library calls, the arena, the final writes. Owns
+the choice. Does not own grouping, bodies or forms.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from jitfuse.plans.values import BufferView, Values
 from jitfuse.tracing.schedule.scheduler import BY_BYTES
 
 LONG: Final = 500
-"""Programs of more steps have the default of all choices but who computes products: each costs one more planning."""
+"""Longer programs take the default of every choice but those of products: each choice costs one more planning."""
 Buffer = tuple[str, int]
 """("feed", id), ("const", id), ("value", id), ("partial", id), ("positions", id) or ("reserved", id)."""
 
@@ -50,8 +50,10 @@ class HostOperand(NamedTuple):
 
 
 class HostCall(NamedTuple):
-    """A library call, a loop or a branch: the operator's name and attributes, what it reads, what it writes, the
-    user's line, and the plans of the programs among its attributes, once `jitfuse.compile.planning` has made them."""
+    """A library call, a loop or a branch: the operator's name and attributes, what it reads and writes, the user's
+    line.
+
+    Also the plans of the programs among its attributes, once `jitfuse.compile.planning` has made them."""
 
     name: str
     attrs: Attrs
@@ -66,7 +68,7 @@ RuntimeStep = Launch | HostCall
 
 
 class PlannedGroup(NamedTuple):
-    """What one kernel or library call computes: the values that are made in it, stored or not."""
+    """The values that one kernel or library call makes, stored or not."""
 
     name: str
     values: frozenset[int]
@@ -102,19 +104,19 @@ class AbstractPlan(Record, frozen=True, eq=False):
     layouts: Mapping[int, Layout]
     schedule: str = "slack"
     in_place: bool = True
-    """Whether long chains of updates may share memory."""
+    """Whether long chains of updates may be stored in place."""
     donated: Mapping[int, int] = fresh(default_factory=dict)
-    """Feeds whose memory an output may have: its number among the outputs."""
+    """Feeds whose memory an output may take, with the number of that output."""
     known: EqualKernels = fresh(default_factory=EqualKernels)
     chosen: dict[int, LoweringPolicy] | None = None
-    """The best policies of other programs by their structure, which is added to; None: all choices compete."""
+    """The best policies of other programs by their structure; new ones are added. None: all choices compete."""
 
     def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
-        """Return the plan of one policy; candidates are ordered by the quick methods alone."""
+        """Return the plan of one policy; candidates are ordered by the quick scheduling methods alone."""
         return SymbolicPlan(self, policy, "slack" if self.schedule == "ilp" else self.schedule)
 
     def candidates(self) -> list[SymbolicPlan]:
-        """Return the plans that compete, by their cost over the reference shapes of their class, the best first."""
+        """Return the competing plans, the best first, by their cost over the reference shapes of their size class."""
         competing = LoweringPolicy._fields if len(self.program.steps) <= LONG else ("own",)
         name = None if self.chosen is None else structure(self.program, self.layouts)
         if self.chosen is None or name is None:
@@ -125,7 +127,7 @@ class AbstractPlan(Record, frozen=True, eq=False):
         return made
 
     def written_by(self, policy: LoweringPolicy) -> tuple[FusedProgram, set[str]]:
-        """Return the program with its products as a policy has them, and which of its choices make a difference."""
+        """Return the program with its products written as a policy says, and the choices that make a difference."""
         program, choices = self._updated, set()
         if self._regrouped is not program:
             choices.add("regroup")
@@ -191,11 +193,11 @@ class SymbolicPlan:
 
     @property
     def kind(self) -> str:
-        """What tells this plan from others of its program, in words."""
+        """A text that distinguishes this plan from others of its program."""
         return self.policy.text(self.choices)
 
     def _arena_values(self) -> dict[int, int]:
-        """Return the bytes of the values that lie in the arena: all that groups store but the results."""
+        """Return the bytes of the values in the arena: all that groups store except results."""
         meta = self.program.meta
         return {
             value: meta[value].size * itemsize(meta[value].dtype)
@@ -204,7 +206,7 @@ class SymbolicPlan:
         }
 
     def _chain(self) -> bool:
-        """Chain contractions where the policy says so; returns whether there are any to chain."""
+        """Chain contractions if the policy says so; return whether there are any to chain."""
         delivered = {("value", v) for v in self.outputs}
         late = {b for c in self.commits for b, _ in c.buffers}
         touched = [{b for b, _ in buffers_of(s)} for s in self.steps]
@@ -239,10 +241,9 @@ class SymbolicPlan:
         return [_library_ns(s) for s in self.steps if isinstance(s, HostCall)]
 
     def cost_ns(self, choice: str) -> int:
-        """Return the estimated time by which a choice is made: over the reference shapes of the launches.
+        """Return the estimated time by which a choice is made, over the reference shapes of the launches.
 
-        How, and by whom, products are formed depends on sizes: it is compared over extents rounded up to powers of
-        two.
+        Choices about products depend on sizes: they are compared over extents rounded up to powers of two.
         """
         if choice in ("regroup", "own", "chain"):
             return class_ns(self.launches, self._libraries)
@@ -279,7 +280,7 @@ def _planned(group: Group, kernels: int) -> PlannedGroup:
 
 
 def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
-    """Return the fusion groups; dear values that several groups would compute are stored once where that pays."""
+    """Return the fusion groups; dear values that several groups would compute are stored once if that pays."""
     values = Values(program, plan.layouts, policy, plan.in_place, plan.donated)
     by_bytes = plan.schedule in BY_BYTES
     first = Grouping(program, values, policy=policy, by_bytes=by_bytes)
@@ -306,7 +307,7 @@ def _library_ns(step: HostCall) -> int:
         return CALL_NS + sum(math.prod(map(size_class, o.layout.shape)) for o in step.outputs)
     a, b = step.inputs
     left, right = a.layout.shape, b.layout.shape
-    # NumPy has the library form but half of a matrix that is its own transpose
+    # NumPy makes the library form only half of a product of a matrix and its transpose
     same_window = a.buffer == b.buffer and a.offset == b.offset and len(left) == len(right) == 2
     symmetric = same_window and left == right[::-1] and a.layout.strides == b.layout.strides[::-1]
     rows, lanes = left[-2] if len(left) > 1 else 1, right[-1] if len(right) > 1 else 1

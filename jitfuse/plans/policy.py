@@ -1,7 +1,7 @@
-"""How a plan may be lowered: the choices that compete, and which of them a program has at all.
+"""The choices that compete when a plan is lowered, and which of them a program has.
 
-A `LoweringPolicy` is one way of lowering. Owns the names of the choices and the search over them; what a choice
-means for groups is in `jitfuse.plans.groups`, what it costs in `jitfuse.plans.score`.
+A `LoweringPolicy` is one way of lowering. Owns the names of the choices and the search over them. What a choice means
+for groups is in `jitfuse.plans.groups`, what it costs in `jitfuse.plans.score`.
 """
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from jitfuse.base.records import NamedTuple
 class LoweringPolicy(NamedTuple):
     """One way to lower a program.
 
-    regroup   chains of products are formed in their cheapest order; otherwise as written
+    regroup   products are chained in their cheapest order; otherwise as written
     chain     a product of a product is one kernel, with a block of rows at a time between them; otherwise two
-    own       contractions are kernels, with what comes before and after; otherwise a library computes them
+    own       contractions are kernels, with prologue and epilogue; otherwise a library computes them
     one_pass  values that need a row's reduction at every element share its kernel, which sweeps the row again;
-              otherwise reductions come first and a kernel of their own maps over everything
-    split     reductions of few, long rows are done in partial ones over chunks, where no kernel sweeps their rows again
-    store     dear values that several kernels or index maps read are stored once; otherwise each computes them
-    unroll    reductions of two to four elements are written out; otherwise they are loops
-    keep      dear values of a row that several stages need stay in a scratch row; otherwise each computes them
+              otherwise the reduction has its own kernel, and a second kernel maps over all elements
+    split     reductions of few, long rows are split into partial ones over chunks, if no kernel sweeps their rows again
+    store     dear values that several kernels or index maps read are stored once; otherwise each reader computes them
+    unroll    reductions of two to four elements are unrolled; otherwise they are loops
+    keep      dear values of a row that several stages need stay in a scratch row; otherwise each stage computes them
     """
 
     regroup: bool = True
@@ -35,7 +35,7 @@ class LoweringPolicy(NamedTuple):
     keep: bool = True
 
     def text(self, choices: Collection[str]) -> str:
-        """Return in words what the policy says to the choices that a program has."""
+        """Return as text what the policy says about the choices that a program has."""
         words = [_NAMES[f][not value] for f, value in zip(self._fields, self, strict=True) if f in choices]
         return ", ".join(["fused", *words])
 
@@ -52,11 +52,11 @@ _NAMES: Final[dict[str, tuple[str, str]]] = {
 }
 DEFAULT: Final = LoweringPolicy()
 OF_PRODUCTS: Final = ("regroup", "chain", "own")
-"""The choices that come first. Bits of results hang on them; on all others hangs what results take."""
+"""The choices that come first. They may change bits of results; all others change only time and memory."""
 
 
 class Lowered(Protocol):
-    """What a policy makes of a program; `choices` names those that make a difference to it."""
+    """What a policy makes of a program; `choices` names the choices that make a difference to it."""
 
     policy: LoweringPolicy
     choices: frozenset[str]
@@ -69,12 +69,12 @@ def descend(
     lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candidate, str], Any],
     competing: Collection[str] = LoweringPolicy._fields, known: LoweringPolicy | None = None, *, products: bool = True,
 ) -> list[Candidate]:
-    """Return candidates, the best first: choice by choice, each turned over where that costs less.
+    """Return candidates, the best first: choice by choice, each is flipped if that costs less.
 
-    `lower` makes the candidate of a policy, `cost` says what one costs as far as a choice is concerned. Ties go to
-    the earlier one. There is at most one candidate for each choice that competes, beside the default, so that planning
-    takes a bounded multiple of one lowering. `known` is the best policy of a program of the same structure: its choices
-    are taken over but for those of `products`, where there are any.
+    `lower` makes the candidate of a policy; `cost` returns the cost of a candidate for one choice. Ties go to the
+    earlier candidate. There is at most one candidate per competing choice, beside the default, so that planning takes a
+    bounded multiple of one lowering. `known` is the best policy of a program of the same structure: its choices are
+    taken over, except those of `products`, if there are any.
     """
     if known is not None and not products:
         return [lower(known)]
@@ -93,5 +93,5 @@ def descend(
 
 
 def _agree(policy: LoweringPolicy, other: LoweringPolicy) -> bool:
-    """Return whether two policies make the choices of products alike."""
+    """Return whether two policies make the same choices about products."""
     return all(getattr(policy, name) == getattr(other, name) for name in OF_PRODUCTS)

@@ -1,7 +1,7 @@
-"""What computing a value in a kernel would touch: memory, steps, reductions on the way.
+"""Find what computing a value in a kernel would touch: memory, steps, reductions.
 
-Owns the walk from a value under an index map to what lies in memory, as kernels under construction take it. Does not
-own what follows for fusion (`jitfuse.plans.groups`) or the bodies themselves (`jitfuse.plans.body`).
+Owns the walk from a value under an index map down to memory, as kernels under construction see it. Does not own what
+follows for fusion (`jitfuse.plans.groups`) or the bodies themselves (`jitfuse.plans.body`).
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jitfuse.plans.values import Values
 
 
 class Probing:
-    """Looks at values of a program; `home` holds the group of each value that a kernel stores or reduces to."""
+    """Probes values of a program; `home` maps each value that a kernel stores or reduces to its group."""
 
     def __init__(self, program: FusedProgram, values: Values) -> None:
         self.program = program
@@ -27,7 +27,8 @@ class Probing:
         self.order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
 
     def place_of(self, own: Collection[int] = ()) -> Place:
-        """Return what tells where a value lies in memory, for a kernel that computes the values in `own` itself."""
+        """Return a function from values to their place in memory, for a kernel that computes the values in `own`
+        itself."""
 
         def place(value: int) -> tuple[Any, Layout] | None:
             if value in own:
@@ -41,10 +42,10 @@ class Probing:
         return place
 
     def probe(self, frame: Frame, fused: frozenset[int], key: ValueKey, group: Group) -> TouchedValues:
-        """Return what computing a value in a group's kernel would touch, the group reframed.
+        """Return what computing a value in a group's kernel would touch, with the group under `frame`.
 
-        `fused` are the reductions, scans and contractions that it computes. Raises MisalignedError where one of them,
-        or a dear value that it stores, is needed elsewhere than where it is computed.
+        `fused` are the reductions, scans and contractions that it computes. Raises MisalignedError if one of them, or a
+        dear value that it stores, is needed at another index than the one that computes it.
         """
         own = set(group.roots)
         if key.value not in self.values.memory and key.value not in self.home:
@@ -61,7 +62,7 @@ class Probing:
         met, computed = {key}, {}
         while stack:
             top = stack.pop()
-            if top in known:  # the group computes it, with all that is below
+            if top in known:  # the group computes it, with everything below
                 probe.reach[top] = known[top]
                 probe.related |= known[top].depth > 0 or moves(top.where) or not frame.shape
             elif place(top.value) is not None:
@@ -85,7 +86,7 @@ class Probing:
                 met.update(fresh)
                 stack += fresh
         probe.size = len(computed)
-        # a complex value comes after its parts
+        # a complex value is visited after its parts
         for k in sorted(computed, key=lambda k: (self.order[k.value], k.part is None)):
             depth, swept = 0, False
             for d in computed[k]:
@@ -96,7 +97,7 @@ class Probing:
         return probe
 
     def read_by(self, value: int) -> TouchedValues:
-        """Return what a kernel that nothing else joins reads and computes for a value, wherever it reads that."""
+        """Return what an unfused kernel would read and compute for a value, under whatever index maps."""
         probe, met, stack = TouchedValues(), {value}, [value]
         while stack:
             top = stack.pop()
@@ -110,7 +111,7 @@ class Probing:
         return probe
 
     def _meet(self, key: ValueKey, own: tuple[Lin, ...], probe: TouchedValues) -> None:
-        """Note a stored value that is asked for at its own place; refuse a dear one asked for elsewhere."""
+        """Record a stored value that is requested at its own index; reject a dear one requested elsewhere."""
         if key.where == own and key.mask is None:
             probe.related = True
         elif key.mask is not None or self.values.inlining.costs[key.value] >= DEAR:

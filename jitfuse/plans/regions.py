@@ -27,12 +27,12 @@ def within(outer: Region, inner: Region) -> Region:
 
 
 def are_disjoint(a: Region, b: Region) -> bool:
-    """Return whether two regions of one array have no element in common, as far as is easily seen."""
+    """Return whether two regions of one array are known to have no element in common."""
     return any(_are_apart(x, y) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
 
 
 def _are_apart(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Return whether two (start, step, count) along one axis have no position in common, as far as is easily seen."""
+    """Return whether two (start, step, count) along one axis are known to have no position in common."""
     if not a[2] or not b[2]:
         return True
     ends = [sorted((start, start + step * (count - 1))) for start, step, count in (a, b)]

@@ -1,9 +1,9 @@
-"""What a plan costs: an integer estimate of time, then the seed's integers, compared lexicographically.
+"""Estimate what a plan costs: time first, then further integers, compared lexicographically.
 
-The estimate is a roofline: per launch the larger of bytes over bandwidth and operations over peak on the thread
-that has most to do, plus a fixed cost. Plans are not compared over their own shapes but over the reference shape of
-their size class, so that the choice is the same for every shape of a class. Figures are of one ordinary CPU with two
-threads; only their ratios matter.
+The estimate is a roofline. Per launch it is the larger of bytes over bandwidth and operations over peak, on the thread
+with the most work, plus a fixed cost. Plans are not compared over their own shapes but over the reference shape of
+their size class, so that the choice is the same for every shape of a class. The figures are of one ordinary CPU with
+two threads; only their ratios matter.
 """
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ COLUMN_BYTES_PER_NS: Final = 12
 LAST_CACHE_BYTES_PER_NS: Final = 32
 CACHE_BYTES_PER_NS: Final = 64
 OPERATION_BYTES_PER_NS: Final = 192
-"""Rates of one thread; the work of a launch is shared by `THREADS` of them where it can be."""
+"""Rates of one thread; up to `THREADS` of them share the work of a launch."""
 ROW_CACHE_BYTES: Final = 1 << 18
 LAST_CACHE_BYTES: Final = 1 << 22
-"""What is swept again, scratch rows among it, stays in every supported CPU's second-level cache, or in a thread's
-part of the last one, up to this size."""
+"""Up to this size, memory that is swept again (scratch rows included) stays in cache on every supported CPU: in the
+second level, or in a thread's share of the last one."""
 FEW: Final = 8
-"""Long rows fewer than this are a class of their own."""
+"""Fewer long rows than this are a class of their own."""
 LANES: Final = 16
 BLOCK_LANES: Final = 64
-"""Lanes of a vector, and of the columns that a kernel sweeps at once."""
+"""Lanes of a vector, and columns that a kernel sweeps at once."""
 STRIDED_COST: Final = 16
-"""Operations that a load or store of one element costs more where the lanes' elements are not adjacent."""
+"""Extra operations of a load or store of one element if the lanes' elements are not adjacent."""
 REFERENCE_BITS: Final = 20
 """Reference shapes have 2**20 elements."""
 
@@ -60,7 +60,7 @@ def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
     """Return the estimated nanoseconds of one launch.
 
     The slowest thread has its share of the grid points: few points leave threads idle. Memory that moves along the
-    inner axes is swept once for each stage that looks at it, from the cache where a grid point's part fits.
+    inner axes is swept once for each stage that reads it: from cache if a grid point's part fits.
     """
     if form.then is not None:
         return _chain_ns(form, sizes)
@@ -75,7 +75,7 @@ def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
 
 
 def _contraction_ns(space: _LaunchSpace, counts: tuple[int, int]) -> float:
-    """Return the nanoseconds of a contraction and of what follows on its sums in cache."""
+    """Return the nanoseconds of a contraction and of the stages that process its sums in cache."""
     form, sizes = space.form, space.sizes
     operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
     moved = bytes_moved(form, sizes)
@@ -83,7 +83,7 @@ def _contraction_ns(space: _LaunchSpace, counts: tuple[int, int]) -> float:
 
 
 def _chain_ns(form: KernelForm, sizes: Sequence[int]) -> int:
-    """Return the nanoseconds of a chain; what lies between its forms moves in cache."""
+    """Return the nanoseconds of a chain; the value between its forms moves in cache."""
     assert form.then is not None
     firsts, seconds = chained(form, sizes)
     counts = block_counts(form, firsts)
@@ -99,7 +99,7 @@ def _chain_ns(form: KernelForm, sizes: Sequence[int]) -> int:
 
 
 class _LaunchSpace:
-    """The index space of one launch, as far as time depends on it."""
+    """The features of a launch's index space that time depends on."""
 
     def __init__(self, form: KernelForm, sizes: Sequence[int]) -> None:
         self.form = form
@@ -128,7 +128,7 @@ def _swept_operands(form: KernelForm, stage: Stage) -> set[int]:
 
 
 def _further_sweeps(space: _LaunchSpace) -> float:
-    """Return the nanoseconds of sweeping over what an earlier stage has swept already."""
+    """Return the nanoseconds of sweeping again over memory that an earlier stage has swept."""
     seen: set[int] = set()
     again = 0
     for swept in space.sweeps:
@@ -139,16 +139,16 @@ def _further_sweeps(space: _LaunchSpace) -> float:
 
 
 def _rate(swept: int, memory: int) -> int:
-    """Return the bytes per nanosecond of going over so many bytes once more, `memory` where no cache holds them."""
+    """Return the bytes per nanosecond of sweeping again; `memory` is the rate if no cache holds `swept` bytes."""
     if swept <= ROW_CACHE_BYTES:
         return CACHE_BYTES_PER_NS
     return LAST_CACHE_BYTES_PER_NS if swept <= LAST_CACHE_BYTES else memory
 
 
 def _operation_bytes(form: KernelForm, stage: Stage) -> int:
-    """Return the bytes of results that a stage's operations make for one element, gathered lanes counted in.
+    """Return the bytes of results that a stage's operations make per element, with the cost of gathered lanes.
 
-    What a contraction's sides are computed from costs little beside its products.
+    Computing a contraction's sides costs little beside its products.
     """
     total = 0
     if stage.contraction is not None:
@@ -170,11 +170,11 @@ def _operation_bytes(form: KernelForm, stage: Stage) -> int:
 def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
     """Return the extents over which plans are compared: the representative of the launch's class.
 
-    `largest` is the size of the program's largest value, which stands for 2**20 elements. Rows are tiny, short (what
-    a kernel may keep of them fits the cache) or long; few long rows are one or four. Tiny rows do not count as
-    elements, so that their reduction has as many points here as the kernels that read it, and what has a half to a
-    quarter of the largest value's elements counts as what a tiny reduction left of it. Far smaller maps, tiny
-    reductions among them, are a class of their own.
+    `largest` is the size of the program's largest value; it is scaled to 2**20 elements. Rows are tiny, short (a kernel
+    can keep them in cache) or long; few long rows are one or four. Tiny rows do not count as elements, so that their
+    reduction has as many points here as the kernels that read it. A value of a half to a quarter of the largest value's
+    elements counts as the result of a tiny reduction. Far smaller maps, tiny reductions among them, are a class of
+    their own.
     """
     form = launch.form
     grid = len(form.grid)
@@ -199,14 +199,14 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
 
 
 def _shared(bits: int, axes: int) -> tuple[int, ...]:
-    """Return powers of two, as equal as can be, whose product is 2**bits (nothing for no axes)."""
+    """Return powers of two, as equal as possible, whose product is 2**bits (nothing for no axes)."""
     return tuple(1 << (bits * (k + 1) // axes - bits * k // axes) for k in range(axes))
 
 
 def class_ns(launches: Sequence[Launch], libraries: Sequence[int]) -> int:
     """Return the estimated nanoseconds of a plan over its size classes: every extent rounded up to a power of two.
 
-    `libraries`: those of each library call.
+    `libraries`: the nanoseconds of each library call.
     """
     return sum(libraries) + sum(
         launch_ns(launch.form, tuple(map(size_class, launch.sizes))) for launch in launches

@@ -1,8 +1,8 @@
-"""Split reductions: partial rows over chunks of the inner elements, then a final kernel with the epilogue.
+"""Split reductions: reduce chunks of the inner elements to partial rows, then combine them in a final kernel.
 
-Few grid points over many elements would keep few threads busy; the tree of sums and products is defined so that
-splitting it changes no bit (`jitfuse.ir.kernels.form.sum_lanes`), and no order shows in what other reductions give.
-Owns the two forms. Does not own when to split (`jitfuse.plans.groups`).
+Few grid points over many elements would use few threads. The tree of sums and products is defined so that splitting
+changes no bit (`jitfuse.ir.kernels.sum_tree.sum_lanes`); other reductions do not depend on order. The final kernel has
+the epilogue. Owns the two forms. Does not own when to split (`jitfuse.plans.groups`).
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jitfuse.plans.numbering import Numbering, live_nodes, needed, used_operands
 from jitfuse.plans.stages import StageDraft
 
 _BUFFERS: Final = ("partial", "positions")
-"""Names of the buffers that hold what chunks come to."""
+"""Names of the buffers that hold the partial results of chunks."""
 
 
 def finish_split(body: BodyBuilder) -> list[Launch]:
@@ -39,7 +39,7 @@ def _chunks(space: Space) -> int:
 
 
 def _row_strides(space: Space, row: int) -> tuple[int, ...]:
-    """Return the byte strides of partial rows of so many bytes along the grid axes and the chunks."""
+    """Return the byte strides of partial rows of `row` bytes along the grid axes and the chunks."""
     points, chunks = space.extents(space.grid), _chunks(space)
     return (*(chunks * math.prod(points[a + 1 :]) * row for a in range(len(points))), row)
 
@@ -59,7 +59,7 @@ def _rows(space: Space, r: Reduction, step: OpStep) -> _Rows:
 
 
 def _partial(space: Space, first: StageDraft) -> Launch:
-    """Return the kernel that reduces chunks: its last grid axis counts them, its inner axes are the body's."""
+    """Return the kernel that reduces chunks: its last grid axis counts them; its inner axes are the body's."""
     body, rank, inner = space.body, len(space.grid), len(space.inner)
     live = needed([operand for _, operand, _ in first.reductions])
     stage = StageDraft()
@@ -92,10 +92,10 @@ def _partial(space: Space, first: StageDraft) -> Launch:
 
 
 def _final(space: Space, first: StageDraft) -> Launch:
-    """Return the kernel that combines the partial rows, then computes and stores what is known per grid point."""
+    """Return the kernel that combines the partial rows, then computes and stores the values per grid point."""
     rank = len(space.grid)
     epilogue = StageDraft()
-    # what the partial launch knows about grid points is made again: it costs nothing here
+    # values per grid point are recomputed here, which is cheap
     epilogue.nodes = [n for s in space.stages for n in s.nodes if n.level < INNER]
     live = live_nodes([epilogue])
     used = used_operands([epilogue], live)

@@ -1,7 +1,7 @@
-"""Stages and their nodes: the store that the body of a kernel is built in.
+"""Stages and their nodes: the store in which a kernel's body is built.
 
-Owns `StageDraft` and `NodeTable`, which makes every node once per stage and keeps parameters. Does not own what
-the nodes mean.
+Owns `StageDraft` and `NodeTable`, which makes every node once per stage and holds parameters. Does not own the meaning
+of nodes.
 """
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node
 
 
 class StageDraft:
-    """Nodes of one stage in the order they were made, and its reductions (step, operand, result).
+    """The nodes of one stage in creation order, and its reductions (step, operand, result).
 
-    `contraction`: the two sides of the sum of products that the stage makes.
+    `contraction`: the two sides of the stage's sum of products.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class NodeTable:
         for arg in args:
             if arg.level > level:
                 level = arg.level
-        # nodes and operands are what they are; of literals the text tells 0.0 from -0.0 and 1 from True
+        # nodes and operands are keyed by identity; literals by text, which distinguishes 0.0 from -0.0 and 1 from True
         key = (op, dtype, args, exact_text(imm) if op == "const" else imm, len(self.stages) if level == INNER else -1)
         found = self._unique.get(key)
         if found is None:

@@ -1,7 +1,7 @@
-"""What programs have in common that differ in sizes alone: one of them stands for all where plans compete.
+"""Hash what programs that differ only in sizes have in common, so that one of them decides for all which plan wins.
 
-The parts of a split program are such programs: a loop over rows of a triangle makes one for each iteration. Owns the
-comparison. Does not own what follows from it (`jitfuse.plans.plan`).
+The subgraphs of one function can be such programs: a loop over the rows of a triangle makes one per iteration. Owns the
+comparison. Does not own its use (`jitfuse.plans.plan`).
 """
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from jitfuse.plans.contraction_cost import size_class
 from jitfuse.plans.layout import Layout
 
 _LITERALS: Final = (-1, 0, 1, 2)
-"""The numbers that kernels know; all others are parameters."""
+"""The numbers that kernels specialise on; all others are parameters."""
 
 
 def structure(program: FusedProgram, layouts: Mapping[int, Layout]) -> int | None:
-    """Return a hash of what programs have in common whose steps are equal over sizes of equal classes.
+    """Return a hash that is equal for programs whose steps are equal over sizes of equal classes.
 
-    None where steps hold programs or arrays. Whether slices are whole and begin at 0 counts, and how they step, but no
-    size beside its class: what overlaps in one program may lie apart in another. So no result may depend on it.
+    None if steps hold programs or arrays. It covers whether slices are whole, whether they begin at 0, and their steps,
+    but of sizes only the class: regions that overlap in one program may be disjoint in another. So no result may depend
+    on it.
     """
     number = {feed: k for k, feed in enumerate(program.ordered_feeds)}
     feeds = tuple((_meta(program.meta[f]), _layout(layouts.get(f))) for f in program.ordered_feeds)
@@ -64,7 +65,7 @@ def _attrs(program: FusedProgram, step: OpStep) -> Hashable | None:
 
 
 def _window(step: OpStep, shape: tuple[int, ...]) -> Hashable:
-    """Return where a window begins and how it steps, as far as kernels differ in it."""
+    """Return a window's start and steps, as far as kernels differ in them."""
     attrs = step.attr_dict
     return tuple([
         (start > 0, by, n == whole) for start, by, n, whole in
@@ -73,7 +74,7 @@ def _window(step: OpStep, shape: tuple[int, ...]) -> Hashable:
 
 
 def _classed(value: Any) -> Hashable | None:
-    """Return what kernels know of an attribute's value; None of arrays and programs."""
+    """Return what kernels know of an attribute's value; None for arrays and programs."""
     if isinstance(value, tuple):
         parts = tuple(map(_classed, value))
         return None if None in parts else parts

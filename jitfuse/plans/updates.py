@@ -1,8 +1,8 @@
-"""Chains of updates as they are best stored in place: nothing stored twice, and read from where it was stored.
+"""Rewrite chains of updates for storing in place: store nothing twice, and read from where it was stored.
 
-Item assignment in Python loops makes long chains of `update_slice` steps. What one of them writes is often written
-over by the next (`a[i] += x; a[i] /= y`), and what was written is used again (`a[i] = a[i - 1] + x`), which a trace
-knows as the value itself. Owns these rewritings. Does not own what is stored in place (`jitfuse.plans.windows`).
+Item assignment in Python loops makes long chains of `update_slice` steps. The next update often overwrites what one
+writes (`a[i] += x; a[i] /= y`). A written value is often used again (`a[i] = a[i - 1] + x`), where the trace refers to
+the value itself. Owns these rewritings. Does not own which updates are stored in place (`jitfuse.plans.windows`).
 """
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jitfuse.plans.inlining import UPDATES, is_arithmetic
 from jitfuse.plans.regions import are_disjoint, region_of
 
 LEAD: Final = {"fori_loop": 2, "while_loop": 0, "rolled_loop": 0}
-"""Loops that may go on writing into what they begin with, and how many operands come before that."""
+"""Loops that may write into their initial values, and how many operands come before those."""
 SHORTEST: Final = 4
-"""Chains of fewer updates stay masks in the kernels that need the array."""
+"""Shorter chains of updates stay masks in the kernels that need the array."""
 
 
 def updated_in_place(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgram:
-    """Return an equal program whose long chains of updates are ready to be stored in place; itself where none is.
+    """Return an equal program whose long chains of updates can be stored in place; the program itself if it has none.
 
-    `donated` maps feeds to the number of the output that may have their memory.
+    `donated` maps feeds to the number of the output that may take their memory.
     """
     if max(chain_lengths(program, donated).values(), default=0) < SHORTEST:
         return program
@@ -33,7 +33,8 @@ def updated_in_place(program: FusedProgram, donated: Mapping[int, int]) -> Fused
 
 
 def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int, int]:
-    """Return for each update how many there are in the longest chain that it is part of: enough in a donated feed."""
+    """Return for each update the length of the longest chain that it is part of; in a donated feed at least
+    `SHORTEST`."""
     length: dict[int, int] = {}
     updates = [(s, result, base) for s in program.steps if s.op_name in UPDATES or s.op_name in LEAD
                for result in s.result_ids if (base := updated_by(s, result)) is not None]
@@ -50,13 +51,13 @@ def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int
 
 
 def donated_updates(program: FusedProgram, donated: Mapping[int, int]) -> dict[int, int]:
-    """Return the donated feeds whose output is an update of them, with that."""
+    """Return the donated feeds whose output is an update of them, with that output's value."""
     outputs = list(program.outputs.values())
     return {feed: outputs[k] for feed, k in donated.items() if updates_between(program, feed, outputs[k])}
 
 
 def updates_between(program: FusedProgram, feed: int, last: int) -> list[int]:
-    """Return the updates by which a value is made of a feed, the last one first; none where it is made otherwise."""
+    """Return the updates that make a value from a feed, the last one first; none if other steps are involved."""
     found = []
     while last != feed:
         step = program.producers.get(last)
@@ -69,7 +70,7 @@ def updates_between(program: FusedProgram, feed: int, last: int) -> list[int]:
 
 
 def updated_by(step: OpStep, result: int) -> int | None:
-    """Return the operand that a step makes one of its results of, as an update, or carried through a loop."""
+    """Return the operand of which a step's result is an updated version, by an update or carried through a loop."""
     if step.op_name in UPDATES:
         return step.input_ids[0]
     lead = LEAD.get(step.op_name)
@@ -78,9 +79,10 @@ def updated_by(step: OpStep, result: int) -> int | None:
 
 
 def _without_overwritten(program: FusedProgram) -> FusedProgram:
-    """Leave out updates that another one writes over before anything but that region of the array is read elsewhere.
+    """Drop updates that a later update overwrites, if nothing else reads the written region in between.
 
-    Slices of the very region are what was written; those that lie apart from it read the array before the update.
+    A slice of exactly that region becomes the written value; a slice disjoint from it reads the array before the
+    update.
     """
     delivered = {*program.outputs.values(), *program.writes.values(), *program.state_out.values()}
     gone: dict[int, OpStep] = {}
@@ -121,12 +123,12 @@ def _is_written(program: FusedProgram, reader: OpStep, update: OpStep) -> bool:
 
 
 def _lies_apart(reader: OpStep, update: OpStep) -> bool:
-    """Return whether a step reads nothing of an updated array but elements that the update has not written."""
+    """Return whether a step reads only elements of an updated array that the update has not written."""
     return reader.op_name == "slice" and are_disjoint(region_of(reader), region_of(update))
 
 
 def _read_back(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgram:
-    """Have what is computed after an update read what was stored from there, rather than compute or store it twice."""
+    """Make steps after an update read its value from the stored array, rather than compute or store it twice."""
     lengths, order = chain_lengths(program, donated), {s.step_id: k for k, s in enumerate(program.steps)}
     stored: dict[int, list[int]] = {}
     for number, step in enumerate(program.steps):
@@ -154,7 +156,7 @@ def _read_back(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgra
 
 
 def _computed(program: FusedProgram, step: OpStep) -> list[int]:
-    """Return what an update stores, before and after reshapes, where that is as large and computed by elements."""
+    """Return what an update stores, before and after reshapes, if it has the region's size and is elementwise."""
     operand = value = step.input_ids[1]
     same = [value]
     while value in program.producers and program.producers[value].op_name == "reshape":

@@ -1,8 +1,8 @@
-"""Which values lie in memory, and which are mere views of others.
+"""Decide which values lie in memory, and which are views of others.
 
-Owns the answer to: what must be materialised (outputs, writes, state, operands of library calls, dear values
-read under several index maps), what is in memory from the start (feeds, literal arrays), and which outputs
-and library operands are strided views of a buffer rather than buffers of their own.
+Owns what must be stored (outputs, writes, state, operands of library calls, dear values read under several index maps),
+what is in memory from the start (feeds, literal arrays), and which outputs and library operands are strided views of a
+buffer rather than buffers of their own.
 """
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Commit(NamedTuple):
 
 
 class Values:
-    """Placement facts of one primitive program. `layouts` gives the layout of each array feed.
+    """The storage of one primitive program's values. `layouts` gives the layout of each array feed.
 
-    `donated` maps feeds that nobody needs any longer to the number of the output that may have their memory.
+    `donated` maps feeds that are not needed after the call to the number of the output that may take their memory.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class Values:
         self.program = program
         self.policy = policy
         self.choices: set[str] = set()
-        """Which choices of a policy make a difference to these facts."""
+        """The choices of a policy that make a difference here."""
         contractions = contractible(program)
         self.own = contractions if policy.own else frozenset()
-        """The results of contractions that kernels compute; libraries compute the others."""
+        """The results of contractions that own kernels compute; libraries compute the others."""
         if contractions:
             self.choices.add("own")
         self.memory: dict[int, tuple[Any, Layout]] = {}
@@ -93,7 +93,7 @@ class Values:
         return self.memory[base][0] if base in self.memory else ("value", base)
 
     def layout(self, value: int) -> tuple[int, int, Layout]:
-        """Return (value that owns the buffer, byte offset, layout) of a materialised value or view."""
+        """Return (value that owns the buffer, byte offset, layout) of a stored value or view."""
         view = self.views.get(value)
         if view is not None:
             return view.base, view.offset, view.layout
@@ -102,7 +102,7 @@ class Values:
         return value, 0, contiguous_layout(self.program.meta[value])
 
     def hidden_inputs(self, value: int) -> tuple[int, ...]:
-        """Return what a value's own node reads beside its operands: the random state and call index."""
+        """Return the values that a value's own node reads beside its operands: the random state and call index."""
         step = self.program.producers[value]
         if step.op_name in _RANDOM:
             return tuple(i for i in step.input_ids if i in self.program.feeds)
@@ -125,12 +125,12 @@ class Values:
         return False
 
     def version(self, value: int) -> int:
-        """Return the value that must have been stored when a library reads this one from memory."""
+        """Return the value that must have been stored before a library reads this one from memory."""
         return self._versions.get(value, value if value in self.windows else self.base(value))
 
     # ------------------------------------------------------------------ what must be stored
     def _share_memory(self, in_place: bool, donated: Mapping[int, int]) -> None:
-        """Find the updates that are stored in place: views of the whole array that they change."""
+        """Find the updates that are stored in place, as views of the array that they change."""
         self.windows: dict[int, BufferView] = {}
         self._versions: dict[int, int] = {}
         if not in_place:
@@ -144,7 +144,8 @@ class Values:
             self.views[value] = BufferView(head, 0, whole)
 
     def _windows(self, donated: Mapping[int, int]) -> Windows:
-        """Return what is stored in place; of the donated feeds those are written whose output then lies there."""
+        """Return the updates stored in place. Of donated feeds only those are written whose output takes their
+        memory."""
         while True:
             must = set(self.must)
             found = Windows(self.program, self.memory, must, donated)
@@ -155,9 +156,9 @@ class Values:
             donated = {feed: k for feed, k in donated.items() if feed not in lost}
 
     def _reserve_random_state(self) -> None:
-        """Have the call take its random numbers at its very start: a copy of the state, and the state moved on.
+        """Make the call take its random numbers at its start: copy the state, then advance it.
 
-        Calls of other threads, and of other functions, can then come between without drawing the same numbers.
+        Other threads and functions can then run in between without drawing the same numbers.
         """
         for feed in self.program.state_out:
             if self.program.is_random_state(feed):
@@ -165,7 +166,7 @@ class Values:
                 self.memory[feed] = (("reserved", feed), contiguous_layout(self.program.meta[feed]))
 
     def _find_commits(self) -> None:
-        """List what is written into feeds: only the regions that change, where the value is a chain of updates."""
+        """List the writes into feeds: only the regions that change, if the value is a chain of updates."""
         program = self.program
         targets = {**program.state_out, **program.writes}
         for feed, new in targets.items():
@@ -238,7 +239,8 @@ class Values:
                         self._host_operand(i)
 
     def _follows_contraction(self, value: int) -> bool:
-        """Return whether an operand is computed from a contraction: then that one's kernel stores it as it is read."""
+        """Return whether an operand is computed from a contraction, whose kernel then stores it in the required
+        layout."""
         seen, stack = {value}, [value]
         while stack:
             step = self.program.producers.get(stack.pop())
@@ -265,7 +267,8 @@ class Values:
             self.must.add(value)
 
     def _store_copies(self) -> None:
-        """Have copies stored, and windows that are read under another shape: divisions would find their places."""
+        """Store copies, and windows that are read under another shape: they would need divisions to find their
+        indices."""
         for step in self.program.steps:
             readers = self.program.consumers.get(step.result_id, ())
             reshaped = step.op_name == "windows" and any(r.op_name == "reshape" for r in readers)
@@ -293,7 +296,8 @@ class Values:
 
 
 def _window(program: FusedProgram, step: OpStep, head: int, whole: Layout) -> BufferView:
-    """Return what an update stores into the memory of an array; one at a place of data one block, a loop anything."""
+    """Return where an update stores in an array's memory. At a data-dependent index: one block; a loop: the whole
+    array."""
     if step.op_name == "update_at":
         return BufferView(head, 0, contiguous_layout(program.meta[step.input_ids[1]]))
     if step.op_name != "update_slice":
@@ -306,7 +310,7 @@ def _window(program: FusedProgram, step: OpStep, head: int, whole: Layout) -> Bu
 def _through(
     step: OpStep, shape: tuple[int, ...], layout: Layout, size: int, kind: str | None = None
 ) -> tuple[Layout, int] | None:
-    """Return (layout, byte offset) of a view step over a layout; None where it would have to copy."""
+    """Return (layout, byte offset) of a view step over a layout; None if it would have to copy."""
     kind = kind or step.op_name
     if kind == "reshape":
         return (contiguous(shape, size), 0) if layout.contiguous else None

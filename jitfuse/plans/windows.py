@@ -1,11 +1,11 @@
-"""Which updates of an array are stored in place: into a window of the memory that the array has already.
+"""Decide which updates of an array are stored in place: into a window of the array's existing memory.
 
-An update is a new array in a program. Where a chain of them is long (item assignment in a Python loop), each would
-be a copy of the whole array, or one more mask in a kernel of all of them. Here the updates of a chain share the memory
-of the first: each stores the elements of its region alone. That is allowed where nobody needs the array as it was
-before from then on, and where a kernel that reads the same memory reads each element in the place that it writes, or
-outside of what is written; what else is written is computed into memory of its own first, or the update makes a new
-array. Owns this choice, and what must be stored for it. Does not own when the kernels run (`jitfuse.plans.groups`).
+In a program, an update is a new array. In a long chain of updates (item assignment in a Python loop) each would copy
+the whole array, or add a mask to one kernel of them all. Here the updates of a chain share the memory of the first, and
+each stores only its region. Two conditions must hold. No later step reads the array as it was before. And a kernel that
+reads the same memory reads each element at the index that it writes, or outside the written region; otherwise the
+written value is computed into memory of its own first, or the update makes a new array. Owns this choice, and what must
+be stored for it. Does not own when the kernels run (`jitfuse.plans.groups`).
 """
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from jitfuse.plans.updates import LEAD, SHORTEST, chain_lengths, donated_updates
 
 _NEVER: Final = 1 << 60
 _MOST: Final = 12
-"""Accesses that are told apart; a value that reads more places counts as one that reads everything."""
+"""The most accesses tracked per value; a value with more counts as reading everything."""
 
 class RegionRead(NamedTuple):
-    """What a value reads of an array: nothing outside of a region; `same`: its k-th element the region's k-th alone."""
+    """The region of an array that a value reads at most. `same`: element k reads only element k of the region."""
 
     region: Region
     same: bool
 
 
 Reads = dict[int, tuple[RegionRead, ...]]
-"""What a value that is not stored reads, by the array (the first of the chain) that it reads of."""
+"""What an unstored value reads, keyed by the array that it reads (the first of the chain)."""
 
 _NOTHING: Final[Reads] = {}
 
@@ -40,9 +40,9 @@ _NOTHING: Final[Reads] = {}
 class Windows:
     """The updates of a program that are stored in place.
 
-    `heads` maps each update of a chain to the one whose memory it has: itself, an earlier one, into which it is
-    stored, or a donated feed. `must` holds what is stored, and grows. `donated` maps feeds to the number of the output
-    that may have their memory.
+    `heads` maps each update of a chain to the value whose memory it uses: itself, an earlier update, or a donated feed.
+    `must` holds the values that are stored, and grows. `donated` maps feeds to the number of the output that may take
+    their memory.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Windows:
         stored = None if head is None or self._newest[head] != base else self._to_store(number, step, head)
         self._must.add(result)
         if head is None or stored is None:
-            self._note(step, self._read_by(step))  # of what is there before it is stored
+            self._note(step, self._read_by(step))  # what is read there before the update
             head = result
         else:
             self._must.update(stored)
@@ -91,15 +91,15 @@ class Windows:
         self._reads[result] = {head: (RegionRead(whole(self.program.meta[result].shape), True),)}
 
     def _go_on(self, number: int, step: OpStep, result: int) -> None:
-        """Have a loop write into the memory of what it begins with, where nobody reads that as it was then.
+        """Make a loop write into the memory of its initial value, if no later step reads that value.
 
-        What else it reads of that is stored before.
+        Other values that the loop reads from that memory are stored first.
         """
         base = updated_by(step, result)
         head = self.heads.get(base) if base is not None else None
         stored = None if base is None or head is None else self._stored_for(number, step, base, head)
         if head is None or stored is None:
-            head = result  # it has memory of its own, into which others may go on writing
+            head = result  # it has memory of its own, into which later updates may be stored
         else:
             self._must.update({result, *stored})
         self.heads[result] = head
@@ -108,7 +108,7 @@ class Windows:
         self._reads[result] = {head: (RegionRead(whole(self.program.meta[result].shape), True),)}
 
     def _stored_for(self, number: int, step: OpStep, base: int, head: int) -> set[int] | None:
-        """Return what must be stored for a loop to write over what it begins with; None where it cannot."""
+        """Return the values to store so that a loop can overwrite its initial value; None if it cannot."""
         if self._newest[head] != base or self._last[base] > number or step.input_ids.count(base) > 1:
             return None
         beside = [i for i in step.input_ids if i != base and head in self._reads.get(i, _NOTHING)]
@@ -116,7 +116,7 @@ class Windows:
         return stored if all(map(self._may_store, stored)) else None
 
     def _to_store(self, number: int, step: OpStep, head: int) -> set[int] | None:
-        """Return what must be stored for an update to be in place; None where it cannot be, or had better not."""
+        """Return the values to store so that an update can be in place; None if it cannot be or should not be."""
         program, (base, value, *_) = self.program, step.input_ids
         if self._last[base] > number or program.meta[value].dtype != program.meta[base].dtype:
             return None
@@ -129,7 +129,7 @@ class Windows:
         return {*stored, *unsafe} if not unsafe or (small and all(map(self._may_store, unsafe))) else None
 
     def _at_risk(self, step: OpStep, head: int) -> Sequence[int]:
-        """Return the operands that the kernel which stores an update would read from memory that it stores to."""
+        """Return the operands that an update's kernel would read from the memory that it stores to."""
         if step.op_name == "update_slice":
             return () if self._is_safe(step, head) else step.input_ids[1:]
         _, block, place = step.input_ids
@@ -138,7 +138,7 @@ class Windows:
         return [x for x in (block, place) if head in self._reads.get(x, _NOTHING)]
 
     def _is_safe(self, step: OpStep, head: int) -> bool:
-        """Return whether the kernel that stores an update may read the array's memory meanwhile."""
+        """Return whether an update's kernel may read the array's memory while it stores."""
         value, region = step.input_ids[1], region_of(step)
         aligned = self.program.meta[value].size == math.prod(region[2])
         return all(
@@ -147,11 +147,11 @@ class Windows:
         )
 
     def _open(self, number: int, head: int) -> list[int]:
-        """Return the values that are still to be computed from what an array holds now, but for later updates."""
+        """Return the unstored values that later steps would compute from an array's current contents."""
         return [x for x in self._readers[head] if self._last[x] > number and x not in self._must]
 
     def _is_apart(self, value: int, step: OpStep, head: int) -> bool:
-        """Return whether a value reads nothing of what an update stores."""
+        """Return whether a value reads nothing that an update stores."""
         return step.op_name == "update_slice" and all(
             are_disjoint(a.region, region_of(step)) for a in self._reads[value][head])
 
@@ -167,7 +167,7 @@ class Windows:
                 self._readers[head].append(result)
 
     def _read_by(self, step: OpStep) -> Reads:
-        """Return what a step that is not stored reads of arrays that are updated in place."""
+        """Return what an unstored step reads of arrays that are updated in place."""
         if not any(map(self._reads.get, step.input_ids)):
             return {}
         op = ops.get(step.op_name)
@@ -205,8 +205,7 @@ class Windows:
 
 
 def _last_uses(program: FusedProgram) -> dict[int, int]:
-    """Return by which step each value is read last; what is delivered, or written into feeds in the end, is after all.
-    """
+    """Return the step number of each value's last read; delivered values, and those written to feeds, are read last."""
     last = dict.fromkeys(program.meta, -1)
     for number, step in enumerate(program.steps):
         last.update(dict.fromkeys(step.input_ids, number))

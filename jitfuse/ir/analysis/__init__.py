@@ -1,1 +1,1 @@
-"""What can be said of a program without running it: whether it is valid, what it needs, what it costs to plan."""
+"""Analyses of a program that do not run it: its validity, its needs, the cost of planning it."""

@@ -1,4 +1,4 @@
-"""What the attributes of steps may hold: one kind of value for each attribute's name."""
+"""What the attributes of steps may hold: one kind of value for each attribute name."""
 from __future__ import annotations
 
 import reprlib
@@ -58,11 +58,11 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "assume_unique": _BOOL, "return_indices": _BOOL,
     "arrays": _COUNT, "reads": _PATH, "writes": _PATH, "sizes": _EXTENTS, "dilations": _EXTENTS,
 }
-"""What an attribute of each name holds: the check, and the words for it."""
+"""What an attribute of each name holds: the check, and a text for messages."""
 
 
 def attr_problems(op: ops.Op, attrs: dict[str, Any]) -> list[str]:
-    """Return what is wrong with a step's attributes: unknown, missing, or not of the kind of their name.
+    """Return what is wrong with a step's attributes: unknown, missing, or of the wrong kind for their name.
 
     Integers have 64 bits, signed or not.
     """

@@ -1,7 +1,7 @@
-"""What the steps of a program come to: how many are planned, and whether writes at places that data says are most.
+"""Estimate the effort of a program: the steps to plan, and whether writes at data-dependent indices dominate.
 
-A kernel stores at places that its launch knows, so `x[i] = v` with an `i` from data goes over all of `x`, where NumPy
-touches one element; but in loops of the program, which store single elements in place.
+A kernel stores at offsets that its launch knows. So `x[i] = v` with an `i` from data goes over all of `x`, where NumPy
+touches one element; only loops of the program store single elements in place.
 Owns the estimate. Does not own what follows from it (`jitfuse.graph_breaks.budget`).
 """
 from __future__ import annotations
@@ -15,21 +15,21 @@ from jitfuse.ir.program import FusedProgram, Meta
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "broadcast_to", "slice"})
 _STEP: Final = 512
-"""Bytes that a processor moves while a small step takes its turn."""
+"""Bytes that a processor moves in the time of a small step."""
 _MANY: Final = 16
-"""Writes up to which a call takes no harm."""
+"""Up to this many writes, a call is not much slower."""
 LARGE: Final = 1 << 17
-"""Bytes that are gone over in some 10 µs: NumPy writes an element in one."""
+"""Bytes that take some 10 µs to go over; NumPy writes an element in 1 µs."""
 _MUCH: Final = 1 << 26
 _SHARE: Final = 8
 
 
 COMPLEX: Final = 6
-"""Steps over real numbers that one over complex numbers becomes on average."""
+"""How many real steps a step over complex numbers becomes on average."""
 
 
 def planned(program: FusedProgram) -> int:
-    """Return about how many steps kernels are planned of, loops counted as one."""
+    """Return roughly how many steps kernels are planned from; a loop counts as one."""
     if program.dtypes.isdisjoint(COMPONENT):
         return len(program.steps)
     meta = program.meta
@@ -37,7 +37,7 @@ def planned(program: FusedProgram) -> int:
 
 
 class Touched(NamedTuple):
-    """Writes at places that data says, the bytes that they go over, and the bytes of everything else."""
+    """The number of writes at data-dependent indices, the bytes that they go over, and the bytes of everything else."""
 
     writes: int
     over: int
@@ -45,13 +45,13 @@ class Touched(NamedTuple):
 
     @property
     def is_waste(self) -> bool:
-        """Whether plain Python would do the same in far less time: many writes, into large arrays, and little else."""
+        """Whether plain Python would be far faster: many writes, into large arrays, and little else."""
         return (self.writes >= _MANY and self.over > _MUCH and self.over > self.writes * LARGE
                 and self.over > _SHARE * self.others)
 
 
 def touched(program: FusedProgram) -> Touched:
-    """Return what one run touches; loops that were re-rolled count with all of their iterations."""
+    """Return what one run touches; re-rolled loops count with all of their iterations."""
     writes = over = others = 0
     for step in program.steps:
         name = step.op_name

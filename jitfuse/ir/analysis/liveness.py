@@ -1,4 +1,4 @@
-"""Which steps of a program a mode needs. Does not own when their values may be dropped."""
+"""Find the steps of a program that a mode needs. Does not own when their values may be dropped."""
 from __future__ import annotations
 
 from jitfuse.ir.operators.ops import HOLD_PROGRAMS
@@ -6,7 +6,7 @@ from jitfuse.ir.program import FusedProgram, OpStep
 
 
 def looks_at_mode(program: FusedProgram) -> bool:
-    """Return whether a step looks at the training flag, also within the programs that steps hold."""
+    """Return whether a step reads the training flag, also within the programs that steps hold."""
     for _, name, _, attrs, _, mode_sensitive, _ in program.steps:
         if mode_sensitive:
             return True
@@ -16,7 +16,7 @@ def looks_at_mode(program: FusedProgram) -> bool:
 
 
 def live_steps(program: FusedProgram, training: bool) -> list[OpStep]:
-    """Return the steps that what a mode delivers depends on, in program order."""
+    """Return the steps on which a mode's outputs, writes and state depend, in program order."""
     needed = set(program.delivered(training))
     live = []
     for step in reversed(program.steps):
@@ -27,7 +27,7 @@ def live_steps(program: FusedProgram, training: bool) -> list[OpStep]:
 
 
 def inputs_in_mode(step: OpStep, training: bool) -> tuple[int, ...]:
-    """Return the operands that a step reads; a select reads the same one twice and never the other mode's."""
+    """Return the operands that a step reads in a mode; a select reads the mode's own operand twice, never the other."""
     if step.op_name == "mode_select" and len(step.input_ids) == 2:
         return (step.input_ids[0 if training else 1],) * 2
     return step.input_ids

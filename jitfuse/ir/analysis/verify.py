@@ -1,4 +1,4 @@
-"""The rules of a valid FusedProgram, and the check that finds every break of them at once."""
+"""The rules of a valid FusedProgram, and the check that finds all violations at once."""
 from __future__ import annotations
 
 import math
@@ -14,11 +14,11 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import PROGRAM_VERSION, FusedProgram, Meta, OpStep
 
 NESTED: Final = 50
-"""How deep programs may lie in one another."""
+"""How deep programs may be nested."""
 _LARGEST: Final = 1 << 63
-"""Ids, levels and the bytes of a value are below it."""
+"""Ids, levels and the bytes of a value are below this."""
 _RANK: Final = 64
-"""How many axes NumPy's arrays have at most."""
+"""The most axes of a NumPy array."""
 _WEAK: Final = frozenset({"bool", "int64", "uint64", "float64", "complex128"})
 """Dtypes of Python's numbers."""
 _SHOWN: Final = 400
@@ -26,7 +26,7 @@ _SHOWN: Final = 400
 
 
 class _BrokenRule(NamedTuple):
-    """A broken rule: its number, what is wrong, the steps that show it, and where the program lies in others."""
+    """A broken rule: its number, what is wrong, the steps that show it, and the path to the nested program."""
 
     rule: int
     what: str
@@ -43,28 +43,28 @@ def verify(program: FusedProgram) -> None:
 
     1. Its version is the one that this jitfuse works with.
     2. Ids are integers from 0 on, of 63 bits. No two steps share an id. Sources belong to steps.
-    3. Every value is made once: by one step, in one place of its results, or by the caller, as a feed.
+    3. Every value is made once: by one step, as one of its results, or by the caller, as a feed.
        A step makes at least one value.
     4. A step reads only feeds and values that an earlier step makes.
     5. Levels are integers from 0 on, of 63 bits, and never fall from one step to the next.
     6. Every step names an operator of the op table and has as many operands as its row says.
-    7. A step carries exactly the attributes of its row, sorted by name, each of the kind that its name stands
-       for (`attr_problems`).
+    7. A step carries exactly the attributes of its row, sorted by name, each of the kind that its name requires
+       (`attr_problems`).
     8. A step is marked mode-sensitive exactly where its row is.
     9. Feeds and results have a meta, and nothing else has. Its dtype is supported. It has at most 64 extents, none of
-       them negative, and fewer than 2**63 bytes, were each axis of extent 0 left out. A weak value has rank 0 and a
-       dtype of Python's numbers. Named axes are as many as the extents.
-    10. The metas of a step's results are those that the row infers from its operands' metas and attributes.
+       them negative. It has fewer than 2**63 bytes, not counting axes of extent 0. A weak value has rank 0 and a
+       dtype of Python's numbers. There are as many named axes as extents.
+    10. The metas of a step's results are those that the row infers from its operands' metas and its attributes.
     11. Outputs, new state and writes are values that exist. Names belong to feeds.
     12. State is a set of feeds; new state belongs to state, and has its shape, dtype and device. The random
         state is state of shape [2] and dtype int64, and there is one at most.
     13. Writes go to feeds that are not state, and have the feed's shape, dtype and device.
-    14. A program among a step's attributes is valid itself, and its feeds in ascending order have the shapes,
-        dtypes and devices of the step's operands, one for one, or of what the operator's row makes of these. It has
-        neither state nor writes. Programs lie in one another at most 50 deep.
+    14. A program among a step's attributes is valid itself. Its feeds in ascending order have the shapes, dtypes and
+        devices of the step's operands, one for one, or of what the operator's row derives from them. It has neither
+        state nor writes. Programs are nested at most 50 deep.
 
-    A finding names the rule and what is wrong, and shows the step as printed with the user's line; in a program among
-    attributes also which of which steps, from the outside, and the outermost of these.
+    A finding names the rule and what is wrong, and shows the step as printed, with the user's line. In a nested program
+    it also shows the path of steps from the outside, and the outermost of these steps.
     """
     findings = tuple([finding.text() for finding in _findings(program, 0)])
     if findings:
@@ -134,7 +134,7 @@ def _repeated(ids: Iterable[int]) -> list[int]:
 def _step_findings(
     program: FusedProgram, step: OpStep, made: set[int], level: int, *, sound: bool
 ) -> Iterator[_BrokenRule]:
-    """Yield what is wrong with a step itself; `sound` says that the programs that it holds are valid."""
+    """Yield what is wrong with a step itself; `sound`: the programs that it holds are valid."""
     if not step.result_ids:
         yield _BrokenRule(3, "the step makes no value")
     for i in dict.fromkeys(step.input_ids):
@@ -184,7 +184,7 @@ def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[_Bro
 
 
 def _bound(name: str, nested: FusedProgram, operands: list[Meta]) -> Iterator[_BrokenRule]:
-    """Yield where the feeds of a program among a step's attributes are not what they stand for."""
+    """Yield which feeds of a program among a step's attributes do not match their operands."""
     feeds = nested.ordered_feeds
     if len(feeds) != len(operands):
         yield _BrokenRule(14, f"{name} has {len(feeds)} feeds for {len(operands)} operands")
@@ -196,7 +196,7 @@ def _bound(name: str, nested: FusedProgram, operands: list[Meta]) -> Iterator[_B
 
 
 def _nested(step: OpStep, depth: int) -> Iterator[_BrokenRule]:
-    """Yield what is wrong in the programs among a step's attributes, with the way to them."""
+    """Yield what is wrong in the programs among a step's attributes, with the path to them."""
     for name, nested in nested_programs(step):
         place = f"{name} of step {step.step_id}"
         if depth == NESTED:

@@ -1,1 +1,1 @@
-"""How composite operators are written in simpler ones, over AbstractTensor methods."""
+"""Decompositions of composite operators into simpler ones, over AbstractTensor methods."""

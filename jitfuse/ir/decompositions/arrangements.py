@@ -1,7 +1,7 @@
-"""Rearrangements of elements, written in slices, joins, masks and broadcasts over AbstractTensor methods.
+"""Decompositions of rearrangements into slices, joins, masks and broadcasts, over AbstractTensor methods.
 
-Kernels read such programs as index maps and masks: nothing is copied on the way. Each function takes tensors and the
-operator's attributes, the same as the operator's method. Does not own padding (`jitfuse.ir.decompositions.padding`).
+Kernels read such programs as index maps and masks, without copies. Each function takes tensors and the operator's
+attributes, like the operator's method. Does not own padding (`jitfuse.ir.decompositions.padding`).
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Tensor = Any
 
 
 def cut(x: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:
-    """Return `count` elements of one axis from `start` on, all of the others."""
+    """Return `count` elements of one axis from `start` on, and all elements of the other axes."""
     starts = tuple(start if k == axis and count else 0 for k in range(x.ndim))
     steps = tuple(step if k == axis else 1 for k in range(x.ndim))
     counts = tuple(count if k == axis else n for k, n in enumerate(x.shape))
@@ -19,13 +19,13 @@ def cut(x: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:
 
 
 def join(parts: list[Tensor], axis: int) -> Tensor:
-    """Return parts that are not empty one after the other along an axis; all are of one dtype."""
+    """Join non-empty parts of one dtype along an axis."""
     full = [p for p in parts if p.shape[axis]] or parts[:1]
     return full[0] if len(full) == 1 else full[0].call("concat", *full[1:], axis=axis)
 
 
 def roll(x: Tensor, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
-    """Move elements along axes; those that leave come in again at the other end. Shifts of one axis add up."""
+    """Move elements along axes, around the end. Several shifts of one axis add up."""
     for axis in sorted({a % x.ndim for a in axes}):
         n = x.shape[axis]
         shift = sum(s for s, a in zip(shifts, axes, strict=True) if a % x.ndim == axis) % n if n else 0
@@ -42,7 +42,7 @@ def stack(*xs: Tensor, axis: int) -> Tensor:
 
 
 def tile(x: Tensor, *, reps: tuple[int, ...]) -> Tensor:
-    """Repeat the whole along each axis."""
+    """Repeat the whole tensor along each axis."""
     rank = max(x.ndim, len(reps))
     shape = (1,) * (rank - x.ndim) + tuple(x.shape)
     reps = (1,) * (rank - len(reps)) + reps
@@ -59,7 +59,7 @@ def repeat(x: Tensor, *, times: int, axis: int) -> Tensor:
 def _repeated(
     x: Tensor, shape: tuple[int, ...], pairs: list[tuple[int, int]], counts: tuple[int, ...], *, times_first: bool
 ) -> Tensor:
-    """Insert an axis beside each that is repeated, broadcast along it, and merge the two."""
+    """Insert an axis beside each repeated one, broadcast along it, and merge the two."""
     apart: list[int] = []
     wide: list[int] = []
     for n, r, pair in zip(shape, counts, pairs, strict=True):
@@ -70,7 +70,7 @@ def _repeated(
 
 
 def _below(x: Tensor, k: int) -> Tensor:
-    """Return where an element of a matrix lies on or below its k-th diagonal."""
+    """Return a mask of the elements of a matrix on or below its k-th diagonal."""
     rows, columns = x.shape[-2:]
     i = x.create("arange", count=rows, dtype="int64").call("reshape", shape=(rows, 1))
     return i.call("greater_equal", x.create("arange", start=-k, count=columns, dtype="int64"))
@@ -81,12 +81,12 @@ def _zero(x: Tensor) -> Tensor:
 
 
 def tril(x: Tensor, *, k: int) -> Tensor:
-    """Keep what lies on or below the k-th diagonal, zeros elsewhere."""
+    """Keep elements on or below the k-th diagonal; the others become 0."""
     return _below(x, k).call("where", x, _zero(x))
 
 
 def triu(x: Tensor, *, k: int) -> Tensor:
-    """Keep what lies on or above the k-th diagonal, zeros elsewhere."""
+    """Keep elements on or above the k-th diagonal; the others become 0."""
     return _below(x, k - 1).call("where", _zero(x), x)
 
 

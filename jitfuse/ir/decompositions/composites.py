@@ -1,8 +1,8 @@
-"""How composite operators are written in simpler ones, over AbstractTensor methods.
+"""Decompositions of composite operators into simpler ones, over AbstractTensor methods.
 
-Each function takes tensors and the operator's attributes, the same as the operator's method. The numerics
-are NumPy's: the mean divides the sum by the count in the result's dtype, the variance subtracts the mean
-first (two passes), softmax subtracts the maximum.
+Each function takes tensors and the operator's attributes, like the operator's method. The numerics are NumPy's: the
+mean divides the sum by the count in the result's dtype, the variance subtracts the mean first (two passes), softmax
+subtracts the maximum.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _as_float(x: Tensor) -> Tensor:
 
 
 def rounded_once(decompose: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the decomposition that carries out all of it in float32 for floats of 16 bits, as NumPy's mean does."""
+    """Return the decomposition that computes 16-bit floats in float32 throughout, as NumPy's mean does."""
 
     def decomposition(x: Tensor, **attrs: Any) -> Tensor:
         if not is_narrow(x.dtype):
@@ -41,9 +41,9 @@ def rounded_once(decompose: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def clip(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Limit x to [low, high]; NaN stays NaN, and low > high gives high, as in NumPy.
 
-    An element that is equal to a bound stays, with the sign of a zero, where the bounds are one number for all
-    elements each; where one of them is an array, the bound is taken: that is the order of operands here, for of two
-    equal ones the second is taken. In float16 it is the first, and the element stays beside arrays, too.
+    An element equal to a bound (0.0 and -0.0) keeps its sign if each bound is one number for all elements. If a bound
+    is an array, the bound is taken. That decides the order of operands here, because `minimum` and `maximum` take the
+    second of two equal ones. In float16 they take the first, and the element keeps its sign beside arrays too.
     """
     common, _ = ufunc_type(tuple((t.dtype, t.weak) for t in (x, low, high)))
     common = "float32" if common == "bfloat16" else common

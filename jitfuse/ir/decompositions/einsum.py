@@ -1,7 +1,7 @@
 """Sums of products over labelled axes: reading subscripts, and lowering to transposes, products, sums and matmul.
 
-`matmul` is the one contraction that plans and kernels know; what shares no summed label is a broadcast product,
-what sums every unshared label is a product and a sum. Does not own how a path is found (`jitfuse.tracing`).
+`matmul` is the one contraction that plans and kernels know. Operands without a shared summed label become a broadcast
+product; if all unshared labels are summed, a product and a sum. Does not own how a path is found (`jitfuse.tracing`).
 """
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Subscripts(NamedTuple):
 
 
 def read(text: str, ranks: Sequence[int]) -> Subscripts:
-    """Read subscripts for operands of these ranks: ellipses are written out, an implied output is filled in.
+    """Read subscripts for operands of these ranks: write out ellipses, fill in an implied output.
 
-    Raises ShapeError, which is a ValueError, for what does not fit.
+    Raises ShapeError, which is a ValueError, if they do not fit.
     """
     text = text.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -67,7 +67,7 @@ def _written_out(term: str, rank: int, rest: str, text: str) -> str:
 
 
 def extents(name: str, subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-    """Return the extent of every label; axes of extent 1 are broadcast. Raises ShapeError where extents differ."""
+    """Return the extent of every label; axes of extent 1 are broadcast. Raises ShapeError if extents differ."""
     found: dict[str, int] = {}
     for labels, shape in zip(subscripts.inputs, shapes, strict=True):
         own: dict[str, int] = {}
@@ -81,7 +81,7 @@ def extents(name: str, subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]
 
 
 def common_dtype(operands: Sequence[Any]) -> str:
-    """Return the dtype of sums of products; float32 for bfloat16, which NumPy's einsum does not know, as in matmul."""
+    """Return the dtype of sums of products: float32 for bfloat16, which NumPy's einsum lacks, as in matmul."""
     dtype, _ = result_type(tuple((t.dtype, t.weak) for t in operands))
     return "float32" if dtype == "bfloat16" else dtype
 
@@ -94,7 +94,7 @@ class Term(NamedTuple):
 
 
 def lower(*tensors: Tensor, subscripts: str, path: tuple[tuple[int, ...], ...]) -> Tensor:
-    """Contract operands along a path: at each step the terms at some positions become one, which goes to the end.
+    """Contract operands along a path: each step contracts the terms at some positions into one, appended at the end.
 
     All operands are cast to their common dtype first, which is the result's.
     """
@@ -116,7 +116,7 @@ def lower(*tensors: Tensor, subscripts: str, path: tuple[tuple[int, ...], ...]) 
 
 
 def _diagonal(term: Term) -> Term:
-    """Take the diagonal of labels that come twice in one operand."""
+    """Take the diagonal of labels that occur twice in one operand."""
     tensor, labels = term
     while len(set(labels)) < len(labels):
         label = next(c for c in labels if labels.count(c) > 1)
@@ -129,7 +129,7 @@ def _diagonal(term: Term) -> Term:
 
 
 def _without_units(term: Term, known: dict[str, int]) -> Term:
-    """Drop axes of extent 1 that other operands broadcast."""
+    """Drop axes of extent 1 that are broadcast against other operands."""
     kept = [k for k, c in enumerate(term.labels) if known[c] == term.tensor.shape[k]]
     if len(kept) == len(term.labels):
         return term
@@ -138,7 +138,7 @@ def _without_units(term: Term, known: dict[str, int]) -> Term:
 
 
 def _summed(term: Term, wanted: str) -> Term:
-    """Add up over the labels that nobody wants; bools are joined by or, and integers keep their dtype."""
+    """Sum over the labels not in `wanted`; bools are joined by or, and integers keep their dtype."""
     axes = tuple(k for k, c in enumerate(term.labels) if c not in wanted)
     if not axes:
         return term
@@ -150,9 +150,9 @@ def _summed(term: Term, wanted: str) -> Term:
 
 
 def _pair(a: Term, b: Term, wanted: str) -> Term:
-    """Contract two terms over the labels that neither the result nor another term wants.
+    """Contract two terms over the labels that neither the result nor another term needs.
 
-    Labels of one term alone are summed before the product in integers; in floats after it, for infinities and NaN.
+    Integers sum labels of one term alone before the product; floats after it, for the sake of infinities and NaN.
     """
     if kind(a.tensor.dtype) not in ("float", "complex"):
         a, b = _summed(a, wanted + b.labels), _summed(b, wanted + a.labels)

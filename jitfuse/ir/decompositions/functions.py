@@ -1,7 +1,7 @@
-"""How composite elementwise functions are written in simpler ones, over AbstractTensor methods.
+"""Decompositions of composite elementwise functions into simpler ones, over AbstractTensor methods.
 
-Each function takes tensors and the operator's attributes, the same as the operator's method. Where NumPy has the
-function, the steps are NumPy's own, in the same dtypes, so that the bits are too.
+Each function takes tensors and the operator's attributes, like the operator's method. If NumPy has the function, the
+steps are NumPy's own, in the same dtypes, so that the bits are the same.
 """
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def cast(rule: dtype_rules.LoopRule, name: str, *operands: Tensor) -> list[Tenso
 
 
 def _strong(x: Tensor) -> Tensor:
-    """Return a Python scalar as the NumPy scalar that functions make of it."""
+    """Return a Python scalar as the NumPy scalar that functions convert it to."""
     return x.astype(dtype=x.dtype) if x.weak else x
 
 
 # ---------------------------------------------------------------- what neural networks use
 def relu(x: Tensor) -> Tensor:
-    """Return 0 for what is below it, and x elsewhere: NaN and zeros of both signs too."""
+    """Return 0 for elements below 0, and other elements as they are, NaN and signed zeros included."""
     zero = x.literal(0)
     return x.less(zero).where(zero, x)
 
@@ -61,7 +61,7 @@ def elu(x: Tensor, alpha: Tensor) -> Tensor:
 def float_power(x: Tensor, y: Tensor) -> Tensor:
     """Return x**y in float64 or complex128, without the square root that `power` takes for a literal 0.5.
 
-    The two differ at -0.0 and at -inf, where the power is the magnitude.
+    The two differ at -0.0 and at -inf, for which the power is the magnitude.
     """
     x, y = cast(loop_of(np.float_power), "float_power", x, y)
     if kind(x.dtype) == "complex":
@@ -110,7 +110,7 @@ def nan_to_num(x: Tensor, nan: Tensor, posinf: Tensor, neginf: Tensor) -> Tensor
 
 
 def _power_of_ten(n: int) -> float:
-    """Return 10**n as NumPy makes it: by multiplying, which rounds beyond 10**22."""
+    """Return 10**n as NumPy computes it: by multiplications, which round beyond 10**22."""
     power = 10.0 ** min(n, 9)
     for _ in range(9, min(n, 400)):
         power *= 10.0
@@ -120,8 +120,8 @@ def _power_of_ten(n: int) -> float:
 def round_(x: Tensor, *, decimals: int) -> Tensor:
     """Round to a number of decimals, halves to even, as NumPy: scale, round to an integer, scale back.
 
-    Integers are their own rounding; to tens and above they are rounded in float64. Parts of complex numbers are
-    rounded apart: a product with a power of ten would make NaN of what stands beside infinity.
+    Integers stay as they are; to tens and above they are rounded in float64. Parts of complex numbers are rounded
+    separately: a complex product with a power of ten would turn a part beside an infinity into NaN.
     """
     if kind(x.dtype) == "complex":
         real, imag = (round_(x.call(part), decimals=decimals) for part in ("real", "imag"))
@@ -137,7 +137,7 @@ def round_(x: Tensor, *, decimals: int) -> Tensor:
 
 
 def isclose(x: Tensor, y: Tensor, rtol: Tensor, atol: Tensor, *, equal_nan: bool) -> Tensor:
-    """Return whether |x - y| <= atol + rtol |y|, or both are the same."""
+    """Return whether |x - y| <= atol + rtol |y|, or x equals y, or (with `equal_nan`) both are NaN."""
     if kind(y.dtype) not in ("float", "complex"):
         y = y.astype(dtype="float64") if not y.weak else y.multiply(y.literal(1.0))
     near = x.subtract(y).abs().less_equal(atol.add(rtol.multiply(y.abs())))

@@ -1,6 +1,6 @@
 """Padding in NumPy's modes, axis by axis as NumPy does, written over AbstractTensor methods.
 
-Own: what each mode puts before and after an axis. The algorithms are those of `numpy.pad`.
+Owns what each mode puts before and after an axis. The algorithms are those of `numpy.pad`.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATISTICS: Final = {"maximum": "max", "minimum": "min", "mean": "mean", "media
 
 def check(m: Meta, before: tuple[int, ...], after: tuple[int, ...], mode: str, values: tuple[Any, ...],
           lengths: tuple[int, ...]) -> None:
-    """Raise ArgumentError for modes and values that there are not, ShapeError for what a mode cannot extend."""
+    """Raise ArgumentError for unknown modes and invalid values, ShapeError for axes that a mode cannot extend."""
     shape = m.shape
     if mode not in MODES:
         raise ArgumentError(f"pad: mode {mode!r} is not one of {', '.join(MODES)}")
@@ -45,10 +45,10 @@ def check(m: Meta, before: tuple[int, ...], after: tuple[int, ...], mode: str, v
 
 def pad(x: Tensor, *, before: tuple[int, ...], after: tuple[int, ...], mode: str, values: tuple[Any, ...],
         lengths: tuple[int, ...], odd: bool) -> Tensor:
-    """Return x with `before` and `after` elements more on each axis.
+    """Return x with `before` and `after` more elements on each axis.
 
-    `values` holds (before, after) of each axis for the modes constant and linear_ramp, `lengths` likewise how many
-    elements a statistic covers (-1: all), `odd` says that reflections are taken from twice the edge.
+    `values` holds (before, after) per axis for the modes constant and linear_ramp. `lengths` likewise holds the number
+    of elements that a statistic covers (-1: all). With `odd`, reflections are subtracted from twice the edge.
     """
     if mode == "empty" or (mode == "constant" and len({repr(v) for v in values}) <= 1):
         value = values[0] if mode == "constant" and values else 0
@@ -99,7 +99,7 @@ def _around(x: Tensor, axis: int, widths: tuple[int, int], first: Tensor, last: 
 
 
 def _wrapped(x: Tensor, axis: int, widths: tuple[int, int]) -> Tensor:
-    """Continue periodically; what is there grows in whole periods until it is enough."""
+    """Continue periodically; the content grows in whole periods until it is wide enough."""
     period, (left, right) = x.shape[axis], widths
     while left or right:
         m = x.shape[axis]
@@ -111,7 +111,7 @@ def _wrapped(x: Tensor, axis: int, widths: tuple[int, int]) -> Tensor:
 
 
 def _reflected(x: Tensor, axis: int, widths: tuple[int, int], include_edge: bool, odd: bool) -> Tensor:
-    """Continue with mirror images, of all that is there, in whole periods of the original."""
+    """Continue with mirror images of the whole content, in whole periods of the original."""
     period, (left, right) = x.shape[axis], widths
     off = 0 if include_edge else 1
     while left or right:

@@ -1,8 +1,7 @@
-"""How composite reductions and normalisations are written in simpler operators; see
-`jitfuse.ir.decompositions.composites`.
+"""Decompositions of composite reductions and normalisations; see `jitfuse.ir.decompositions.composites`.
 
-The numerics are NumPy's and SciPy's: a variance subtracts the mean first, what is NaN is left out of sums and
-counts, exponentials are taken of differences from the maximum.
+The numerics are NumPy's and SciPy's: a variance subtracts the mean first, sums and counts leave NaN out, and
+exponentials are taken of differences from the maximum.
 """
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def std(x: Tensor, *, axis: Any, keepdims: bool, correction: float) -> Tensor:
 
 
 def count_nonzero(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-    """Add up truth values."""
+    """Sum the truth values of the elements."""
     return x.astype(dtype="bool").sum(axis=axis, keepdims=keepdims)
 
 
@@ -53,7 +52,7 @@ def ptp(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
 def logsumexp(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
     """Add log1p of the other elements' share to the logarithm of the number of largest elements, and the maximum.
 
-    Infinities and NaN need no care: a largest element is counted, not subtracted from itself.
+    Infinities and NaN need no special case: a largest element is counted, not subtracted from itself.
     """
     x = _as_float(x)
     if math.prod(x.shape[a] for a in _normalised_axes(x, axis)) == 0:
@@ -94,7 +93,7 @@ def _without_nan(x: Tensor, filler: float | complex) -> Tensor:
 
 
 def _numbers(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """Count what is not NaN."""
+    """Count the elements that are not NaN."""
     return x.isnan().logical_not().sum(axis=axis, keepdims=keepdims)
 
 
@@ -104,22 +103,22 @@ def _divided_by_count(total: Tensor, count: Tensor) -> Tensor:
 
 
 def nansum(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-    """Add up, NaN as 0."""
+    """Sum the elements, with NaN as 0."""
     return (_without_nan(x, 0.0) if _inexact(x) else x).sum(axis=axis, keepdims=keepdims)
 
 
 def nanprod(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-    """Multiply, NaN as 1."""
+    """Multiply the elements, with NaN as 1."""
     return (_without_nan(x, 1.0) if _inexact(x) else x).prod(axis=axis, keepdims=keepdims)
 
 
 def nanmin(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-    """Return the smallest number; NaN where there is none."""
+    """Return the smallest number; NaN if there is none."""
     return _nan_extreme(x, "min", math.inf, axis, keepdims)
 
 
 def nanmax(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-    """Return the largest number; NaN where there is none."""
+    """Return the largest number; NaN if there is none."""
     return _nan_extreme(x, "max", -math.inf, axis, keepdims)
 
 
@@ -150,7 +149,7 @@ def _nan_position(x: Tensor, name: str, filler: float, axis: int | None, keepdim
 
 
 def nanmean(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-    """Divide the sum of the numbers by their count."""
+    """Divide the sum of the elements that are not NaN by their count."""
     if not _inexact(x):
         return composites.mean(x, axis=axis, keepdims=keepdims)
     total = _without_nan(x, 0.0).sum(axis=axis, keepdims=keepdims)
@@ -158,7 +157,7 @@ def nanmean(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
 
 
 def nanvar(x: Tensor, *, axis: Any, keepdims: bool, correction: float) -> Tensor:
-    """Average the squared distances of the numbers from their mean; NaN where too few are left."""
+    """Average the squared distances of non-NaN elements from their mean; NaN if too few are left."""
     if not _inexact(x):
         return composites.var(x, axis=axis, keepdims=keepdims, correction=correction)
     mean = nanmean(x, axis=axis, keepdims=True)

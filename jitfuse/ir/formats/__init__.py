@@ -1,1 +1,1 @@
-"""Programs as text, JSON, MessagePack and pictures, and read back."""
+"""Programs as text, JSON, MessagePack and pictures, and reading them back."""

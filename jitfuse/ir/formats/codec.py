@@ -1,8 +1,8 @@
 """A FusedProgram as JSON: canonical bytes for hashing and equality, and a text to save and load.
 
-Both are the same document: canonical bytes leave out the sources and all white space. Owns how every value is written,
+Both are the same document; canonical bytes leave out the sources and all white space. Owns how every value is written
 exactly: floats (and the parts of complex numbers) in hexadecimal, NaN with its bits, bytes in base64, nested programs
-in place. Does not own how documents are read back (`jitfuse.ir.formats.decoding`), nor whether a program makes sense
+in place. Does not own how documents are read back (`jitfuse.ir.formats.decoding`), nor whether a program is valid
 (`jitfuse.ir.analysis.verify`).
 """
 from __future__ import annotations
@@ -35,12 +35,12 @@ def to_json(program: FusedProgram) -> str:
 
 
 def from_json(text: str, *, check: bool = True) -> FusedProgram:
-    """Return the program that `to_json` wrote; `check=False` does not ask whether it is valid.
+    """Return the program that `to_json` wrote; `check=False` skips the check that it is valid.
 
     Raises JitfuseError where the text is damaged, is another kind of document, or has an unknown version, and
     VerifyError where the program is not valid.
     """
-    from jitfuse.ir.formats.decoding import program_of, unique_keys  # warm calls write programs, and read none
+    from jitfuse.ir.formats.decoding import program_of, unique_keys  # warm calls write programs, but read none
 
     try:
         found = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
@@ -50,7 +50,7 @@ def from_json(text: str, *, check: bool = True) -> FusedProgram:
 
 
 def checked(program: FusedProgram, check: bool = True) -> FusedProgram:
-    """Return a program that was read; raises VerifyError where `check` is set and it is not valid."""
+    """Return a program that was read; raise VerifyError if `check` is set and it is not valid."""
     if check:
         from jitfuse.ir.analysis.verify import verify
 

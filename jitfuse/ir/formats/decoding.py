@@ -1,7 +1,7 @@
-"""Documents of programs read back: what JSON and MessagePack hold as lists, dicts and scalars, as a FusedProgram.
+"""Decode documents of programs: turn lists, dicts and scalars from JSON or MessagePack into a FusedProgram.
 
-Owns the check of a document's types and structure, and the texts that say where it is damaged. Does not judge whether a
-program makes sense (`jitfuse.ir.analysis.verify`).
+Owns the check of a document's types and structure, and the messages that locate damage. Does not decide whether a
+program is valid (`jitfuse.ir.analysis.verify`).
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def program_of(document: Any, where: str = "the program") -> FusedProgram:
-    """Return the program of a document; raises JitfuseError where it is another kind or has an unknown version."""
+    """Return the program of a document; raise JitfuseError if it is another kind or has an unknown version."""
     try:
         return _decode(document, where)
     except RecursionError as error:
@@ -34,7 +34,7 @@ def program_of(document: Any, where: str = "the program") -> FusedProgram:
 
 
 def unique_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """Return an object of a document; raises ValueError where it holds a key twice, of which readers drop one."""
+    """Return a JSON object as a dict; raise ValueError for a duplicate key, of which readers would drop one value."""
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError("an object holds a key twice")

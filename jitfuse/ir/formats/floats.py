@@ -18,7 +18,7 @@ def float_text(value: float) -> str:
 
 
 def exact_text(value: Any) -> str:
-    """Return text that is equal for values that are the same bit by bit: it tells 0.0 from -0.0, 1 from True, NaNs."""
+    """Return text that is equal exactly for bitwise equal values: it distinguishes 0.0 and -0.0, 1 and True, NaNs."""
     text = repr(value)
     return f"{text} {[*_nans(value)]}" if "nan" in text else text
 
@@ -34,7 +34,7 @@ def _nans(value: Any) -> Iterator[str]:
 
 
 def text_float(text: str) -> float:
-    """Return the float that `float_text` wrote; raises ValueError on anything else."""
+    """Return the float that `float_text` wrote; raise ValueError on anything else."""
     if text.startswith("nan:"):
         value: float = struct.unpack(">d", bytes.fromhex(text[4:]).rjust(8, b"\0"))[0]
         if not math.isnan(value):

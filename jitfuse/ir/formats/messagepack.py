@@ -17,7 +17,7 @@ from jitfuse.ir.program import FusedProgram
 _BYTES: Final = 1
 _INTEGER: Final = 2
 _INTEGER_BYTES: Final = 1024
-"""The longest integer that is read: its digits are fewer than Python writes."""
+"""The longest integer that is read: Python can still print its digits."""
 
 
 def to_messagepack(program: FusedProgram) -> bytes:
@@ -29,7 +29,7 @@ def to_messagepack(program: FusedProgram) -> bytes:
 
 
 def from_messagepack(data: bytes, *, check: bool = True) -> FusedProgram:
-    """Return the program that `to_messagepack` wrote; `check=False` does not ask whether it is valid.
+    """Return the program that `to_messagepack` wrote; `check=False` skips the check that it is valid.
 
     Raises JitfuseError where the bytes are damaged, are another kind of document, or have an unknown version, and
     VerifyError where the program is not valid.
@@ -38,7 +38,7 @@ def from_messagepack(data: bytes, *, check: bool = True) -> FusedProgram:
 
     try:
         found = _unpacked(msgpack.unpackb(data, ext_hook=_extension, object_pairs_hook=_object))
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:  # the last: lists claim to be long
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:  # MemoryError: a list may claim any length
         reason = str(error) or type(error).__name__
         raise JitfuseError(f"this is no program: the bytes are not MessagePack ({reason})") from error
     return codec.checked(program_of(found), check)

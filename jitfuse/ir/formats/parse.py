@@ -1,6 +1,6 @@
 """Read the text form of a FusedProgram (`jitfuse.ir.formats.text`) back.
 
-Owns the grammar, in which white space separates and a comment behind a step is its source:
+Owns the grammar. White space separates, and a comment behind a step is its source:
 
     program  = "program" INT "{" line* "}"
     line     = ("feed" | "state") ID ":" meta STRING?
@@ -50,7 +50,7 @@ class _Token(NamedTuple):
 
 
 def parse(text: str, *, check: bool = True) -> FusedProgram:
-    """Return the program that the text describes; `check=False` does not ask whether it is valid.
+    """Return the program that the text describes; `check=False` skips the check that it is valid.
 
     Raises JitfuseError naming the line that cannot be read, and VerifyError where the program is not valid.
     """
@@ -84,9 +84,9 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _unquoted(text: str) -> str:
-    """Return what a string in quotes, as Python writes it, stands for."""
+    """Return the string of a Python string literal."""
     plain = _ESCAPE.sub(_escaped, text[1:-1])
-    plain.encode()  # a half of a surrogate pair is no character
+    plain.encode()  # half of a surrogate pair is no character
     return plain
 
 
@@ -133,7 +133,7 @@ class _Parser:
         return True
 
     def _read(self, read: Callable[[str], T], kind: str) -> T:
-        """Take a token of this kind and return what it stands for, where there is such a thing."""
+        """Take a token of this kind and return its value, if it has one."""
         token = self.peek()
         text = self._take(kind)
         try:
@@ -151,7 +151,7 @@ class _Parser:
         return self._read(_unquoted, "string")
 
     def _once(self, known: Container[T], key: T, what: str) -> T:
-        """Return a key that the text has not said before."""
+        """Return a key that must not have occurred before."""
         if key in known:
             raise _unreadable(self.peek().line, f"{what} is said twice")
         return key

@@ -1,6 +1,6 @@
 """A program as a picture: steps in layers, coloured by the kernel or library call that computes them, as SVG.
 
-Owns what is drawn and how it looks. Where it stands is decided in `jitfuse.ir.formats.picture_layout`.
+Owns what is drawn and how it looks. Positions are decided in `jitfuse.ir.formats.picture_layout`.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitfuse.ir.formats.text import meta_text, step_text
 from jitfuse.ir.program import FusedProgram
 
 MAX_STEPS: Final = 400
-"""Steps up to which a program is drawn step by step; larger ones by their kernels."""
+"""Up to this many steps, a program is drawn step by step; larger ones by their kernels."""
 _MARGIN: Final = 28.0
 _COLOURS: Final = (
     "#cfe3fb", "#fde0bf", "#d5efcf", "#e7d9f5", "#fbd3d6", "#d3f0ee", "#f7ebb8", "#e3dcd3", "#dbe1ea", "#f6d5ec",
@@ -28,7 +28,7 @@ _STYLE: Final = (
 
 
 class DrawnGroup(NamedTuple):
-    """Steps that share a colour: what computes them, and the values that it makes."""
+    """Steps that share a colour: the kernel or library call, and the values that it makes."""
 
     name: str
     values: frozenset[int]
@@ -44,9 +44,9 @@ class _PictureNode(NamedTuple):
 
 
 def program_svg(program: FusedProgram, groups: Sequence[DrawnGroup] = (), title: str = "") -> str:
-    """Return a self-contained SVG of a program; with `groups`, steps are coloured by what computes them.
+    """Return a self-contained SVG of a program; with `groups`, a step's colour shows what computes it.
 
-    Programs of more than `MAX_STEPS` steps are drawn by their groups, where these are given.
+    Programs of more than `MAX_STEPS` steps are drawn by their groups, if these are given.
     """
     if groups and len(program.steps) > MAX_STEPS:
         nodes, edges = _by_groups(program, groups)
@@ -92,7 +92,7 @@ def _by_steps(
 
 
 def _by_groups(program: FusedProgram, groups: Sequence[DrawnGroup]) -> tuple[list[_PictureNode], list[tuple[str, str]]]:
-    """Return the kernels and library calls alone, in the order in which they run."""
+    """Return only the kernels and library calls, in the order in which they run."""
     home = {value: k for k, group in reversed(list(enumerate(groups))) for value in group.values}
     nodes, edges = [], []
     for k, group in enumerate(groups):

@@ -1,4 +1,4 @@
-"""Where the nodes of a picture stand: layers by dependency, few crossings, straight chains.
+"""Place the nodes of a picture: layers by dependency, few crossings, straight chains.
 
 The layered method of Sugiyama, Tagawa and Toda (1981): longest-path layers, points on edges that cross layers,
 barycentre sweeps for the order within a layer, then positions that follow the neighbours. Knows nothing of programs.
@@ -25,7 +25,7 @@ class Box(NamedTuple):
 
 
 class PictureLayout(NamedTuple):
-    """Centres of nodes, bends of edges from top to bottom, tops of layers, and the size of it all, in pixels."""
+    """Centres of nodes, bends of edges from top to bottom, tops of layers, and the total size, in pixels."""
 
     centres: Mapping[str, tuple[float, float]]
     bends: Mapping[tuple[str, str], Sequence[tuple[float, float]]]
@@ -60,7 +60,7 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> PictureLa
 
 
 def _layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return the longest path to each node; what nothing leads to stands right above its first reader."""
+    """Return the longest path to each node; a node without predecessors is placed right above its first reader."""
     before: dict[str, list[str]] = {n: [] for n in names}
     after: dict[str, list[str]] = {n: [] for n in names}
     for a, b in edges:
@@ -100,7 +100,7 @@ def _ordered(layer: Mapping[str, int], links: Sequence[tuple[str, str]]) -> list
 def _positions(
     rows: Sequence[Sequence[str]], links: Sequence[tuple[str, str]], size: Mapping[str, Box]
 ) -> dict[str, float]:
-    """Return centres along x: each node is drawn towards the mean of its neighbours, as far as the others let it."""
+    """Return centres along x: each node is drawn towards the mean of its neighbours, as far as there is room."""
     near: dict[str, list[str]] = {n: [] for row in rows for n in row}
     for a, b in links:
         near[a].append(b)

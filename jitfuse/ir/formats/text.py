@@ -10,9 +10,9 @@
       write %0 <- %2
     }
 
-`mode` among the braces marks a step that looks at the training flag. Every program that `verify` accepts
-comes back equal, with its sources; of an invalid one this prints what can be printed. Owns printing; reading
-is `jitfuse.ir.formats.parse`.
+`mode` among the braces marks a step that reads the training flag. Every program that `verify` accepts comes back equal,
+with its sources; of an invalid one this prints what can be printed. Owns printing; reading is in
+`jitfuse.ir.formats.parse`.
 """
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ _INDENT: Final = "  "
 
 
 def parse(text: str, *, check: bool = True) -> FusedProgram:
-    """Return the program that a text stands for; as `jitfuse.ir.formats.parse.parse`, which is imported when it is
-    needed."""
+    """Return the program of a text, as `jitfuse.ir.formats.parse.parse`, which is imported when needed."""
     from jitfuse.ir.formats.parse import parse as parse_text
 
     return parse_text(text, check=check)
@@ -43,12 +42,12 @@ def to_text(program: FusedProgram) -> str:
 
 
 def first_lines(program: FusedProgram, count: int) -> list[str]:
-    """Return the lines that the program's text begins with, at most so many."""
+    """Return the first lines of the program's text, at most `count`."""
     return "\n".join(itertools.islice(_lines(program, ""), count)).splitlines()[:count]
 
 
 def step_text(program: FusedProgram, step: OpStep) -> str:
-    """Return one step as it reads in the program's text, on one line; nested programs only as their size."""
+    """Return one step as in the program's text, on one line; of nested programs only the size."""
     source = program.sources.get(step.step_id)
     return _step(program, step, None) + (f"  # {_one_line(source)}" if source else "")
 

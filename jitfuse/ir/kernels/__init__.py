@@ -1,1 +1,1 @@
-"""The kernel form, the only thing that a backend sees: its stages, values, arguments and bytes, and its verifier."""
+"""The kernel form, all that a backend sees: its stages, values, arguments and bytes, and its verifier."""

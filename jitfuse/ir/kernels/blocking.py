@@ -1,6 +1,6 @@
-"""How the index space of a contraction is cut into blocks: one unit of the kernel computes one block.
+"""Cut the index space of a contraction into blocks: one unit of the kernel computes one block.
 
-Owns: the two axes of a block, their numbers of blocks. They depend on sizes alone, and no bit of the result depends on
+Owns the two axes of a block, and the numbers of blocks. They depend on sizes alone, and no bit of the result depends on
 them. Does not own the blocking inside a unit, which is the backend's.
 """
 from __future__ import annotations
@@ -15,16 +15,16 @@ from jitfuse.ir.kernels.form import KernelForm
 BLOCK_ROWS: Final = 252
 BLOCK_LANE_BYTES: Final = 2048
 SWEPT_BYTES: Final = 1 << 19
-"""Bytes of the block that is kept where later stages sweep whole rows: it stays in a private cache."""
+"""Bytes of a block that is kept while later stages sweep whole rows: it stays in a private cache."""
 COLUMN_LANES: Final = 64
-"""Lanes of a block that has whole columns."""
+"""Lanes of a block of whole columns."""
 _SMALLEST_ROWS: Final = 28
 _SMALLEST_LANES: Final = 64
 _SMALLEST_SWEPT: Final = 8
 
 
 def row_axis(form: KernelForm) -> int:
-    """Return the axis of the result that lanes do not run along: the last grid axis, or the inner one."""
+    """Return the axis of the result along which lanes do not run: the last grid axis, or the inner one."""
     last = len(form.grid) - 1
     return last if form.lane_axis > last else last + 1
 
@@ -37,7 +37,7 @@ def sweeps(form: KernelForm) -> bool:
 def block_counts(form: KernelForm, sizes: Sequence[int]) -> tuple[int, int]:
     """Return the number of blocks along the rows and along the lanes of a contraction over these extents.
 
-    Of a chain the extents of its first form decide.
+    For a chain, the extents of its first form decide.
     """
     contraction = form.contraction
     assert contraction is not None
@@ -54,23 +54,23 @@ def block_counts(form: KernelForm, sizes: Sequence[int]) -> tuple[int, int]:
 
 
 def chained(form: KernelForm, sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the extents of both forms of a chain, which a launch has one after the other."""
+    """Return the extents of both forms of a chain, which a launch holds one after the other."""
     return tuple(sizes[: len(form.axes)]), tuple(sizes[len(form.axes) :])
 
 
 def link_row_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
-    """Return the bytes from one row to the next of what lies between the forms of a chain: whole cache lines."""
+    """Return the bytes from one row to the next of a chain's intermediate value: whole cache lines."""
     return -(-sizes[form.lane_axis] * itemsize(form.operands[form.link[0]].dtype) // 64) * 64
 
 
 def link_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
-    """Return the bytes of one block of it; blocks are whole tiles, of at most 14 rows."""
+    """Return the bytes of one block of a chain's intermediate value; blocks are whole tiles, of at most 14 rows."""
     row_blocks, _ = block_counts(form, sizes)
     return (-(-sizes[row_axis(form)] // row_blocks) + 13) * link_row_bytes(form, sizes) + 64
 
 
 def _wanted(products: int) -> int:
-    """Return how many blocks give several threads something to do, from a million products on."""
+    """Return how many blocks keep several threads busy, from a million products on."""
     return 1 << min(3, max(0, products.bit_length() - 18) // 3)
 
 

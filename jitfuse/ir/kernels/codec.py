@@ -1,4 +1,4 @@
-"""Kernel forms as canonical bytes, and read back from them, which come from a file: data, never evaluated."""
+"""Write kernel forms as canonical bytes, and read them back. Bytes from a file are data, never evaluated."""
 from __future__ import annotations
 
 import json
@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 def form_of(data: bytes) -> KernelForm:
-    """Return the form with exactly these canonical bytes. Raises JitfuseError where there is none."""
+    """Return the form with exactly these canonical bytes; raise JitfuseError if there is none."""
     try:
         text = data.decode("ascii")
         for python, plain in _WORDS:  # no string of a form holds a quote or one of these words

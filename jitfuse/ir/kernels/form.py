@@ -1,20 +1,19 @@
-"""The kernel form: the only thing that a backend sees.
+"""The kernel form: all that a backend sees.
 
-A kernel runs over independent *grid* axes. At each grid point it carries out a sequence of stages; `map`,
-`reduce` and `scan` stages loop over the *inner* axes, which all stages share, `point` stages do not loop. A `scan`
-stage holds scans, and reductions too where there are some: its inner points come one after the other, in row-major
-order. Bodies are SSA: values are numbered through all stages, each instruction and each reduction result taking the
-next number.
-A kernel may begin with a `contract` stage: it sweeps *contracted* axes besides, and leaves a sum of products for
-every grid and inner point in scratch row 0, from where later stages take it (`kept`).
-Sizes, strides and scalar literals are run-time words, so that a form stands for every shape of its class.
+A kernel runs over independent *grid* axes. At each grid point it runs a sequence of stages. `map`, `reduce` and `scan`
+stages loop over the *inner* axes, which all stages share; `point` stages do not loop. A `scan` stage holds scans, and
+may hold reductions; it visits its inner points one after the other, in row-major order. Bodies are SSA: values are
+numbered through all stages, and each instruction and each reduction result takes the next number.
+A kernel may begin with a `contract` stage. It also sweeps *contracted* axes, and leaves a sum of products for every
+grid and inner point in scratch row 0, which later stages read (`kept`).
+Sizes, strides and scalar literals are kernel arguments, so that one form serves every shape of its class.
 
-Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. A stride class
-per operand and axis is ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements), ``"2"`` to ``"4"``
-(that many elements apart, along the lanes of what is read) or ``"n"`` (a run-time stride in bytes). Does not own how
+Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. Each operand has a stride
+class per axis: ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements), ``"2"`` to ``"4"`` (that many
+elements apart, along the lanes of operands that are read) or ``"n"`` (a run-time stride in bytes). Does not own how
 forms are made (`jitfuse.plans`) or run (`jitfuse.backends`).
 
-What stages hold, and which instructions there are: `jitfuse.ir.kernels.stages`. The order of words of a launch:
+What stages hold, and which instructions there are: `jitfuse.ir.kernels.stages`. The order of kernel arguments:
 `jitfuse.ir.kernels.launch_arguments`.
 """
 from __future__ import annotations
@@ -45,17 +44,17 @@ class Operand(NamedTuple):
     out: bool = False
 
     def elements_apart(self, axis: int) -> int | None:
-        """Return the stride along an axis in elements, None where only a launch knows it."""
+        """Return the stride along an axis in elements, or None if only a launch knows it."""
         return None if self.strides[axis] == "n" else int(self.strides[axis])
 
 
 class Sweep(NamedTuple):
-    """How a loop goes through the operands of the kernel that runs it.
+    """How a loop moves the operands of the kernel that runs it.
 
-    carried  pairs of operands of one element each, the one read and the other written: beyond the first iteration, a
-             load from the one gives what the iteration before has stored to the other. An iteration is one unit then
-    steps    for each operand which of the launch's steps, in bytes, it moves on by in each iteration; None for none
-    counted  operands that give, in each iteration, the number in memory plus the number of the iteration
+    carried  pairs (read, written) of operands of one element: after the first iteration, a load from the first gives
+             what the last iteration stored to the second. Each iteration is then one unit
+    steps    for each operand the number of the launch's step, in bytes, by which each iteration moves it; None for none
+    counted  operands whose value in an iteration is the number in memory plus the iteration number
     """
 
     carried: tuple[tuple[int, int], ...]
@@ -69,16 +68,16 @@ class Sweep(NamedTuple):
 
 
 class KernelForm(Record, frozen=True, eq=False):
-    """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along.
+    """A kernel for every shape of its class. `lane_axis` is the axis along which vector lanes run.
 
-    `then`: a second form over the same grid that runs after this one, block of rows by block of rows; what this one
-    stores to its operand `link[0]` the second one loads from its operand `link[1]`, and no memory but scratch ever
-    holds it. Such a launch has the addresses of all other operands, then the other words of the first form, of the
-    second, and the bytes of scratch between them.
+    `then`: a second form over the same grid that runs after this one, block of rows by block of rows. It loads from its
+    operand `link[1]` what this form stores to its operand `link[0]`; only scratch memory ever holds that value. Such a
+    launch has the addresses of all other operands, then the other arguments of the first form, those of the second, and
+    the bytes of scratch between them.
 
-    `sweep`, where it is not None: the first grid axis counts the iterations of a loop, which come in order, in one
-    thread: what one has stored later ones load, and the first that reports a status ends the launch. An operand that
-    moves along this axis, or whose memory is written meanwhile, has the class "n" there.
+    `sweep`, if not None: the first grid axis counts the iterations of a loop, which run in order in one thread. Later
+    iterations load what earlier ones stored, and the first that reports a status ends the launch. An operand that moves
+    along this axis, or whose memory is written meanwhile, has the class "n" there.
     """
 
     grid: tuple[Axis, ...]
@@ -101,7 +100,7 @@ class KernelForm(Record, frozen=True, eq=False):
 
     @property
     def contraction(self) -> Contraction | None:
-        """The contraction that the kernel begins with, if there is one."""
+        """The contraction with which the kernel begins, if there is one."""
         return self.stages[0].contraction if self.stages else None
 
     @cached_property
@@ -120,7 +119,7 @@ class KernelForm(Record, frozen=True, eq=False):
 
     @cached_property
     def instructions(self) -> tuple[Instr | Reduction, ...]:
-        """What makes each value number: an instruction, or the reduction whose result it is."""
+        """The maker of each value number: an instruction, or the reduction whose result it is."""
         made: list[Instr | Reduction] = []
         for stage in self.stages:
             made += stage.body
@@ -130,7 +129,7 @@ class KernelForm(Record, frozen=True, eq=False):
 
     @cached_property
     def words(self) -> LaunchArguments:
-        """The places of a launch's words."""
+        """The indices of a launch's kernel arguments."""
         return LaunchArguments(self)
 
     @cached_property

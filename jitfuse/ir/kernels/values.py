@@ -1,7 +1,7 @@
-"""What the values of a kernel form refer to: the operands of loads and stores, and what values are computed from.
+"""Find what the values of a kernel form refer to: the operands of loads and stores, and the values behind a value.
 
-Owns the reading of immediates and the walk back from values. Does not own the form (`jitfuse.ir.kernels.form`), or what
-a backend concludes.
+Owns the reading of immediates and the walk back from values. Does not own the form (`jitfuse.ir.kernels.form`), or the
+conclusions of a backend.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def access(instr: Instr) -> AccessImmediate:
 
 
 def needed(form: KernelForm, values: Iterable[int]) -> frozenset[int]:
-    """Return the numbers of these values and of all that they are computed from, through reductions too."""
+    """Return the numbers of these values and of all values behind them, through reductions too."""
     found: set[int] = set()
     stack = list(values)
     while stack:

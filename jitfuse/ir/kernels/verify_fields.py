@@ -1,6 +1,6 @@
 """What single instructions of a kernel form may hold: immediates, literals, operators and reductions over dtypes.
 
-Owns the tables of what is known; whatever is not in them is refused. Does not own where an instruction may stand
+Owns the tables of supported fields; everything else is rejected. Does not own where an instruction may stand
 (`jitfuse.ir.kernels.verify_stages`).
 """
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_below(value: Any, stop: int) -> bool:
 
 
 def is_access(imm: Any, operands: int) -> bool:
-    """Return whether an immediate is that of a load or store of one of so many operands."""
+    """Return whether an immediate is that of a load or store of one of `operands` operands."""
     return (
         type(imm) is tuple and len(imm) in (3, 4) and is_below(imm[0], operands)
         and type(imm[1]) is bool and type(imm[2]) is bool
@@ -42,7 +42,7 @@ def place_problem(i: Instr, dtypes: tuple[str, ...]) -> str | None:
 
 
 def fits(value: Any, dtype: str) -> bool:
-    """Return whether a value is a literal of a dtype; of floats of 16 bits there is none but 0."""
+    """Return whether a value is a literal of a dtype; 16-bit floats have only the literal 0."""
     if dtype == "bool":
         return type(value) in (bool, int) and value in (0, 1)
     if is_narrow(dtype):
@@ -63,7 +63,7 @@ def has_combine(combine: str, dtype: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def result_dtype(op: str, dtypes: tuple[str, ...]) -> str | None:
-    """Return the dtype of an elementwise operator's result; None where kernels have none over these dtypes."""
+    """Return the dtype of an elementwise operator's result, or None if kernels do not support it over these dtypes."""
     row = ops.get(op) if op in FAMILIES["elementwise"] else None
     if row is None or row.loop is None or row.decompose is not None or row.arity != len(dtypes):
         return None
@@ -77,7 +77,7 @@ def result_dtype(op: str, dtypes: tuple[str, ...]) -> str | None:
 
 
 def elementwise_problem(i: Instr, dtypes: tuple[str, ...]) -> str | None:
-    """Return what is wrong with an instruction that is none of those with a rule of their own."""
+    """Return what is wrong with an instruction that has no rule of its own."""
     if i.imm is None and result_dtype(i.op, dtypes) == i.dtype:
         return None
     return f"rule 8: there is no {i.op!r:.40} of {', '.join(dtypes) or 'nothing'} that gives {i.dtype}"

@@ -1,7 +1,7 @@
-"""The rules of a valid kernel form, and the check that finds every break of them at once.
+"""The rules of a valid kernel form, and the check that finds all violations at once.
 
-A form from a file may say anything; a backend is given valid ones alone. Owns the rules of the index space, operands,
-chains and sweeps; those of stages and instructions are checked in `jitfuse.ir.kernels.verify_stages`.
+A form from a file may hold anything; a backend only gets valid ones. Owns the rules of the index space, operands,
+chains and sweeps. Rules of stages and instructions are checked in `jitfuse.ir.kernels.verify_stages`.
 """
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jitfuse.ir.kernels.verify_fields import REAL
 from jitfuse.ir.kernels.verify_stages import stage_findings, values_of
 
 MAX_FORM_BYTES: Final = 1 << 20
-"""Bytes of a canonical form that are read at all: those of the largest programs in the tests have 60,000."""
+"""Longer canonical forms are not read; those of the largest programs in the tests have 60,000 bytes."""
 MAX_AXES: Final = 72
-"""NumPy's 64, an axis of chunks, a contracted one, a loop's."""
+"""NumPy's 64, and axes for chunks, a contraction and a loop."""
 MAX_OPERANDS: Final = 1 << 8
 MAX_PARAMS: Final = 1 << 12
 MAX_INSTRUCTIONS: Final = 1 << 13
-"""Of all stages, those of an inner space that is written out counted at each of its points."""
+"""Limit over all stages; with static inner extents, an instruction counts once per inner point."""
 MAX_REDUCTIONS: Final = 1 << 7
-"""Of all stages; planned kernels have at most one for each operand that they write."""
+"""Limit over all stages; planned kernels have at most one for each operand that they write."""
 MAX_STAGES: Final = 1 << 7
 MAX_KEEPS: Final = 1 << 6
 
@@ -33,8 +33,8 @@ MAX_KEEPS: Final = 1 << 6
 def verify_form(form: KernelForm) -> None:
     """Raise VerifyError with all findings where a kernel form is not valid. A valid form keeps these rules:
 
-    1. Its version is the one that this jitfuse works with. Every field has the type that its class says, exactly:
-       no bool stands for an int.
+    1. Its version is the one that this jitfuse works with. Every field has exactly the type that its class declares: a
+       bool is no int.
     2. There is a grid axis or an inner axis, and at most `MAX_AXES` of all kinds. An extent is None, or an int from
        1 to `MAX_STATIC_EXTENT`. Lanes run along the last grid axis or the last inner one.
     3. There are at most `MAX_OPERANDS` operands. Each has a known dtype, and a stride class for every axis: "0", "1"
@@ -44,30 +44,29 @@ def verify_form(form: KernelForm) -> None:
        at most. Where inner axes have static extents, each instruction counts once for each inner point.
     6. Kinds of stages are point, map, reduce, scan and contract. map, reduce and scan need an inner axis. reduce has
        reductions, scan has a scan; no other stage has them, but that scan may have reductions too.
-    7. An argument is the number of an earlier value; a store and a keep make none. What moves along inner axes is read
-       in its own stage alone, and not made in a point stage. What moves along contracted axes is read in the
-       contract stage alone.
+    7. An argument is the number of an earlier value; a store and a keep make none. A value that moves along inner axes
+       is read in its own stage alone, and not made in a point stage. A value that moves along contracted axes is read
+       in the contract stage alone.
     8. An instruction has the operands, the dtype and the immediate of its kind (`jitfuse.ir.kernels.stages`): param,
-    index,
-       load, store, keep and kept name what there is; a const fits its dtype; require names a status; all others are
-       elementwise operators of the op table that have no decomposition, over dtypes of one of their loops. Floats of
-       16 bits are loaded, stored, chosen, cast and stepped through (nextafter), and nothing else.
+       index, load, store, keep and kept name what exists; a const fits its dtype; require names a status. Others are
+       elementwise operators of the op table without a decomposition, over dtypes of one of their loops. 16-bit floats
+       are only loaded, stored, selected, cast and stepped through (nextafter).
     9. Loads read operands that are not out, stores write those that are: in the operand's dtype, a complex one in
        parts. An offset is an int64, a mask a bool.
-    10. A row is kept once, and taken in later stages alone; both in stages that go through the inner points.
-    11. A reduction combines as its name says dtypes that have this. In the whole phase it has values and no places.
-        Where one is partial, all are: in a single stage, of one value each, over one grid axis at least, with lanes
-        along the inner axes. Where one is final, all are: in the first stage, which has no instructions, over a single
-        inner axis, before point stages. Their rows are operands of the right dtypes: out, "n" along the grid and "0"
-        along the inner axes, where partial; "n" along all axes, where final.
-    12. A contract stage is the first one, and is there exactly where there is a contracted axis: one, beside one inner
-        axis, all of run-time extents, in a form that is not swept. It is a sum of products, in a dtype that sums are
-        formed in; it neither stores nor keeps. The left side does not move along the lanes, the right one not along
-        the rows; row 0 is of the contraction's dtype.
+    10. A row is kept once, and read only in later stages; both in stages that loop over the inner points.
+    11. A reduction's dtype supports its combine. In the whole phase it has values, and no partial rows. If one is
+        partial, all are: in a single stage, of one value each, over one grid axis at least, with lanes along the inner
+        axes. If one is final, all are: in the first stage, which has no instructions, over a single inner axis, before
+        point stages. Their rows are operands of the right dtypes: partial ones are outputs, "n" along the grid and "0"
+        along the inner axes; final ones are inputs, "n" along all axes.
+    12. A contract stage is the first one, and exists exactly if there is a contracted axis: one, beside one inner axis,
+        all of run-time extents, in a form without sweep. It is a sum of products, in a dtype that sums have. It
+        neither stores nor keeps. The left side does not move along the lanes, the right one not along the rows; row 0
+        has the contraction's dtype.
     13. A chain is two contractions over the same grid with lanes along the inner axis; the second has no `then`. The
-        link is an operand that the first one stores and the second one loads in its contraction, without offset and
-        mask, of one dtype: along the rows "n" in both, along the rest of the grid alike and not "1"; from there on "1",
-        "0" in the first and "0", "1" in the second.
+        link is an operand of one dtype that the first one stores and the second one loads in its contraction, without
+        offset and mask. Its class is "n" along the rows in both, and along the rest of the grid the same and not "1".
+        After that it is "1", "0" in the first and "0", "1" in the second.
     14. A sweep's first axis is a grid axis of run-time extent, along which every operand is "0" or "n". It has a step
         or None for each operand, numbers below that of operands, and None for those of class "0". Carried pairs have
         one dtype, one element each at every iteration, and no other grid axis is longer than 1: the first is read and
@@ -81,10 +80,10 @@ def verify_form(form: KernelForm) -> None:
 
 
 def form_findings(form: KernelForm, *, chained: bool = False) -> Iterator[str]:
-    """Yield what is wrong with a form; `chained`: it is the second one of a chain, and has no other."""
+    """Yield what is wrong with a form; `chained`: it is the second one of a chain, and has no second one itself."""
     wrong = [*_type_findings(form)]
     yield from wrong
-    if wrong:  # what follows may rely on the types
+    if wrong:  # later checks rely on the types
         return
     for check in (_space_findings, _operand_findings, _size_findings, stage_findings):  # each relies on those before
         found = [*check(form)]

@@ -1,4 +1,4 @@
-"""The stages of a kernel form against the rules of `jitfuse.ir.kernels.verify_form`, instruction by instruction.
+"""Check the stages of a kernel form by the rules of `jitfuse.ir.kernels.verify_form`, instruction by instruction.
 
 Owns what each instruction takes and makes, and along which axes values move. Relies on the types of fields, the index
 space and the sizes, which are checked before.
@@ -25,15 +25,15 @@ from jitfuse.ir.kernels.verify_fields import (
 from jitfuse.ir.statuses import MESSAGES
 
 MAX_CHECKS: Final = 1 << 12
-"""Checks of indices that a form numbers."""
+"""The most index checks of a form."""
 _LOOPING: Final = ("map", "reduce", "scan")
 _SUMMED_IN: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 _SCANS: Final = frozenset({"sum", "prod", "min", "max"})
 
 
 class StageValues(NamedTuple):
-    """What is known of every value, by number: its dtype ("" where nothing may read it), the axes that it moves
-    along, and the stage that makes it."""
+    """The properties of every value, by number: its dtype ("" if nothing may read it), the axes along which it moves,
+    and the stage that makes it."""
 
     dtypes: list[str]
     moves: list[frozenset[int]]
@@ -45,13 +45,13 @@ def stage_findings(form: KernelForm) -> Iterator[str]:
     checker = _Checker(form)
     for k, stage in enumerate(form.stages):
         yield from checker.stage(k, stage)
-        if checker.lost:  # later findings would follow from this one
+        if checker.lost:  # further findings would only follow from this one
             return
     yield from checker.rows_never_kept()
 
 
 def values_of(form: KernelForm) -> StageValues:
-    """Return what is known of the values of a form whose stages are valid."""
+    """Return the properties of the values of a form whose stages are valid."""
     checker = _Checker(form)
     for k, stage in enumerate(form.stages):
         for _ in checker.stage(k, stage):

@@ -1,1 +1,1 @@
-"""The op table: a file of rows for each family of operators, entered where one is asked for; read through `ops`."""
+"""The op table: one file of rows per family of operators, imported when needed; read it through `ops`."""

@@ -1,4 +1,4 @@
-"""Rearrangements: operators that move, repeat or drop elements, made of views, joins and masks."""
+"""Rearrangements: operators that move, repeat or drop elements, decomposed into views, joins and masks."""
 from __future__ import annotations
 
 from collections.abc import Sequence

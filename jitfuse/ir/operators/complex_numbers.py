@@ -1,4 +1,4 @@
-"""Complex numbers: taking them apart and putting them together."""
+"""Complex numbers: operators that split them into parts and make them from parts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Loops and branches: operators whose attributes hold programs, and which may have several results.
 
-A program's feeds, in ascending order, stand for the operands, as `nested_feeds` of the row says; its outputs, in their
-order, for the results. Values of the function around a loop that its body reads are operands like all others.
+A program's feeds, in ascending order, correspond to the operands, as the row's `nested_feeds` defines; its outputs, in
+order, to the results. Values of the enclosing function that a loop's body reads are ordinary operands.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INDEX = Meta((), "int64")
 
 
 def _outputs(program: FusedProgram) -> list[Meta]:
-    """Return the metas of a program's outputs; Python's numbers come out as strong values."""
+    """Return the metas of a program's outputs; weak ones become strong."""
     metas = [program.meta[i] for i in program.outputs.values()]
     return [Meta(m.shape, m.dtype, m.device) for m in metas]
 
@@ -27,7 +27,7 @@ def _alike(a: Meta, b: Meta) -> bool:
 
 
 def _same(name: str, metas: Sequence[Meta], others: Sequence[Meta], sides: tuple[str, str]) -> None:
-    """Raise where two sides of an operator do not agree."""
+    """Raise an error if two sides of an operator do not agree."""
     if len(metas) != len(others):
         raise ArgumentError(f"{name}: {sides[0]} has {len(metas)} value(s), {sides[1]} has {len(others)}")
     for k, (a, b) in enumerate(zip(metas, others, strict=True)):
@@ -44,7 +44,7 @@ def _infer_cond(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...
 
 
 def _carried(name: str, metas: Sequence[Meta], count: int, body: FusedProgram) -> tuple[Meta, ...]:
-    """Return the metas of carried values, which come out of the body as they go in."""
+    """Return the metas of carried values, which the body must return as it got them."""
     if count > len(metas):
         raise ArgumentError(f"{name} carries {count} values, and has {len(metas)} operands for them")
     carried = [Meta(m.shape, m.dtype, m.device) for m in metas[:count]]

@@ -1,6 +1,6 @@
-"""Places of elements, distinct elements, sets: library steps whose results are as long as the data say.
+"""Data-dependent shapes: library steps for indices of elements, distinct elements, sets.
 
-Owns their rows. How many there are is an attribute, or the last of several results.
+Owns their rows. The number of elements is an attribute, or the last of several results.
 """
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _infer_sets(name: str) -> InferResults:
 def _dtype_of_sets(name: str, *dtypes: str) -> str:
     try:
         return str(getattr(np, name)(*(np.zeros(1, numpy_dtype(d)) for d in dtypes)).dtype.name)
-    except TypeError as error:  # bfloat16 among what it has no common dtype with
+    except TypeError as error:  # bfloat16 and a dtype that it has no common one with
         raise DTypeError(f"{name} does not take {', '.join(dtypes)}: {error}") from error
 
 

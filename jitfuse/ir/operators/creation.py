@@ -1,4 +1,4 @@
-"""Creation: constants, numbers derived from shapes, counting."""
+"""Creation: constants, numbers derived from shapes, ranges."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _RANKS: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
 
 
 def _check_number(value: Any, dtype: str, weak: bool) -> None:
-    """Raise where a dtype does not hold a number: of a higher kind, or an integer that is out of its range.
+    """Raise an error if a dtype does not hold a number: one of a higher kind, or an integer out of its range.
 
     A Python number has the dtype of its own kind.
     """

@@ -34,7 +34,7 @@ def _elementwise(
 
 
 _COSTS: Final = {"sqrt": 6, "divide": 6, "floor_divide": 12, "remainder": 12}
-"""Exact functions that take more than one instruction."""
+"""Costs of exact functions that take more than one instruction."""
 for _name, _loop in {
     "negative": dtype_rules.loop_numeric, "positive": dtype_rules.loop_numeric, "abs": dtype_rules.loop_part,
     "square": dtype_rules.strong(dtype_rules.loop_arithmetic), "sign": dtype_rules.strong(dtype_rules.loop_numeric),
@@ -107,7 +107,7 @@ def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
 def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
     _refuse_bfloat16(name, metas)
     x = metas[0]
-    if kind(x.dtype) not in ("float", "complex"):  # nothing to replace: what with may not fit
+    if kind(x.dtype) not in ("float", "complex"):  # nothing to replace: the replacement may not fit
         return dtype_rules.DtypeRule(tuple(m.dtype for m in metas), x.dtype)
     return dtype_rules.DtypeRule((x.dtype,) * 4, x.dtype)
 

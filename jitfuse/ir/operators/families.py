@@ -1,6 +1,6 @@
-"""The op table's contents: the name of every operator, in the order of the table, by the file of its row.
+"""The op table's contents: the name of every operator, in table order, by the file of its row.
 
-A file enters its rows where one of them is asked for (`jitfuse.ir.operators.op.get`): most programs use few of them.
+A file's rows are entered when one of them is requested (`jitfuse.ir.operators.op.get`): most programs use few of them.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fourier transforms: library steps along one axis or several, which NumPy's pocketfft carries out."""
+"""Fourier transforms along one axis or several: library steps, computed by NumPy's pocketfft."""
 from __future__ import annotations
 
 import importlib
@@ -16,7 +16,7 @@ from jitfuse.ir.rules import shape_rules
 
 _NORMS: Final = ("backward", "ortho", "forward")
 _FROM_REAL: Final = frozenset({"rfft", "ihfft", "rfftn"})
-"""Transforms of real numbers alone; they give the non-negative half of the frequencies."""
+"""Transforms of real numbers only; they return the non-negative half of the frequencies."""
 _TO_REAL: Final = frozenset({"irfft", "hfft", "irfftn"})
 """Transforms of such halves to real numbers."""
 
@@ -60,7 +60,7 @@ def _transform(name: str) -> Any:
 
 @cache
 def _result_of(name: str, dtype: Any, axes: int) -> Any:
-    """Return NumPy's object for the dtype of a result: asking for a name takes NumPy as long as a short transform."""
+    """Return NumPy's dtype object of a result, cached: finding it by name takes as long as a short transform."""
     return np.dtype(_result_dtype(name, dtype.name, axes))
 
 
@@ -68,7 +68,7 @@ def _reference(name: str) -> Callable[..., Any]:
     def function(x: Any, **attrs: Any) -> Any:
         x = np.asarray(x)
         result = _transform(name)(x, **attrs)
-        if not x.size:  # NumPy leaves memory as it is where it has no points
+        if not x.size:  # NumPy leaves memory uninitialised if there are no points
             result = np.zeros_like(result)
         return result.astype(_result_of(name, x.dtype, len(attrs.get("axes", (0,)))), copy=False)
 

@@ -1,4 +1,4 @@
-"""Draws from NumPy's generators: library steps over the state of a generator, which is an array like any other."""
+"""RNG calls of NumPy's generators: library steps over the RNG state, which is an array like any other."""
 from __future__ import annotations
 
 import math
@@ -22,13 +22,13 @@ _PARAMETERS: Final = {
         "triangular",
     )) for method in methods.split()
 }
-"""What is drawn by, and how many parameters it takes; `choice` and `sample` may have probabilities besides."""
+"""The methods, and how many parameters each takes; `choice` and `sample` may have probabilities besides."""
 _PLACES: Final = frozenset({"permutation", "choice", "sample"})
 _OF_ONE: Final = {"random_sample": True, "randint": True, "integers": False, "integers_to": False}
-"""Methods of one kind of generator alone, and whether that is the legacy one."""
+"""Methods that only one kind of generator has, and whether that is the legacy one."""
 _WHOLE: Final = frozenset({"integers", "integers_to", "randint"})
 _TYPED: Final = frozenset({"random", "standard_normal", "standard_exponential", *_WHOLE})
-"""Methods that are told the dtype."""
+"""Methods that take the dtype as an argument."""
 
 
 def _check_method(method: str, parameters: Sequence[Meta], dtype: str, legacy: bool) -> None:

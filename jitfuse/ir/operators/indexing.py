@@ -1,4 +1,4 @@
-"""Indexing by integer arrays: gathers, which kernels read through, and scatters, which the host does in order."""
+"""Indexing by integer arrays: gathers, through which kernels read, and scatters, which the host runs in order."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def _require_indices(name: str, indices: Sequence[Meta]) -> None:
 
 
 def _gathered(name: str, m: Meta, indices: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-    """Return the meta of what a gather reads, or a scatter writes."""
+    """Return the meta of the elements that a gather reads or a scatter writes."""
     axes, place = attrs["axes"], attrs["place"]
     _require_indices(name, indices)
     if len(axes) != len(indices) or list(axes) != sorted(set(axes)) or any(not 0 <= a < m.ndim for a in axes):
@@ -47,7 +47,7 @@ def _infer_gather(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 
 def _check_combined(name: str, m: Meta, value: Meta) -> None:
-    """Raise DTypeError where a ufunc does not combine what is there with a value, or what it makes does not fit."""
+    """Raise DTypeError if a ufunc does not combine the array with a value, or its result does not fit the array."""
     ufunc = gathers.COMBINE[name]
     if ufunc is not None:
         made = loop_of(ufunc)(name, [Meta((), m.dtype), Meta((), value.dtype)]).result

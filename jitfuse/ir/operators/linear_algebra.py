@@ -1,4 +1,4 @@
-"""Linear algebra: library steps over the matrices of the last two axes, which LAPACK carries out."""
+"""Linear algebra over the matrices of the last two axes: library steps, computed by LAPACK."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ Shapes = Callable[[tuple[int, ...], dict[str, Any]], tuple[int, ...]]
 
 
 def _dtype(name: str, metas: Sequence[Meta]) -> str:
-    """Return the dtype that LAPACK computes in; raises DTypeError for floats of 16 bits."""
+    """Return the dtype in which LAPACK computes; raise DTypeError for 16-bit floats."""
     for m in metas:
         if is_narrow(m.dtype):
             raise DTypeError(f"{name} does not take {m.dtype}; cast first with astype")
@@ -33,7 +33,7 @@ def _matrix(name: str, m: Meta, square: bool) -> tuple[int, ...]:
 def _row(
     name: str, shape: Shapes, doc: str, *, attrs: dict[str, Any] | None = None, square: bool = True, dtype: str = "",
 ) -> None:
-    """Enter a row; `dtype` is "real" or "complex" where the result is that of any operand."""
+    """Enter a row; `dtype` is "real" or "complex" if the result is so for any operand."""
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
         result = _dtype(name, metas)
@@ -87,7 +87,7 @@ def _infer_pinv(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m, n = _matrix("pinv", x, False)[-2:]
     if shape_rules.broadcast("pinv", [rtol.shape, x.shape[:-2]]) != x.shape[:-2]:
         raise ShapeError(f"pinv: tolerances of {rtol.shape} do not broadcast to the matrices of {x.shape}")
-    dtype = dtype if m * n else x.dtype  # of nothing NumPy makes nothing
+    dtype = dtype if m * n else x.dtype  # for an empty matrix, NumPy's result has its dtype
     return Meta((*x.shape[:-2], n, m), dtype, meta_rules.common_device("pinv", metas))
 
 

@@ -1,4 +1,4 @@
-"""Normalisations: operators over whole rows that keep the shape, each one kernel."""
+"""Normalisations: operators over whole rows that keep the shape, each fused into one kernel."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

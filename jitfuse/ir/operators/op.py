@@ -1,7 +1,7 @@
-"""The op table itself: what a row holds, the kinds of operators, entering and finding rows.
+"""The op table itself: the contents of a row, the kinds of operators, entering and finding rows.
 
-Does not own the rows: they are in `jitfuse.ir.operators`, one file for each kind, which is imported when one of its
-operators is asked for. Read them through `jitfuse.ir.operators.ops`.
+Does not own the rows. They are in the files of `jitfuse.ir.operators`, one per family, which are imported when one of
+their operators is requested. Read them through `jitfuse.ir.operators.ops`.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODE: Final = "mode"
 CONTROL: Final = "control"
 
 ON_HOST: Final = frozenset({CONTRACTION, LIBRARY, CONTROL})
-"""Kinds whose steps are calls of the host's: of its libraries, of loops and branches; kernels come before and after."""
+"""Kinds whose steps the host runs: library calls, loops and branches; kernels come before and after."""
 
 Infer = Callable[[Sequence[Meta], dict[str, Any]], Meta]
 InferResults = Callable[[Sequence[Meta], dict[str, Any]], tuple[Meta, ...]]
@@ -36,24 +36,24 @@ NestedFeeds = Callable[[Sequence[Meta], dict[str, Any]], list[Meta]]
 VARIADIC: Final = -1
 REQUIRED: Final = object()
 LONG: Final = 12
-"""Costs from which on an elementwise operator is a long chain of instructions in a kernel."""
+"""From this cost on, an elementwise operator is a long chain of instructions in a kernel."""
 
 
 class Op(Record, frozen=True, eq=False):
     """One operator. `attrs` maps attribute names to defaults (`REQUIRED`: none).
 
-    An operator that may have several results has `infer_results` in place of `infer`; for the programs among its
-    attributes, `nested_feeds` says what their feeds look like, given the operands.
+    An operator that may have several results has `infer_results` in place of `infer`. `nested_feeds` returns the metas
+    that the feeds of the programs among its attributes must have, given the operands.
 
-    A library step that can make its one result where it is to lie has `into`, which takes that memory before the
-    operands; what `numpy` returns is copied there otherwise.
+    A library step that can write its one result into given memory has `into`, which takes that memory before the
+    operands; otherwise the result of `numpy` is copied there.
 
-    `raises` are the kinds of results of which a single element may end the call, by a status.
+    `raises` are the kinds of results of which a single element may end the call by a status.
 
-    `ulps` is how far float results may be from the exact ones, in units in the last place; 0: they have NumPy's bits.
+    `ulps` bounds the error of float results, in units in the last place; 0: they have NumPy's bits.
 
-    `cost` is roughly what an element takes in a kernel, in simple vector instructions; None: one. What is decomposed
-    has the costs of its parts.
+    `cost` is roughly the cost of an element in a kernel, in simple vector instructions; None: one. A decomposed
+    operator has the costs of its parts.
     """
 
     name: str
@@ -80,11 +80,11 @@ class Op(Record, frozen=True, eq=False):
 
     @property
     def is_long(self) -> bool:
-        """Whether a kernel takes a long chain of instructions for an element."""
+        """Whether an element takes a long chain of instructions in a kernel."""
         return self.kind == ELEMENTWISE and self.cost is not None and self.cost >= LONG
 
     def check_attrs(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Return the attributes with defaults filled in; raises ArgumentError on unknown or missing ones."""
+        """Return the attributes with defaults filled in; raise ArgumentError on unknown or missing ones."""
         unknown = [a for a in attrs if a not in self.attrs]
         if unknown:
             raise ArgumentError(
@@ -97,14 +97,14 @@ class Op(Record, frozen=True, eq=False):
         return full
 
     def result_metas(self, metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...]:
-        """Return the metas of all results; raises a typed JitfuseError where operands or attributes do not fit."""
+        """Return the metas of all results; raise a typed JitfuseError if operands or attributes do not fit."""
         if self.infer_results is None:
             made: Any = self.result_meta(metas, attrs)
             return (made,) if isinstance(made, Meta) else made
         return self.infer_results(metas, self.check_attrs(attrs))
 
     def result_meta(self, metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-        """Return the result's meta; raises a typed JitfuseError where operands or attributes do not fit."""
+        """Return the result's meta; raise a typed JitfuseError if operands or attributes do not fit."""
         if self.arity != VARIADIC and len(metas) != self.arity:
             raise ArgumentError(f"{self.name} takes {self.arity} operand(s), not {len(metas)}")
         return self.infer(metas, self.check_attrs(attrs))
@@ -115,7 +115,7 @@ _NAMES: Final = tuple(_FILES)
 
 
 class _OpTable(dict[str, Op | None]):
-    """The rows by name; files are imported when one of their operators is asked for."""
+    """The rows by name; a family's file is imported when one of its operators is requested."""
 
     def __missing__(self, name: str) -> Op | None:
         if name not in _FILES:
@@ -128,7 +128,7 @@ _TABLE: Final = _OpTable()
 
 
 def add(op: Op) -> None:
-    """Enter a row, once; raises LookupError where `FAMILIES` does not list its name."""
+    """Enter a row, once; raise LookupError if `FAMILIES` does not list its name."""
     assert op.name not in _TABLE, op.name
     if op.name not in _FILES:
         raise LookupError(f"operator {op.name} has a row and no place in the table: add its name to FAMILIES in "
@@ -141,7 +141,7 @@ get: Final[Callable[[str], Op | None]] = _TABLE.__getitem__
 
 
 def table() -> Iterator[Op]:
-    """Yield every row in the order of the table; raises LookupError where a listed operator has none."""
+    """Yield every row in table order; raise LookupError if a listed operator has none."""
     for name in _NAMES:
         row = get(name)
         if row is None:
@@ -150,5 +150,5 @@ def table() -> Iterator[Op]:
 
 
 def names() -> tuple[str, ...]:
-    """Return every operator's name in the order of the table."""
+    """Return every operator's name in table order."""
     return _NAMES

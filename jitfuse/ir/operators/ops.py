@@ -1,14 +1,14 @@
 """The op table: one row for every operator, which everything else reads.
 
-A row gives the name (an AbstractTensor method), arity, kind, attributes with defaults, the inference rule,
-the NumPy reference, how exact results are, what an element costs in a kernel, and for composite operators the
-decomposition, written over AbstractTensor methods. Methods, verifier, printer, interpreter, kernels, plans, tests and
-the support table all come from here. What a row holds is in
-`jitfuse.ir.operators.op`, the rows are in `jitfuse.ir.operators`.
+A row gives the name (an AbstractTensor method), arity, kind, attributes with defaults, the inference rule, the NumPy
+reference, the accuracy of results, the cost of an element in a kernel, and for composite operators the decomposition,
+written over AbstractTensor methods. Methods, verifier, printer, interpreter, kernels, plans, tests and the support
+table are all derived from it. The contents of a row are in `jitfuse.ir.operators.op`, the rows in
+`jitfuse.ir.operators`.
 """
 from __future__ import annotations
 
-from jitfuse.ir.operators import elementwise as elementwise  # at once: there is hardly a program without any
+from jitfuse.ir.operators import elementwise as elementwise  # imported at once: nearly every program has some
 from jitfuse.ir.operators.families import FAMILIES
 from jitfuse.ir.operators.op import (
     CONTRACTION,

@@ -1,4 +1,4 @@
-"""Random numbers, and the choice between training and evaluation."""
+"""Random numbers of `jf.random`, and the choice between training and evaluation."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from jitfuse.ir.semantics import reference
 
 
 def _check_state(name: str, state: Meta, *index: Meta) -> None:
-    """Raise DTypeError for what is no random state, and no index of a call."""
+    """Raise DTypeError if an operand is no random state, or no index of a call."""
     if (state.shape, state.dtype) != ((2,), "int64"):
         raise DTypeError(f"{name}: a random state is int64[2], not {state}")
     if any(m.shape or not is_integer(m.dtype) for m in index):

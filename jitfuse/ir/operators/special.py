@@ -1,4 +1,4 @@
-"""Special functions: elementwise library steps, SciPy's gamma family and its kin."""
+"""Special functions: elementwise library steps, SciPy's gamma family and related ones."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from jitfuse.ir.semantics import library
 def _loop_single_first(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
     """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first.
 
-    A Python scalar counts as what it is with the others: an int among bools is int64.
+    A Python scalar counts as its promotion with the other operands: an int among bools is int64.
     """
     common = ufunc_type(tuple((m.dtype, m.weak) for m in metas))[0]
     single = all(can_cast(common if m.weak else m.dtype, "float32", "safe") for m in metas)

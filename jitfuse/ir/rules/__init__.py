@@ -1,1 +1,1 @@
-"""Rules of dtypes and shapes: what results of operators look like."""
+"""Rules of dtypes and shapes: the metas of operators' results."""

@@ -1,8 +1,8 @@
-"""Dtype rules of elementwise operators: the *loop* that each runs in, shared by kind.
+"""Dtype rules of elementwise operators: the ufunc *loop* in which each runs, shared by kind.
 
-A rule takes the operands' metas and returns the dtype that each operand is cast to before the operation, and the
-dtype of the result (NEP 50, checked against NumPy by brute force in the tests). It raises typed errors that say what
-fits.
+A rule takes the operands' metas. It returns the dtype that each operand is cast to before the operation, and the dtype
+of the result (NEP 50, checked against NumPy by brute force in the tests). It raises typed errors that say which dtypes
+fit.
 """
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _promoted(metas: Sequence[Meta]) -> tuple[str, bool]:
 
 
 def joined_dtype(metas: Sequence[Meta]) -> tuple[str, bool]:
-    """Return the dtype of what holds all operands, and whether it is weak."""
+    """Return the dtype that holds all operands, and whether it is weak."""
     return result_type(tuple((m.dtype, m.weak) for m in metas))
 
 
 def refusal(name: str, metas: Sequence[Meta], hint: str) -> DTypeError:
-    """Return the error that says that an operator does not take these dtypes, and what to do."""
+    """Return the error for dtypes that an operator does not take, with a hint."""
     dtypes = ", ".join(m.dtype for m in metas)
     return DTypeError(f"{name} does not take {dtypes}. {hint}")
 
@@ -48,7 +48,7 @@ def loop_same(name: str, metas: Sequence[Meta]) -> DtypeRule:
 
 
 def loop_numeric(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Like `loop_same`, refusing bool as NumPy does."""
+    """Like `loop_same`, but bool is rejected, as in NumPy."""
     loop = loop_same(name, metas)
     if loop.result == "bool":
         raise refusal(name, metas, "Use logical operators, or cast first with astype(int).")
@@ -67,7 +67,7 @@ _FLOAT_OF: Final = {"bool": "float16", "int8": "float16", "uint8": "float16", "i
 
 
 def real(rule: LoopRule) -> LoopRule:
-    """Return the rule of an operator that complex numbers do not have."""
+    """Return the rule of an operator that rejects complex numbers."""
 
     def refusing(name: str, metas: Sequence[Meta]) -> DtypeRule:
         if any(kind(m.dtype) == "complex" for m in metas):
@@ -78,9 +78,9 @@ def real(rule: LoopRule) -> LoopRule:
 
 
 def loop_analytic(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Compute in floating point, real or complex, the smallest that holds each integer dtype, as NumPy's ufuncs.
+    """Compute in real or complex floating point: the smallest dtype that holds each integer dtype, as NumPy's ufuncs.
 
-    A function of a Python scalar is strong.
+    The result for a Python scalar is strong.
     """
     dtype, _ = _promoted(metas)
     if kind(dtype) in ("bool", "int", "uint"):
@@ -104,7 +104,7 @@ loop_float: LoopRule = real(loop_analytic)
 
 
 def loop_divide(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """True division: integers and bools become float64."""
+    """Divide as true division: integers and bools become float64."""
     dtype, weak = _promoted(metas)
     if kind(dtype) in ("bool", "int", "uint"):
         dtype = "float64"
@@ -112,26 +112,26 @@ def loop_divide(name: str, metas: Sequence[Meta]) -> DtypeRule:
 
 
 def loop_part(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Give a real number for each complex one, in the dtype of its parts; reals stay what they are."""
+    """Return a real number for each complex one, in the dtype of its parts; real dtypes stay."""
     dtype, weak = _promoted(metas)
     return DtypeRule((dtype,), component(dtype), weak)
 
 
 def loop_attribute(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Like `loop_part`, but an int for a Python bool: it is an attribute of Python's numbers too."""
+    """Like `loop_part`, but int for a Python bool, because it is an attribute of Python's numbers too."""
     weak_bool = metas[0].dtype == "bool" and metas[0].weak
     return DtypeRule(("int64",), "int64", True) if weak_bool else loop_part(name, metas)
 
 
 def loop_angle(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Give the floating-point angle of each complex or real number."""
+    """Return the floating-point angle of each complex or real number."""
     real_number = Meta((), "int64", weak=True)  # NumPy takes the angle of (x, 0) for a real x
     (dtype, *_), _, _ = loop_analytic(name, metas if kind(metas[0].dtype) == "complex" else [metas[0], real_number])
     return DtypeRule((dtype,), component(dtype))
 
 
 def loop_join(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Make complex numbers of two real ones."""
+    """Make complex numbers from two real ones."""
     loop = loop_float(name, metas)
     joined = {"float32": "complex64", "float64": "complex128"}.get(loop.result)
     if joined is None:
@@ -140,7 +140,7 @@ def loop_join(name: str, metas: Sequence[Meta]) -> DtypeRule:
 
 
 def loop_compare(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Compare in the common dtype; integers that have none, and Python ints, each in 64 bits, which is exact."""
+    """Compare in the common dtype. Integers without one, and Python ints, are each compared in 64 bits, exactly."""
     dtype, weak = _promoted(metas)
     whole = all(kind(m.dtype) in ("bool", "int", "uint") for m in metas)
     if whole and (kind(dtype) == "float" or any(m.weak and is_integer(m.dtype) for m in metas)):
@@ -149,7 +149,7 @@ def loop_compare(name: str, metas: Sequence[Meta]) -> DtypeRule:
 
 
 def loop_predicate(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Look at each element in its own dtype and answer in bool."""
+    """Test each element in its own dtype; the result is bool."""
     return DtypeRule(tuple(m.dtype for m in metas), "bool")
 
 
@@ -175,7 +175,7 @@ def loop_shift(name: str, metas: Sequence[Meta]) -> DtypeRule:
 
 
 def strong(rule: LoopRule) -> LoopRule:
-    """Return the rule of a function that is no operator of Python: it makes strong values of scalars too.
+    """Return the rule of a function that is no Python operator: it makes strong values from scalars too.
 
     ``1.0 + 2`` is a Python scalar, ``np.minimum(1.0, 2)`` is a np.float64.
     """
@@ -183,7 +183,7 @@ def strong(rule: LoopRule) -> LoopRule:
 
 
 def loop_where(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Take the condition as a truth value and promote the two choices."""
+    """Take the condition as a truth value and promote the two alternatives."""
     dtype, _ = joined_dtype(metas[1:])
     return DtypeRule(("bool", dtype, dtype), dtype)
 
@@ -194,21 +194,21 @@ def loop_require(name: str, metas: Sequence[Meta]) -> DtypeRule:
 
 
 def loop_clip(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Limit in the common dtype; ml_dtypes has no clip of its own, and NumPy takes float32."""
+    """Limit in the common dtype; ml_dtypes has no clip of its own, so NumPy uses float32."""
     dtype = _promoted(metas)[0]
     dtype = "float32" if dtype == "bfloat16" else dtype
     return DtypeRule((dtype,) * len(metas), dtype)
 
 
 def loop_matmul(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Multiply and add in the common dtype; ml_dtypes has no matrix product, and NumPy takes float32."""
+    """Multiply and add in the common dtype; ml_dtypes has no matrix product, so NumPy uses float32."""
     return loop_clip(name, metas)
 
 
 def loop_copy(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Keep the one operand's dtype."""
+    """Keep the operand's dtype."""
     return DtypeRule((metas[0].dtype,), metas[0].dtype)
 
 
 loop_rounding: LoopRule = real(loop_copy)
-"""Round floats; integers and bools are their own rounding."""
+"""Round floats; integers and bools stay as they are."""

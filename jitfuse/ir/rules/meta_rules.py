@@ -1,6 +1,6 @@
-"""What results look like as a whole, from shape rules and dtype rules: elementwise operators, joins, reductions.
+"""Infer the metas of results from shape rules and dtype rules: elementwise operators, joins, reductions.
 
-Owns the dtypes of reductions too.
+Also owns the dtypes of reductions.
 """
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from jitfuse.ir.rules.shape_rules import broadcast, reduced_shape
 
 
 def elementwise_meta(name: str, rule: LoopRule, metas: Sequence[Meta]) -> Meta:
-    """Return the result's meta of an elementwise operator."""
+    """Return the meta of an elementwise operator's result."""
     loop = rule(name, metas)
     shape = broadcast(name, [m.shape for m in metas])
     return Meta(shape, loop.result, common_device(name, metas), loop.weak)
 
 
 def common_device(name: str, metas: Sequence[Meta]) -> str:
-    """Return the one device of all strong operands; weak scalars live anywhere."""
+    """Return the one device of all strong operands; weak scalars fit any device."""
     devices = {m.device for m in metas if not m.weak} or {m.device for m in metas}
     if len(devices) > 1:
         raise ArgumentError(
@@ -58,7 +58,7 @@ def float_dtype(name: str, m: Meta) -> str:
 
 
 def real_dtype(name: str, m: Meta) -> str:
-    """Return the dtype of a mean, refusing complex numbers."""
+    """Return the dtype of a mean; complex numbers are rejected."""
     if kind(m.dtype) == "complex":
         raise refusal(name, [m], "It is defined over real numbers; take .real or abs(x) first.")
     return float_dtype(name, m)
@@ -85,7 +85,7 @@ def reduction_meta(name: str, m: Meta, dtype: str, axes: tuple[int, ...], keepdi
 
 
 def check_dtype(name: str, dtype: str) -> str:
-    """Return the dtype where it is supported; raises DTypeError listing those that are."""
+    """Return the dtype if it is supported; raise DTypeError listing the supported ones."""
     if dtype not in SUPPORTED:
         raise UnsupportedDTypeError(f"{name}: dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
     return dtype

@@ -1,4 +1,4 @@
-"""Shape rules: axes, broadcasting, and the shapes of what reductions, views and products give.
+"""Shape rules: axes, broadcasting, and the shapes of the results of reductions, views and products.
 
 They take shapes and attributes, and raise typed errors that say what fits.
 """
@@ -16,7 +16,7 @@ from jitfuse.ir.program import Meta
 
 
 def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the common shape by NumPy's rules; raises ShapeError naming all the shapes."""
+    """Return the common shape by NumPy's rules; raise ShapeError naming all the shapes."""
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -33,7 +33,8 @@ def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def whole(value: Any) -> int:
-    """Return what Python takes for an index as an int; raises ArgumentError for NumPy's bools and for floats."""
+    """Return a value that Python accepts as an index as an int; raise ArgumentError for NumPy's bools and for
+    floats."""
     try:
         return operator.index(value)
     except TypeError as error:
@@ -41,7 +42,7 @@ def whole(value: Any) -> int:
 
 
 def normalize_axis(name: str, axis: Any, ndim: int) -> int:
-    """Return a non-negative axis; raises AxisError out of range, and ArgumentError for what is no integer."""
+    """Return a non-negative axis; raise AxisError if it is out of range, and ArgumentError if it is no integer."""
     index = whole(axis)
     if not -ndim <= index < ndim:
         raise AxisError(f"{name}: axis {index} is out of bounds for an array of {ndim} dimension(s)")
@@ -49,7 +50,7 @@ def normalize_axis(name: str, axis: Any, ndim: int) -> int:
 
 
 def refuse_bools(axis: Any) -> None:
-    """Raise ArgumentError for an axis or extent that is a bool, or several of which one is, as NumPy does."""
+    """Raise ArgumentError for an axis or extent that is a bool, or a sequence with one, as NumPy does."""
     if type(axis) is int or axis is None:
         return
     for a in axis if isinstance(axis, tuple | list) else (axis,):
@@ -76,13 +77,13 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
 
 
 def require_nonempty(name: str, m: Meta, axes: tuple[int, ...]) -> None:
-    """Raise ShapeError where a reduction without identity has nothing to reduce, as NumPy does."""
+    """Raise ShapeError if a reduction without identity has no elements, as NumPy does."""
     if math.prod(m.shape[a] for a in axes) == 0:
         raise ShapeError(f"{name}: zero-size array of shape {m.shape} to a reduction without identity")
 
 
 def reshape_shape(name: str, shape: tuple[int, ...], new: Sequence[int]) -> tuple[int, ...]:
-    """Return the new shape with a single -1 filled in; raises ShapeError where the sizes differ."""
+    """Return the new shape with a single -1 filled in; raise ShapeError if the sizes differ."""
     size = math.prod(shape)
     if min(new, default=0) >= 0 and math.prod(new) == size:
         return tuple(new)

@@ -1,6 +1,6 @@
-"""Dtype rules that NumPy's ufuncs state themselves: the loop that `ufunc.resolve_dtypes` finds.
+"""Dtype rules derived from NumPy's ufuncs: the loop that `ufunc.resolve_dtypes` finds.
 
-Does not own rules of operators that are no ufuncs, see `jitfuse.ir.rules.dtype_rules`.
+Does not own the rules of operators that are no ufuncs (`jitfuse.ir.rules.dtype_rules`).
 """
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jitfuse.ir.program import Meta
 from jitfuse.ir.rules.dtype_rules import DtypeRule, LoopRule
 
 _PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, "float64": float, "complex128": complex}
-"""What stands for a weak operand of each dtype."""
+"""What represents a weak operand of each dtype."""
 
 
 def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
-    """Return the rule of a ufunc, for its k-th result where it has several.
+    """Return the rule of a ufunc, for its k-th result if it has several.
 
-    It raises DTypeError where the ufunc has no loop, or one in a dtype that programs do not hold.
+    The rule raises DTypeError if the ufunc has no loop, or one in an unsupported dtype.
     """
 
     def rule(name: str, metas: Sequence[Meta]) -> DtypeRule:
@@ -54,8 +54,8 @@ def _resolved(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, 
 def _resolved_by_trial(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, ...] | None:
     """Return the loop that a ufunc finds for ml_dtypes, which `resolve_dtypes` does not search as a call does.
 
-    None where operands have dtypes of their own, so that there is no common one to compute in; ldexp's exponent, an
-    integer in every loop, is no such.
+    None if operands have separate dtypes, so that there is no common one to compute in. ldexp's exponent, an integer in
+    every loop, does not count as separate.
     """
     loops = [types for types in ufunc.types if not {*types} & {*"mM"}]  # times have dtypes of their own
     whole = [all(types[k] in "ilq" for types in loops) for k in range(ufunc.nin)]

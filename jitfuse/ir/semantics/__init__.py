@@ -1,1 +1,1 @@
-"""What each operator means, in plain NumPy: the reference that every backend is compared with."""
+"""The meaning of each operator in NumPy: the reference that every backend is compared with."""

@@ -1,8 +1,8 @@
-"""What loops and branches compute: the references of the operators that hold programs.
+"""References of the operators that hold programs: loops and branches.
 
-The programs come as callables from operands to a tuple of results, over NumPy arrays or torch tensors; results need
-only hold until the call after the next one. Does not own the rows (`jitfuse.ir.operators.control`), nor how programs
-are run.
+The programs come as callables from operands to a tuple of results, over NumPy arrays or torch tensors. Results need
+to stay valid only until the call after the next one. Does not own the rows (`jitfuse.ir.operators.control`), nor how
+programs are run.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = Any
 
 
 class Body(Protocol):
-    """A program that is called with operands and returns its results, of which it knows shape and dtype."""
+    """A program that is called with operands and returns its results, whose shapes and dtypes it knows."""
 
     @property
     def results(self) -> Sequence[tuple[tuple[int, ...], str]]:
@@ -28,12 +28,12 @@ class Body(Protocol):
 
 
 def cond(pred: Array, *operands: Array, on_true: Body, on_false: Body) -> tuple[Array, ...]:
-    """Return what one of two programs makes of all operands, chosen by the first."""
+    """Return the results of one of two programs over all operands, chosen by `pred`."""
     return (on_true if bool(pred) else on_false)(pred, *operands)
 
 
 def while_loop(*operands: Array, condition: Body, body: Body, carries: int) -> tuple[Array, ...]:
-    """Return the carried values once the condition no longer holds."""
+    """Return the carried values once the condition is false."""
     carried, captured = operands[:carries], operands[carries:]
     while bool(condition(*carried, *captured)[0]):
         carried = body(*carried, *captured)
@@ -41,7 +41,7 @@ def while_loop(*operands: Array, condition: Body, body: Body, carries: int) -> t
 
 
 def fori_loop(low: Array, high: Array, *operands: Array, body: Body, carries: int) -> tuple[Array, ...]:
-    """Return the carried values after the body has run for low, low + 1, ... below high."""
+    """Return the carried values after running the body for low, low + 1, ... below high."""
     carried, captured = operands[:carries], operands[carries:]
     for i in range(int(low), int(high)):
         carried = body(np.int64(i), *carried, *captured)
@@ -51,7 +51,7 @@ def fori_loop(low: Array, high: Array, *operands: Array, body: Body, carries: in
 def scan(
     *operands: Array, body: Body, carries: int, scanned: int, length: int, reverse: bool
 ) -> tuple[Array, ...]:
-    """Return the carried values after the body has run over the parts of arrays, then its other results, stacked."""
+    """Return the carried values after running the body over slices of arrays, then its other results, stacked."""
     carried, arrays = operands[:carries], operands[carries : carries + scanned]
     captured = operands[carries + scanned :]
     stacks: list[Array] = []
@@ -68,13 +68,13 @@ def scan(
 
 
 def places(length: int, reverse: bool) -> Iterator[int]:
-    """Return the places along the scanned axis in the order of the iterations."""
+    """Return the positions along the scanned axis in iteration order."""
     return iter(range(length - 1, -1, -1) if reverse else range(length))
 
 
 def _stack(length: int, meta: tuple[tuple[int, ...], str], first: Array) -> Array:
-    """Return memory for so many results, beside the first of them."""
+    """Return memory for `length` results, on the device of the first one."""
     shape, dtype = meta
-    if hasattr(first, "new_empty"):  # torch's
+    if hasattr(first, "new_empty"):  # a torch tensor
         return first.new_empty((length, *shape))
     return np.empty((length, *shape), numpy_dtype(dtype))

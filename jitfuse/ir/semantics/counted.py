@@ -1,8 +1,8 @@
-"""What operators compute whose results are as long as the data say: places of elements, distinct elements, sets.
+"""References of operators with data-dependent shapes: indices of elements, distinct elements, sets.
 
-A program's extents are plain numbers, so how many there are is an attribute (`size`: Python has looked at the count
-before), or results have room for as many as there may be, with their number as the last one. The values are NumPy's.
-Does not own the rows (`jitfuse.ir.operators.counted`).
+A program's extents are plain numbers. So the number of elements is an attribute (`size`: Python has read the count
+before), or results have room for the largest possible number, with the actual number as the last result. The values
+are NumPy's. Does not own the rows (`jitfuse.ir.operators.counted`).
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = Any
 
 
 def nonzero(x: Array, *, size: int) -> Array:
-    """Return the places of the `size` elements that are not zero: a row of indices for each axis."""
+    """Return the indices of the `size` elements that are not zero: a row of indices for each axis."""
     found = np.nonzero(x)
     made = found[0][None] if len(found) == 1 else np.array(found)
     _check("nonzero_counted", made.shape[1], size)
@@ -25,7 +25,7 @@ def nonzero(x: Array, *, size: int) -> Array:
 
 
 def repeat(counts: Array, *, size: int) -> Array:
-    """Return each place along the counts as often as its count says, `size` times in all."""
+    """Return each position along the counts as often as its count says, `size` in all."""
     made = np.repeat(np.arange(len(counts)), counts)
     _check("repeat_counted", made.size, size)
     return made
@@ -37,7 +37,7 @@ def _check(name: str, found: int, size: int) -> None:
 
 
 def padded(arrays: Sequence[Array], axes: Sequence[int | None], room: int) -> tuple[Array, ...]:
-    """Return arrays with room for so many parts along an axis each (None: as it is), zeros behind, and their number."""
+    """Return arrays padded with zeros to `room` along an axis each (None: unchanged), and their number of parts."""
     made, count = [], 0
     for array, axis in zip(arrays, axes, strict=True):
         if axis is None:
@@ -51,13 +51,13 @@ def padded(arrays: Sequence[Array], axes: Sequence[int | None], room: int) -> tu
 
 
 def unique_axes(attrs: dict[str, Any]) -> list[int | None]:
-    """Return the axis along which each result of `unique` has as many parts as there are distinct ones."""
+    """Return the axis along which each result of `unique` has one part per distinct element."""
     asked = [("return_index", 0), ("return_inverse", None), ("return_counts", 0)]
     return [attrs["axis"] or 0, *(axis for name, axis in asked if attrs[name])]
 
 
 def unique(x: Array, **attrs: Any) -> tuple[Array, ...]:
-    """Return NumPy's `unique` with room for all elements, or all parts along the axis."""
+    """Return NumPy's `unique` with room for all elements, or for all parts along the axis."""
     found = np.unique(x, **attrs)
     axes, axis = unique_axes(attrs), attrs["axis"]
     room = x.size if axis is None else x.shape[axis]
@@ -69,7 +69,7 @@ def unique(x: Array, **attrs: Any) -> tuple[Array, ...]:
 
 
 def of_sets(name: str) -> Callable[..., tuple[Array, ...]]:
-    """Return NumPy's function of two sets of this name, with room for the elements of both."""
+    """Return NumPy's function `name` of two sets, with room for the elements of both."""
     def function(a: Array, b: Array, **attrs: Any) -> tuple[Array, ...]:
         found = getattr(np, name)(a, b, **attrs)
         arrays = found if isinstance(found, tuple) else (found,)

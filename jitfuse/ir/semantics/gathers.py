@@ -1,7 +1,7 @@
-"""What gathers and scatters mean, in NumPy, and take in terms of gather.
+"""The meaning of gathers and scatters in NumPy, and `take` in terms of gather.
 
-A scatter runs on the host, one element after the other: where an index comes twice the last value stays, as in NumPy,
-which kernels that run at the same time do not promise.
+A scatter runs on the host, one element after the other: if an index occurs twice the last value wins, as in NumPy.
+Parallel kernels do not guarantee that.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMBINE: Final[dict[str, Callable[..., Any] | None]] = {
         "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or", "logical_xor",
     )},
 }
-"""How a scatter combines what is there with a value: the ufunc whose `at` does so."""
+"""How a scatter combines an element with a value: the ufunc whose `at` does it; None replaces the element."""
 
 
 def _front(x: Array, axes: tuple[int, ...]) -> Array:
@@ -28,17 +28,17 @@ def _front(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def gather(x: Array, *indices: Array, axes: tuple[int, ...], place: int) -> Array:
-    """Return the elements at broadcast indices; raises IndexError out of bounds."""
+    """Return the elements at broadcast indices; raise IndexError out of bounds."""
     common = np.broadcast_shapes(*map(np.shape, indices))
     found = _front(np.asarray(x), axes)[tuple(map(np.asarray, indices))]
     return np.moveaxis(found, range(len(common)), range(place, place + len(common)))[()]
 
 
 def scatter(x: Array, value: Array, *indices: Array, axes: tuple[int, ...], place: int, combine: str) -> Array:
-    """Return a copy with a value set or combined at indices; raises IndexError out of bounds."""
+    """Return a copy with a value set or combined at indices; raise IndexError out of bounds."""
     result = np.array(x)
     target, key = result, tuple(map(np.asarray, indices))
-    if place or axes != tuple(range(len(axes))):  # else the value lies as NumPy expects it
+    if place or axes != tuple(range(len(axes))):  # else the value has the layout that NumPy expects
         common = np.broadcast_shapes(*map(np.shape, indices))
         target = _front(result, axes)
         rest = target.shape[len(axes) :]
@@ -54,9 +54,9 @@ def scatter(x: Array, value: Array, *indices: Array, axes: tuple[int, ...], plac
 
 
 def _combined_in_a_row(ufunc: Any, whole: Array, target: Array, key: tuple[Array, ...], value: Array) -> bool:
-    """Combine at places of the flattened array, for which NumPy has fast loops; return whether it can be done.
+    """Combine at indices of the flattened array, for which NumPy has fast loops; return whether it was possible.
 
-    Not for one axis, which is such an array, other dtypes, which are cast, and wrong indices, which raise.
+    It is not for one axis, which is such an array already, for other dtypes, which are cast, or for wrong indices.
     """
     if whole.ndim < 2 or value.dtype != whole.dtype or not whole.flags.c_contiguous or not whole.size:
         return False

@@ -1,9 +1,9 @@
-"""What draws from NumPy's generators compute: NumPy's own draws, with the generator's state as a value.
+"""References of RNG calls: NumPy's own random numbers, with the RNG state passed in and out.
 
-A generator is its state: 64 bytes, the six words of PCG64 first; or the 2,560 bytes of a legacy RandomState, those of
-its Mersenne twister first, which are told by their number. A draw takes the state and the parameters, and makes
-one array: the state after it, in as many elements as its bytes have, then the numbers. So draws are functions like all
-others: they may be repeated, shared and left out. Does not own the rows.
+The state of a PCG64 generator is 64 bytes, its six words first. That of a legacy RandomState is 2,560 bytes, those of
+its Mersenne twister first; the size distinguishes the two. An RNG call takes the state and the parameters. It makes one
+array: the new state, in as many elements as its bytes take, then the numbers. So RNG calls are pure functions, which
+can be repeated, shared and dropped. Does not own the rows.
 """
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import numpy as np
 
 Array = Any
 STATE_BYTES: Final = 64
-"""The bytes of a state: as many as a cache line, so that the numbers behind it are aligned like any array."""
+"""The bytes of a PCG64 state: a cache line, so that the numbers behind it are aligned like any array."""
 LEGACY_BYTES: Final = 2560
-"""The bytes of a RandomState's: 624 words, the place among them, whether a normal number is left, and that."""
+"""The bytes of a RandomState: 624 words, the position in them, whether a normal number is left, and that number."""
 
 
 def places(dtype: str, legacy: bool = False) -> int:
@@ -27,7 +27,7 @@ def places(dtype: str, legacy: bool = False) -> int:
 
 
 class _GlobalRng:
-    """The generator behind `np.random.seed`, whose state is here while a call goes on that draws from it."""
+    """NumPy's global RNG; its state is held here during a call that draws from it."""
 
     def __init__(self) -> None:
         self.words: Array = np.zeros(places("uint64", legacy=True), np.uint64)
@@ -44,10 +44,9 @@ def generator_seed(seed: Array, legacy: bool = False) -> Array:
 
 
 def generator_draw(state: Array, *parameters: Array, method: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return the state after a draw by a method of np.random.Generator or RandomState, and the numbers drawn, in one
-    axis.
+    """Return the state after a method of np.random.Generator or RandomState, then the numbers drawn, in one axis.
 
-    `choice` and `sample` draw places below the first parameter, with and without replacement.
+    `choice` and `sample` draw positions below the first parameter, with and without replacement.
     """
     state = np.ascontiguousarray(state)
     legacy = state.nbytes == 2560
@@ -80,7 +79,7 @@ def legacy_words(random_state: Any) -> Array:
 
 
 def set_legacy(random_state: Any, state: Array) -> None:
-    """Bring a RandomState into a state."""
+    """Set the state of a RandomState."""
     words = state.view(np.uint32)
     random_state.set_state({"bit_generator": "MT19937", "state": {"key": words[:624], "pos": int(words[624])},
                             "has_gauss": int(words[625]), "gauss": float(words[626:628].view(np.float64)[0])})
@@ -95,15 +94,15 @@ def state_words(bits: Any) -> list[int]:
 
 
 def set_state(bits: Any, words: list[int]) -> None:
-    """Bring a PCG64 into a state."""
+    """Set the state of a PCG64."""
     at, step = words[1] << 64 | words[0], words[3] << 64 | words[2]
     bits.state = {"bit_generator": "PCG64", "state": {"state": at, "inc": step},
                   "has_uint32": words[4], "uinteger": words[5]}
 
 
 def drawn(generator: Any, method: Any, parameters: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return what a generator draws."""
-    if method == "nothing":  # but the state, as it is
+    """Return the numbers that a generator draws."""
+    if method == "nothing":  # only the state, unchanged
         return np.zeros(shape, dtype)
     parameters = [np.asarray(p)[()] for p in parameters]  # NumPy takes floats for whole numbers, but no arrays of them
     if method in ("choice", "sample"):
@@ -126,7 +125,7 @@ def drawn(generator: Any, method: Any, parameters: Any, shape: tuple[int, ...], 
 
 # ---------------------------------------------------------------- in compiled calls
 class _Borrowed(threading.local):
-    """The generators that a thread's draws borrow, and the states that the last draws have left them in."""
+    """The generators that a thread's RNG calls use, and the states in which the last calls left them."""
 
     def __init__(self) -> None:
         self.generator = np.random.Generator(np.random.PCG64(0))
@@ -139,7 +138,7 @@ _borrowed = _Borrowed()
 
 
 def draw_into(whole: Array, state: Array, *parameters: Array, method: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Write what `generator_draw` returns into an array; most draws go on from where the last one has ended."""
+    """Write the result of `generator_draw` into an array; most calls continue from the state of the last one."""
     state = np.ascontiguousarray(state)
     if state.nbytes == LEGACY_BYTES:
         _draw_legacy(whole, state, parameters, method, shape, dtype)
@@ -181,10 +180,9 @@ def _draw_legacy(
 
 @cache
 def _twister() -> type:
-    """Return a class of Mersenne twisters whose words and place are an array, their `memory`.
+    """Return a class of Mersenne twisters whose words and position are an array, their `memory`.
 
-    NumPy reads and sets them one by one, in a tenth of a millisecond; what is left of a pair of normal numbers is the
-    RandomState's.
+    NumPy reads and sets them one by one, in 0.1 ms. The second of a pair of normal numbers is held by the RandomState.
     """
     import ctypes
 

@@ -1,7 +1,6 @@
-"""What library steps compute: NumPy's order statistics, and SciPy's special functions, which are imported when used.
+"""References of library steps: NumPy's order statistics, and SciPy's special functions, imported when used.
 
-The functions are the operators' meaning and what the compiled call runs. Does not own the rows
-(`jitfuse.ir.operators`).
+The functions are the operators' meaning, and compiled calls run them. Does not own the rows (`jitfuse.ir.operators`).
 """
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ Array = Any
 
 @cache
 def require_scipy(name: str) -> None:
-    """Raise UnsupportedError where an operator needs SciPy, which is not installed."""
+    """Raise UnsupportedError if an operator needs SciPy, which is not installed."""
     if importlib.util.find_spec("scipy") is None:
         raise UnsupportedError(f"{name} is a library step that SciPy carries out: pip install scipy")
 
 
 def special(name: str, path: str) -> Callable[..., Array]:
-    """Return the function that calls one of scipy.special's ufuncs, found under `path` there."""
+    """Return the function that calls a ufunc of scipy.special, found under `path` there."""
 
     def function(*operands: Array) -> Array:
         require_scipy(name)
@@ -47,7 +46,7 @@ def sort(x: Array, *, axis: int, sorting: Any) -> Array:
 
 
 def sort_into(result: Array, x: Array, *, axis: int, sorting: Any) -> None:
-    """Write the elements in ascending order along an axis into an array."""
+    """Write the elements in ascending order along an axis into `result`."""
     result[...] = x
     result.sort(axis=axis, kind=sorting)
 
@@ -58,12 +57,12 @@ def argsort(x: Array, *, axis: int, sorting: Any) -> Array:
 
 
 def partition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:
-    """Return the elements with those at `positions` where sorting would put them."""
+    """Return the elements partitioned: those at `positions` are where sorting would put them."""
     return np.partition(x, positions, axis=axis)
 
 
 def partition_into(result: Array, x: Array, *, axis: int, positions: tuple[int, ...]) -> None:
-    """Write a partition into an array."""
+    """Write a partition into `result`."""
     result[...] = x
     result.partition(positions, axis=axis)
 
@@ -74,13 +73,13 @@ def argpartition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:
 
 
 def topk(x: Array, *, axis: int, count: int, largest: bool) -> Array:
-    """Return the indices of the largest or smallest elements in order, the first of equal ones first.
+    """Return the indices of the largest or smallest elements in order; of equal ones, the first comes first.
 
-    The best of each of many parts of a row bound the last element that is wanted; what lies within the bound is sorted.
+    The best elements of many parts of a row bound the last wanted element; only elements within the bound are sorted.
     """
     rows = np.moveaxis(np.asarray(x), axis, -1)
     if rows.dtype.itemsize < 4 and rows.dtype.kind not in "biu":
-        rows = rows.astype(np.float32)  # the same order, and NumPy is slow in 16 bits
+        rows = rows.astype(np.float32)  # the order is the same, and NumPy is slow in 16 bits
     shape, extent = rows.shape, rows.shape[-1]
     parts = max(_PARTS_PER_ELEMENT * count, math.isqrt(extent))
     if rows.dtype.kind == "b" or not count or parts * _PARTS_PER_ELEMENT > extent:
@@ -89,7 +88,7 @@ def topk(x: Array, *, axis: int, count: int, largest: bool) -> Array:
     of_parts = flat[:, : extent // parts * parts].reshape(len(flat), extent // parts, parts)
     bound = (np.partition(of_parts.max(1), parts - count, -1)[:, parts - count, None] if largest
              else np.partition(of_parts.min(1), count - 1, -1)[:, count - 1, None])
-    places = np.flatnonzero(~(flat < bound if largest else flat > bound))  # NaN too, and all where the bound is
+    places = np.flatnonzero(~(flat < bound if largest else flat > bound))  # NaN too, and all if the bound is NaN
     order = _in_order(flat.reshape(-1)[places], largest)
     own = places // extent
     order = order[np.argsort(own[order], kind="stable")]
@@ -99,7 +98,7 @@ def topk(x: Array, *, axis: int, count: int, largest: bool) -> Array:
 
 
 _PARTS_PER_ELEMENT: Final = 4
-"""A row is cut into at least so many parts for each element that is wanted, of at least so many elements."""
+"""A row is cut into at least this many parts per wanted element, of at least this many elements each."""
 
 
 def _in_order(rows: Array, largest: bool) -> Array:
@@ -115,7 +114,7 @@ def searchsorted(sorted_: Array, values: Array, *, side: Any) -> Array:
 
 
 def median(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Return the middle value over axes: np.median's, which for floats is found here with less ado."""
+    """Return np.median over axes, with less overhead for floats."""
     x = np.asarray(x)
     if x.dtype.char not in "fd" or not x.size or not (axis is None or isinstance(axis, int)):
         return np.median(x, axis=axis, keepdims=keepdims).astype(statistic_dtype("median", (_name(x.dtype),), False))
@@ -124,7 +123,7 @@ def median(x: Array, *, axis: Any, keepdims: bool) -> Array:
     parts = np.partition(data, (middle, -1) if odd else (middle - 1, middle, -1), along)
     upper = parts.take(middle, along)
     found = upper + 0 if odd else (parts.take(middle - 1, along) + 0 + upper) / 2  # NumPy adds to 0
-    last = parts.take(-1, along)  # NaN where there is one
+    last = parts.take(-1, along)  # NaN if there is one
     if not (last == last).all():
         found = np.where(last == last, found, last)
     return np.reshape(found, _kept(x.shape, axis)) if keepdims else found[()]
@@ -136,13 +135,13 @@ def _kept(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
 
 @cache
 def _name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype, which NumPy takes a microsecond to put together."""
+    """Return the name of a dtype, cached: NumPy takes 1 µs to build it."""
     return dtype.name
 
 
 @cache
 def statistic_dtype(name: str, dtypes: tuple[str, ...], weak: bool, **attrs: Any) -> str:
-    """Return the dtype of a statistic over operands of these dtypes; raises DTypeError where NumPy refuses them."""
+    """Return the dtype of a statistic over operands of these dtypes; raise DTypeError if NumPy rejects them."""
     arrays: list[Any] = [np.ones(1, numpy_dtype(d)) for d in dtypes]
     if name.startswith("nan") and dtypes[0] == "bfloat16":
         raise DTypeError(f"{name} does not take bfloat16, in which NumPy knows no NaN; cast first with astype")
@@ -156,10 +155,10 @@ def statistic_dtype(name: str, dtypes: tuple[str, ...], weak: bool, **attrs: Any
 
 
 def statistic(name: str) -> Callable[..., Array]:
-    """Return NumPy's function of order statistics of a name: quantiles, and medians without NaN.
+    """Return NumPy's function of order statistics of this name: quantiles, and medians without NaN.
 
-    `weak` says that q stands for a Python number, which gives way to the dtype of x. Where the data hold NaN, NumPy
-    may answer in the dtype of x; here the dtype is the same whatever the data.
+    `weak` says that q is a Python number, which takes the dtype of x. If the data hold NaN, NumPy may return the dtype
+    of x; here the dtype does not depend on the data.
     """
     plain = getattr(np, name)
 

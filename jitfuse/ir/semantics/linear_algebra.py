@@ -1,8 +1,8 @@
-"""What the steps of linear algebra compute: NumPy's LAPACK, one array in and one array out.
+"""References of linear algebra steps: NumPy's LAPACK, one array in and one array out.
 
-Decompositions with several results deliver them in one array: the elements of each part in row-major order, one part
-after the other along the last axis, in the dtype that holds all of them. `parts` says which shapes they have. So one
-library call makes all of them, and a part that nobody reads costs nothing but its memory. Does not own the rows.
+Decompositions with several results return them in one array: the elements of each part in row-major order, one part
+after the other along the last axis, in the dtype that holds all of them. `parts` gives their shapes. So one library
+call makes all of them, and an unused part costs only its memory. Does not own the rows.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 def parts(name: str, shape: Shape, **attrs: Any) -> list[Shape]:
-    """Return the shapes of a decomposition's parts for one matrix: of (M, N) with K the smaller of both.
+    """Return the shapes of a decomposition's parts for one matrix (M, N), with K the smaller of both.
 
     svd (U, S, Vh), qr (Q, R), eigh and eig (eigenvalues, eigenvectors), slogdet (sign, logarithm).
     """
@@ -109,10 +109,10 @@ def _complex(values: Array, x: Array) -> Array:
 
 
 def eig(x: Array) -> Array:
-    """Return the eigenvalues and eigenvectors in one array, complex whatever they are."""
+    """Return the eigenvalues and eigenvectors in one array, always complex."""
     return _side_by_side("eig", x, [_complex(part, x) for part in np.linalg.eig(x)])
 
 
 def eigvals(x: Array) -> Array:
-    """Return the eigenvalues, complex whatever they are."""
+    """Return the eigenvalues, always complex."""
     return _complex(np.linalg.eigvals(x), x)

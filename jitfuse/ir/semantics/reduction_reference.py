@@ -1,6 +1,6 @@
-"""What the composite reductions and normalisations mean, in plain NumPy; see `jitfuse.ir.semantics.reference`.
+"""The meaning of composite reductions and normalisations in NumPy; see `jitfuse.ir.semantics.reference`.
 
-NumPy's warnings (of empty slices, of too few degrees of freedom) are not part of the meaning.
+NumPy's warnings (empty slices, too few degrees of freedom) are not part of the meaning.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = Any
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of NumPy without its warnings."""
+    """Return a NumPy function that does not warn."""
 
     def quiet(x: Array, **attrs: Any) -> Array:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -36,7 +36,7 @@ def _floats(x: Array) -> Array:
 
 
 def prod(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Multiply."""
+    """Multiply the elements."""
     return np.prod(x, axis=axis, keepdims=keepdims)
 
 
@@ -51,7 +51,7 @@ def argmax(x: Array, *, axis: int | None, keepdims: bool) -> Array:
 
 
 def cumsum(x: Array, *, axis: int) -> Array:
-    """Add up from left to right."""
+    """Sum from left to right."""
     return np.cumsum(x, axis=axis)
 
 
@@ -77,7 +77,7 @@ def std(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
 
 
 def count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Count what is not zero."""
+    """Count the elements that are not zero."""
     return np.sum(np.asarray(x).astype(bool), axis=axis, keepdims=keepdims)
 
 
@@ -87,7 +87,7 @@ def ptp(x: Array, *, axis: Any, keepdims: bool) -> Array:
 
 
 def logsumexp(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Return log(sum(exp(x))), -inf of nothing, without overflow: the largest elements are counted, not added."""
+    """Return log(sum(exp(x))) without overflow, -inf for no elements; the largest elements are counted, not added."""
     x = _floats(x)
     high = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     top = x == high

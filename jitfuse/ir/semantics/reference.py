@@ -1,7 +1,7 @@
-"""What each operator means, in plain NumPy: the reference that every backend is compared with.
+"""The meaning of each operator in NumPy: the reference that every backend is compared with.
 
-Functions take arrays (weak operands as Python scalars, so that NumPy's own promotion applies) and the
-operator's attributes. Speed does not matter here.
+Functions take arrays (weak operands as Python scalars, so that NumPy's own promotion applies) and the operator's
+attributes. Speed does not matter here.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UFUNC_NAMES = {
 
 
 def ufunc(name: str) -> Callable[..., Any]:
-    """Return what an elementwise operator means: a function of ours, else NumPy's of this name."""
+    """Return the reference of an elementwise operator: a function of jitfuse, else NumPy's of this name."""
     special: dict[str, Callable[..., Any]] = {**FUNCTIONS, "clip": clip, "where": np.where, "copy": copy}
     function: Callable[..., Any] | None = special.get(name) or getattr(np, _UFUNC_NAMES.get(name, name), None)
     if function is None:
@@ -62,10 +62,10 @@ def angle(x: Array) -> Array:
 
 
 def make_complex(real: Array, imag: Array) -> Array:
-    """Return complex numbers of two parts, bit by bit."""
+    """Make complex numbers from two parts, bit by bit."""
     parts = np.broadcast_arrays(real, imag)
     given = [type(v) if type(v) in (int, float) else np.asarray(v).dtype for v in (real, imag)]
-    dtype = np.arctan2.resolve_dtypes((*given, None))[-1]  # refuses complex numbers
+    dtype = np.arctan2.resolve_dtypes((*given, None))[-1]  # rejects complex numbers
     if dtype.name not in ("float32", "float64"):
         raise TypeError(f"make_complex does not take {dtype}")
     result = np.empty(parts[0].shape, "complex64" if dtype == np.float32 else "complex128")
@@ -79,7 +79,7 @@ def copy(x: Array) -> Array:
 
 
 def require(x: Array, ok: Array, *, status: int = statuses.REQUIREMENT) -> Array:
-    """Return x broadcast to the common shape; raises ValueError where the condition does not hold."""
+    """Return x broadcast to the common shape; raise ValueError if the condition is false anywhere."""
     if not np.all(ok):
         raise statuses.error_of(status)
     x = np.asarray(x)
@@ -97,7 +97,7 @@ def astype(x: Array, *, dtype: str) -> Array:
     target = numpy_dtype(dtype)
     if x.dtype.kind == "c" and target.kind not in "cb":
         x = x.real  # NumPy warns here
-    if x.dtype.kind in "biu" and dtype != "float16":  # nothing to warn of, and errstate is slow
+    if x.dtype.kind in "biu" and dtype != "float16":  # nothing to warn about, and errstate is slow
         return x.astype(target)[()]
     with np.errstate(all="ignore"):
         if dtype == "uint32":  # NumPy has two answers out of range, and this one for elements that are not adjacent
@@ -106,7 +106,7 @@ def astype(x: Array, *, dtype: str) -> Array:
 
 
 def rounded_once(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the function that computes all of it in float32 for floats of 16 bits."""
+    """Return the function that computes 16-bit floats in float32 throughout."""
 
     def reference(x: Array, **attrs: Any) -> Array:
         x = np.asarray(x)
@@ -120,17 +120,17 @@ def rounded_once(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def sum(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Add up."""
+    """Sum the elements."""
     return np.sum(x, axis=axis, keepdims=keepdims)
 
 
 def min(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Return the smallest; NaN where there is one."""
+    """Return the smallest element; NaN if there is one."""
     return np.min(x, axis=axis, keepdims=keepdims)
 
 
 def max(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Return the largest; NaN where there is one."""
+    """Return the largest element; NaN if there is one."""
     return np.max(x, axis=axis, keepdims=keepdims)
 
 
@@ -149,21 +149,21 @@ def _as_float(x: Array) -> Array:
 
 
 def _reduced(x: Array, axis: Any) -> int:
-    """Return how many elements go into each result."""
+    """Return how many elements each result reduces."""
     shape = np.shape(x)
     axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
     return math.prod(shape[a] for a in axes)
 
 
 def mean(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Return the arithmetic mean; NaN of nothing, without NumPy's warning."""
+    """Return the arithmetic mean; NaN for no elements, without NumPy's warning."""
     if _reduced(x, axis):
         return np.mean(x, axis=axis, keepdims=keepdims)
     return np.sum(_as_float(x), axis=axis, keepdims=keepdims) * math.nan
 
 
 def var(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
-    """Return the variance with divisor n - correction; divides by 0 below that, without NumPy's warning."""
+    """Return the variance with divisor n - correction; at 0 and below the divisor is 0, without NumPy's warning."""
     if _reduced(x, axis) > correction:
         return np.var(x, axis=axis, keepdims=keepdims, ddof=correction)
     centred = _as_float(x) - mean(x, axis=axis, keepdims=True)
@@ -211,7 +211,7 @@ def slice_(x: Array, *, starts: Any, steps: Any, counts: Any) -> Array:
 
 
 def windows(x: Array, *, sizes: Any, steps: Any, dilations: Any) -> Array:
-    """Return windows over the last axes: (..., places in a window, windows)."""
+    """Return windows over the last axes: (..., positions in a window, windows)."""
     x, rank = np.asarray(x), len(sizes)
     reach = tuple(d * (k - 1) + 1 for k, d in zip(sizes, dilations, strict=True))
     lead = x.ndim - rank
@@ -237,7 +237,7 @@ def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any
 
 
 def update_at(x: Array, value: Array, place: Array) -> Array:
-    """Return a copy with one block of the last axes replaced, which for a number is one element."""
+    """Return a copy with one block of the last axes replaced; for a scalar value, that is one element."""
     result = np.array(x)
     blocks = math.prod(result.shape[: result.ndim - value.ndim])
     with np.errstate(all="ignore"):
@@ -315,12 +315,12 @@ def random_uniform(state: Array, index: Array, *, shape: tuple[int, ...], dtype:
 
 
 def random_advance(state: Array) -> Array:
-    """Return the state with its counter moved on by one."""
+    """Return the state with its counter advanced by one."""
     return np.array([state[0], state[1] + 1], "int64")
 
 
 def dropout(x: Array, state: Array, index: Array, *, p: float, training: bool) -> Array:
-    """Zero with probability p and scale the rest, in training."""
+    """In training, zero with probability p and scale the rest."""
     if not 0.0 <= p < 1.0:
         raise ValueError(f"the probability {p} is not in [0, 1)")
     if not training or p == 0.0:

@@ -1,7 +1,7 @@
-"""What the real functions mean that NumPy lacks, and those whose NumPy form loses accuracy: references in NumPy.
+"""References of real functions that NumPy lacks, or that it computes less accurately.
 
-Each computes in float64 (in longdouble where float64 would lose more than a few units in the last place) and rounds
-once to the dtype that NumPy's own functions answer in. Does not own NumPy's ufuncs (`jitfuse.ir.semantics.reference`).
+Each computes in float64, or in longdouble if float64 would lose more than a few units in the last place. It rounds once
+to the dtype that NumPy's own functions return. Does not own NumPy's ufuncs (`jitfuse.ir.semantics.reference`).
 """
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _LONG = np.longdouble
 
 
 def _float_function(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the function over operands of any dtype: cast to float64, the result cast as that of a ufunc."""
+    """Return the function over operands of any dtype: they are cast to float64, the result to the dtype of a
+    ufunc's."""
 
     @wraps(function)
     def over_any(*operands: Array) -> Array:
@@ -35,7 +36,7 @@ def _carry_out(function: Callable[..., Array], operands: tuple[Array, ...], dtyp
 
 
 def _scipys_function(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return the function over any dtype, in float32 for that one alone, as SciPy's ufuncs of this kind."""
+    """Return the function over any dtype; only float32 is computed in float32, as in SciPy's ufuncs of this kind."""
 
     @wraps(function)
     def over_any(x: Array) -> Array:
@@ -46,7 +47,7 @@ def _scipys_function(function: Callable[[Array], Array]) -> Callable[[Array], Ar
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """Return a function of Python floats over arrays; NaN is left alone."""
+    """Return a function of Python floats over arrays; NaN is passed through."""
     return np.vectorize(function, otypes=["float64"])
 
 
@@ -71,7 +72,7 @@ def sigmoid(x: Array) -> Array:
 
 def _times_sigmoid(x: Array, y: Array) -> Array:
     """Return x / (1 + exp(-y)), the limit where y is minus infinity."""
-    half = np.exp(-np.abs(y) / 2)  # in two factors, neither of which is denormal
+    half = np.exp(-np.abs(y) / 2)  # two factors, neither of which is denormal
     result = np.where(y < 0, x * half * half, x) / (1 + half * half)
     return np.where(y == -np.inf, -0.0, result)
 
@@ -94,8 +95,8 @@ def gelu_tanh(x: Array) -> Array:
 def gelu(x: Array) -> Array:
     """Return x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit.
 
-    It is x erfc(z) / 2 with z = -x / sqrt 2. What z rounds off moves the far tail by many units in the last place,
-    so that erfc(z + e) is taken as erfc(z) + e erfc'(z).
+    It is x erfc(z) / 2 with z = -x / sqrt 2. The rounding error e of z moves the far tail by many units in the last
+    place, so that erfc(z + e) is computed as erfc(z) + e erfc'(z).
     """
     exact = -x.astype(_LONG) / np.sqrt(_LONG(2))
     z = exact.astype("float64")
@@ -124,14 +125,14 @@ def xlogy(x: Array, y: Array) -> Array:
 
 @_float_function
 def logit(x: Array) -> Array:
-    """Return log(x / (1 - x)), near 1/2 by the difference to 1 of the quotient."""
+    """Return log(x / (1 - x)); near 1/2, by log1p of the quotient's difference to 1."""
     near = np.abs(x - 0.5) < 0.1
     return np.where(near, np.log1p((2 * x - 1) / (1 - x)), np.log(x / (1 - x)))
 
 
 @_float_function
 def sinc(x: Array) -> Array:
-    """Return sin(pi x) / (pi x), reduced exactly: 0 at the integers but 0."""
+    """Return sin(pi x) / (pi x), with exact argument reduction: 0 at the integers except 0."""
     whole = np.rint(x)
     sign = 1.0 - 2.0 * np.abs(np.fmod(whole, 2.0))
     quotient = sign * np.sin(np.pi * (x - whole)) / np.where(x == 0, 1.0, np.pi * x)
@@ -151,7 +152,7 @@ def elu(x: Array, alpha: Array) -> Array:
 
 
 def relu(x: Array) -> Array:
-    """Return 0 for what is below it, and x elsewhere: NaN and zeros of both signs too."""
+    """Return 0 for elements below 0, and other elements as they are, NaN and signed zeros included."""
     x = np.asarray(x)
     if x.dtype == np.bool_:
         raise TypeError("relu does not take bool")
@@ -169,7 +170,7 @@ def nan_to_num(x: Array, nan: Array, posinf: Array, neginf: Array) -> Array:
 
 
 def round(x: Array, *, decimals: int = 0) -> Array:
-    """Return np.round, without the roundings of bool to float16."""
+    """Return np.round; bools, which NumPy rounds to float16, are rejected."""
     if np.asarray(x).dtype == np.bool_:
         raise TypeError("round does not take bool")
     return np.round(x, decimals)
@@ -204,4 +205,4 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     name: made for name, made in dict(globals()).items()
     if getattr(made, "__module__", None) == __name__ and not name.startswith("_")
 }
-"""Every function of this module by the operator's name, which is its own."""
+"""Every function of this module by its operator's name, which is its own."""

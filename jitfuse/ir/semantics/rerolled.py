@@ -1,4 +1,4 @@
-"""What a re-rolled loop computes: iterations over windows of arrays that move on by a fixed number of elements.
+"""The meaning of a re-rolled loop: iterations over windows of arrays that move on by a fixed number of elements.
 
 Owns the windows (`IterationWindow`) and the operator's reference. Does not own the row
 (`jitfuse.ir.operators.control`), nor how loops are found (`jitfuse.tracing.control.reroll.rerolling`).
@@ -16,10 +16,10 @@ from jitfuse.ir.semantics.control import Array, Body
 
 
 class IterationWindow(NamedTuple):
-    """A window into an operand that lies in C order: in iteration k it begins at element `offset` + k * `step`.
+    """A window into an operand in C order: in iteration k it begins at element `offset` + k * `step`.
 
-    operand  the number of an array that the loop writes into, or, from their count on, of one that it only reads
-    weak     1 where the window is to count as a Python number
+    operand  the number of an array that the loop writes; numbers beyond those are arrays that it only reads
+    weak     1 if the window counts as a Python number
     shape    the window's extents, and `strides` in elements
     """
 
@@ -36,21 +36,21 @@ class IterationWindow(NamedTuple):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The first element and one past the last one that the window touches, relative to where it begins."""
+        """The first element and one past the last one that the window touches, relative to its start."""
         if 0 in self.shape:
             return 0, 0
         ends = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + 1
 
     def within(self, size: int, length: int) -> bool:
-        """Return whether so many iterations stay within an array of so many elements."""
+        """Return whether `length` iterations stay within an array of `size` elements."""
         low, high = self.reach
         places = (self.offset, self.offset + max(length - 1, 0) * self.step)
         return not length or low == high or (min(places) + low >= 0 and max(places) + high <= size)
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements follow each other."""
+        """Whether the elements are adjacent."""
         expected = 1
         for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if n != 1 and stride != expected:
@@ -60,7 +60,7 @@ class IterationWindow(NamedTuple):
 
 
 def accesses(coded: Sequence[Sequence[int]]) -> list[IterationWindow]:
-    """Return the windows that an attribute stands for; raises ArgumentError where it stands for none."""
+    """Return the windows that an attribute encodes; raise ArgumentError if it encodes none."""
     found = []
     for window in coded:
         rank, weak, rest = (len(window) - 4) // 2, tuple(window[3:4]), tuple(window[4:])
@@ -76,7 +76,7 @@ def rolled_loop(
     *operands: Array, body: Body, carries: int, arrays: int, length: int, reads: Sequence[Sequence[int]],
     writes: Sequence[Sequence[int]],
 ) -> tuple[Array, ...]:
-    """Return the carried values and the written arrays after so many iterations.
+    """Return the carried values and the written arrays after `length` iterations.
 
     All windows are read before any is written.
     """
@@ -87,7 +87,7 @@ def rolled_loop(
         parts = [_part(sources[read[0]], read, k, read[0] < arrays) for read in reads]
         made = body(*carried, *parts, *sources)
         if held:
-            made = tuple([_owned(x) for x in made])  # it may be a view of what is written now
+            made = tuple([_owned(x) for x in made])  # it may be a view of memory that is written now
         carried = made[:carries]
         for write, value in zip(writes, made[carries:], strict=True):
             _window(held[write[0]], write, k)[...] = value
@@ -102,7 +102,7 @@ def _part(x: Array, access: Sequence[int], k: int, written: bool) -> Any:
 
 
 def _window(x: Array, access: Sequence[int], k: int) -> Array:
-    """Return a window that is given as an attribute's value (`Access.coded`), in iteration k."""
+    """Return the window that an attribute's value (`IterationWindow.coded`) describes, in iteration k."""
     rank = (len(access) - 4) // 2
     shape, strides = access[4 : 4 + rank], access[4 + rank :]
     offset = access[1] + k * access[2]

@@ -1,7 +1,7 @@
-"""Joins of many parts, as `np.array` makes of a list of numbers or rows: each part is written where it goes.
+"""Write joins of many parts, such as `np.array` of a list of numbers or rows, as updates of one array.
 
-A kernel over a join chooses among all its parts at every element: its code, its compilation and its time grow with
-their number, all together with its square. Owns this rewriting. Lists that loops fill are written in the loops, by
+A kernel over a join selects among all parts at every element: its code, compile time and run time grow with their
+number, all together with its square. Owns this rewriting. Lists that loops fill are written in the loops, by
 `jitfuse.tracing.control.reroll.lists`.
 """
 from __future__ import annotations
@@ -12,11 +12,11 @@ from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 
 _LEAST: Final = 16
-"""Parts from which on writes are up to twice as fast as choices; for eight, both take the same time."""
+"""From this many parts on, writes are up to twice as fast as selects; for eight, both take the same time."""
 
 
 def write_parts(program: FusedProgram) -> FusedProgram:
-    """Make a join of many parts an array that they are written into."""
+    """Make a join of many parts an array into which they are written."""
     if not any(_is_long(step) for step in program.steps):
         return program
 

@@ -1,7 +1,7 @@
-"""Reads and writes at places that the program itself knows: slices of what was joined, indices that are literals.
+"""Rewrite reads and writes at indices known to the program: slices of joins, and literal indices.
 
-`a[[k, p]] = a[[p, k]]` joins two indices, of which one is often a number of the program. Each row that is moved is read
-and written by itself then, and what lies at a known place is a slice.
+`a[[k, p]] = a[[p, k]]` joins two indices, of which one is often a literal. Each moved row is then read and written
+separately, and an access at a literal index becomes a slice.
 """
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from jitfuse.passes.array.rewrite import ProgramBuilder
 
 
 def picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
-    """Return what a slice picks of single places that were joined, or of what was read at places that were joined.
+    """Return a slice of a join, or of a gather at joined indices, as the piece or the read at one index that it
+    selects.
 
-    Extents of 1 are a class of their own: no more is asked of sizes.
+    It applies to pieces of extent 1, which is a size class of its own; it depends on no other size.
     """
     maker = builder.makers.get(x)
     if maker is None or maker.op_name not in ("concat", "gather"):
@@ -36,7 +37,7 @@ def picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
 
 
 def _joined(builder: ProgramBuilder, concat: OpStep, axis: int, k: int) -> int | None:
-    """Return the k-th of single places that were joined."""
+    """Return the k-th piece of a join of pieces of extent 1."""
     places = concat.input_ids
     if len(places) < 2 or any(builder.meta[i].shape[axis] != 1 for i in places):
         return None
@@ -44,7 +45,7 @@ def _joined(builder: ProgramBuilder, concat: OpStep, axis: int, k: int) -> int |
 
 
 def _read(builder: ProgramBuilder, gather: OpStep, axis: int, k: int) -> int | None:
-    """Return what a gather reads at the k-th of its places, along whose axis in the result there is one then."""
+    """Return what a gather reads at the k-th of its joined indices; the indices' axis then has extent 1."""
     source, *indices = gather.input_ids
     single = []
     for index in indices:
@@ -65,7 +66,7 @@ def _read(builder: ProgramBuilder, gather: OpStep, axis: int, k: int) -> int | N
 
 
 def read_at_known(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-    """Return a gather at one place on each of some axes, all of them literals within their axes, as a slice."""
+    """Return a gather at one index on each of some axes as a slice, if all are literals within bounds."""
     (x, *indices), axes = inputs, step.attr("axes")
     shape = builder.meta[x].shape
     places = [_literal(builder, index, shape[axis]) for axis, index in zip(axes, indices, strict=True)]
@@ -93,7 +94,7 @@ def read_at_known(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]
 
 
 def written_at_known(builder: ProgramBuilder, inputs: tuple[int, ...]) -> int | None:
-    """Return an update of the block at a place that is a literal as one of a region."""
+    """Return an update of the block at a literal index as an update of a region."""
     x, value, place = inputs
     shape, block = builder.meta[x].shape, builder.meta[value].shape
     lead = shape[: len(shape) - len(block)]
@@ -109,7 +110,7 @@ def written_at_known(builder: ProgramBuilder, inputs: tuple[int, ...]) -> int | 
 
 
 def _literal(builder: ProgramBuilder, value: int, extent: int) -> int | None:
-    """Return an index that is a literal, from 0 on; None for what is data, or more than one, or out of bounds."""
+    """Return a literal index, counted from 0; None if it is data, has several elements, or is out of bounds."""
     if any(n != 1 for n in builder.meta[value].shape):
         return None
     maker = builder.makers.get(value)

@@ -1,8 +1,8 @@
-"""Bring a program of explicit dtypes down to operations that kernels have.
+"""Lower a program of explicit dtypes to operations that kernels have.
 
-Floats of 16 bits are computed with in float32, and every result is rounded, as NumPy and ml_dtypes do; what moves and
-chooses elements works on their bits, and scans round at every element. Signed and unsigned integers of 64 bits compare
-by sign first. Does not own promotion (`lower_ops`) nor the casts themselves, which are the backends'.
+16-bit floats are computed in float32, and every result is rounded, as in NumPy and ml_dtypes; moves and selects work on
+their bits, and scans round at every element. Signed and unsigned 64-bit integers compare by sign first. Does not own
+promotion (`lower_ops`) nor the casts themselves, which are the backends'.
 """
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 _ON_BITS: Final = frozenset({"where", "copy", "astype", "update_slice", "concat", "mode_select", "full", "zeros",
                            "nextafter", "cumsum", "cumprod"})
 _FIRST_OF_EQUALS: Final = frozenset({"minimum", "maximum", "fmin", "fmax"})
-"""Where NumPy's choice between zeros of both signs is the first in float16, and the second elsewhere."""
+"""Operators of which NumPy, for zeros of both signs, returns the first in float16, and the second elsewhere."""
 _SWAPPED: Final = {
     "equal": "equal", "not_equal": "not_equal", "less": "greater", "less_equal": "greater_equal",
     "greater": "less", "greater_equal": "less_equal",
 }
 _TRUE_BELOW_ZERO: Final = frozenset({"not_equal", "less", "less_equal"})
-"""Comparisons of a negative number with an unsigned one that hold."""
+"""Comparisons of a negative number with an unsigned one that are true."""
 
 
 def widen_narrow_floats(program: FusedProgram) -> FusedProgram:
-    """Carry out operations on float16 and bfloat16 in float32, and round each result."""
+    """Compute operations on float16 and bfloat16 in float32, and round each result."""
     if not any(map(is_narrow, program.dtypes)):
         return program
 
@@ -56,7 +56,7 @@ def widen_narrow_floats(program: FusedProgram) -> FusedProgram:
 
 
 def _spacing(builder: ProgramBuilder, x: int) -> int:
-    """Return the distance to the next number in float32: to the next larger float16, to a bfloat16 away from 0."""
+    """Return the distance to the next number in float32: for float16 the next larger one, for bfloat16 away from 0."""
     dtype = builder.meta[x].dtype
     attrs = make_attrs({"shape": (), "value": math.inf, "dtype": "float32", "weak": False})
     target, wide = builder.step("full", (), attrs), _cast(builder, x, "float32")
@@ -75,7 +75,7 @@ def _cast(builder: ProgramBuilder, value: int, dtype: str) -> int:
 
 
 def _arange(builder: ProgramBuilder, step: OpStep, dtype: str) -> int:
-    """Return the float32 steps that NumPy fills a narrow arange with: from the first two elements, rounded."""
+    """Return the float32 values with which NumPy fills a 16-bit arange: from the first two elements, rounded."""
     target = numpy_dtype(dtype)
     first, second = (float(target.type(v)) for v in (step.attr("start"), step.attr("start") + step.attr("step")))
     attrs: dict[str, Any] = {**step.attr_dict, "start": first, "step": second - first, "dtype": "float32"}

@@ -1,4 +1,4 @@
-"""Bring a program down to primitive operators in explicit dtypes: decompose, then promote."""
+"""Lower a program to primitive operators in explicit dtypes: decompose, then promote."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -12,9 +12,9 @@ from jitfuse.passes.array.rewrite import ProgramBuilder, Recorded, rewrite
 
 
 def decompose(program: FusedProgram) -> FusedProgram:
-    """Replace composite operators by what they are made of (the op table's decompositions), down to primitive ones.
+    """Replace composite operators by their decompositions (of the op table), down to primitive operators.
 
-    A decomposition looks at metas and attributes alone: what has been made of some is made again of others like these.
+    A decomposition depends only on metas and attributes, so that it is recorded once and replayed for equal ones.
     """
     while any(_is_composite(step) for step in program.steps):
         program = rewrite(program, _Decomposing(set(program.outputs.values())))
@@ -22,7 +22,7 @@ def decompose(program: FusedProgram) -> FusedProgram:
 
 
 class _Decomposing:
-    """Decomposes the composite steps of one program, of which some values are `delivered`."""
+    """Decomposes the composite steps of one program, whose outputs are `delivered`."""
 
     def __init__(self, delivered: Collection[int]) -> None:
         self._delivered = delivered
@@ -43,7 +43,7 @@ class _Decomposing:
             if all(len(s.result_ids) == 1 for s in made.steps):
                 self._known[key] = inputs, made
             new = made.result
-        # a result is laid out as the trace says: only a transpose of its own is delivered as a view
+        # the trace decides a result's layout: only its own transpose may be delivered as a view
         is_view = step.result_id in self._delivered and builder.is_transposed(new)
         return builder.step("copy", (new,), ()) if is_view else new
 
@@ -60,14 +60,14 @@ def _is_composite(step: OpStep) -> bool:
 
 
 def promote(program: FusedProgram) -> FusedProgram:
-    """Make every cast a step: each operand in its loop's dtype, no weak value but feeds and literals."""
+    """Make every cast a step: each operand in its loop's dtype, no weak value except feeds and literals."""
 
     loops: dict[Any, tuple[str, ...]] = {}
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         op = ops.get(step.op_name)
         assert op is not None
-        # the old metas decide: a cast made here must not change what comes after
+        # the old metas decide: a cast made here must not affect later steps
         metas = [program.meta[i] for i in step.input_ids]
         result = program.meta[step.result_id]
         if op.loop is not None:
@@ -103,7 +103,7 @@ COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "gre
 
 
 def _narrowest(program: FusedProgram, step: OpStep, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Compare an integer with a literal that its dtype holds in that dtype, where the rule must allow for any."""
+    """Compare an integer with a literal in the integer's dtype if that holds the literal; else return `wanted`."""
     for literal, other in (step.input_ids, step.input_ids[::-1]):
         dtype, maker = program.meta[other].dtype, program.producers.get(literal)
         if program.meta[literal].weak and maker is not None and maker.op_name == "full" and is_integer(dtype):
@@ -118,6 +118,6 @@ def _cast(builder: ProgramBuilder, value: int, dtype: str, strengthen: bool) -> 
     if meta.dtype == dtype and not (strengthen and meta.weak):
         return value
     if meta.weak and is_integer(meta.dtype) and dtype in ("float16", "float32"):
-        # NumPy takes a Python int for a double first
+        # NumPy converts a Python int to a double first
         value = builder.step("astype", (value,), make_attrs({"dtype": "float64"}))
     return builder.step("astype", (value,), make_attrs({"dtype": dtype}))

@@ -1,4 +1,4 @@
-"""Specialise a program for one mode, and drop what that mode does not deliver."""
+"""Specialise a program for one mode, and drop what that mode does not compute."""
 from __future__ import annotations
 
 from typing import Any
@@ -9,7 +9,7 @@ from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 
 
 def specialise(program: FusedProgram, training: bool) -> FusedProgram:
-    """Resolve every mode-sensitive step: choose a side, or decompose with the flag; drop other state."""
+    """Resolve every mode-sensitive step: choose an operand, or decompose with the flag; drop other state."""
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         if step.op_name == "mode_select":
@@ -31,7 +31,7 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
 
 
 def _with_nested(program: FusedProgram, training: bool) -> FusedProgram:
-    """Return the program with the programs that its steps hold resolved for the mode, at any depth."""
+    """Return the program with the programs in its steps resolved for the mode, at any depth."""
     if not any(step.op_name in ops.HOLD_PROGRAMS for step in program.steps):
         return program
 
@@ -47,7 +47,7 @@ def _with_nested(program: FusedProgram, training: bool) -> FusedProgram:
 
 
 def prune(program: FusedProgram) -> FusedProgram:
-    """Drop steps from which nothing that is delivered can be reached; feeds stay, bound or not."""
+    """Drop steps on which nothing delivered depends; feeds stay."""
     live = {*program.outputs.values(), *program.writes.values(), *program.state_out.values()}
     steps = []
     for step in reversed(program.steps):

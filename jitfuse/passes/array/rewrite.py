@@ -1,7 +1,7 @@
 """The machinery of every pass: build a new program step by step from an old one.
 
-Owns: `ProgramBuilder`, which infers metas, numbers values and keeps source lines, `BuilderTensor`, through
-which decompositions are recorded, and `rewrite`, the visitor. Does not own any particular rewriting.
+Owns `ProgramBuilder`, which infers metas, numbers values and keeps source lines; `BuilderTensor`, which records
+decompositions; and `rewrite`, the visitor. Does not own any particular rewriting.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jitfuse.tracing.abstract import AbstractTensor
 
 
 class Recorded(NamedTuple):
-    """Steps, each of one result, and the value that they were appended for."""
+    """Steps, each of one result, and the value for which they were appended."""
 
     steps: tuple[OpStep, ...]
     result: int
@@ -26,20 +26,19 @@ class Recorded(NamedTuple):
 class ProgramBuilder:
     """Collects steps of a new program over the feeds of an old one; feeds keep their ids.
 
-    As long as what is collected are the old program's own steps, in ascending order of their ids, these keep their ids
-    too, and nothing is collected but their number. Every step has a higher id than the one before it, and so has its
-    result.
+    As long as the collected steps are the old program's own, in ascending order of ids, they keep their ids, and only
+    their number is recorded. Every step has a higher id than the one before it, and so has its result.
     """
 
     def __init__(self, old: FusedProgram, *, share: bool = False) -> None:
         self.old = old
         self.meta: dict[int, Meta] = dict(old.meta)
-        """Also of old values that the new program has no longer, until it is finished."""
+        """Until the program is finished, also holds old values that it no longer has."""
         self.makers: dict[int, OpStep] = dict(old.producers)
         """Value id -> the new step that makes it."""
         self.source: str | None = None
         self.unchanged = True
-        """Whether all steps collected are the first ones of the old program: then so many, else these."""
+        """Whether all collected steps are the first ones of the old program. If so, only their number is kept."""
         self._kept = 0
         self._steps: list[OpStep] = []
         self._sources: dict[int, str] = {}
@@ -48,7 +47,7 @@ class ProgramBuilder:
         self._seen: dict[Any, int] | None = {} if share else None
 
     def step(self, op_name: str, inputs: Iterable[int], attrs: Attrs, *, meta: Meta | None = None) -> int:
-        """Append a step and return its result's id; an equal earlier step where the builder shares."""
+        """Append a step and return its result's id, or that of an equal earlier step if the builder shares."""
         ids = tuple(inputs)
         key = None
         if self._seen is not None:
@@ -67,10 +66,10 @@ class ProgramBuilder:
         return new
 
     def copied(self, step: OpStep, inputs: tuple[int, ...], metas: Sequence[Meta] | None) -> int:
-        """Append an old step over other inputs and return its first result's id; the others have the ids that follow.
+        """Append an old step over other inputs and return its first result's id; the ids of other results follow it.
 
-        `metas` are those of its results; None: they are inferred, for those of inputs have changed. A loop or branch is
-        never shared, nor is what has several results.
+        `metas` are those of its results; None: they are inferred, because those of inputs have changed. Loops, branches
+        and steps with several results are never shared.
         """
         keeps = self.unchanged and step.step_id >= self._number and step.result_ids[0] > self._last
         if is_whole(step):
@@ -91,7 +90,7 @@ class ProgramBuilder:
         return self._keep(step)
 
     def _keep(self, step: OpStep) -> int:
-        """Append the next step of the old program itself."""
+        """Append the next step of the old program unchanged."""
         self._last = step.result_ids[-1]
         self._kept += 1
         number, level = step.step_id, step.level
@@ -99,7 +98,7 @@ class ProgramBuilder:
         return step.result_ids[0]
 
     def change(self) -> None:
-        """Go on collecting steps that are others than those of the old program."""
+        """Start collecting steps that differ from those of the old program."""
         if self.unchanged:
             self.unchanged = False
             self._steps = list(self.old.steps[: self._kept])
@@ -124,14 +123,14 @@ class ProgramBuilder:
         return new
 
     def recorded(self, make: Callable[[], int]) -> Recorded:
-        """Have steps appended; return them with the value that `make` returns."""
+        """Return the steps that `make` appends, with the value that it returns."""
         self.change()
         count = len(self._steps)
         result = make()
         return Recorded(tuple(self._steps[count:]), result)
 
     def again(self, recorded: Recorded, ids: dict[int, int]) -> int:
-        """Append what has been recorded over other values, to which `ids` maps those of then; return the result."""
+        """Append recorded steps over other values; `ids` maps the recorded values to them. Return the result."""
         for step in recorded.steps:
             inputs, result = tuple([ids[i] for i in step.input_ids]), step.result_ids[0]
             ids[result] = self._append(step.op_name, inputs, step.attrs, (self.meta[result],), step.mode_sensitive)
@@ -143,7 +142,7 @@ class ProgramBuilder:
         return sources.get(self.makers[value].step_id)
 
     def reshaped(self, x: int, shape: tuple[int, ...]) -> int:
-        """Return a value in another shape; what was reshaped before is reshaped from what it was."""
+        """Return a value in another shape; a reshape of a reshape reads the original."""
         inner = self.makers.get(x)
         source = inner.input_ids[0] if inner is not None and inner.op_name == "reshape" else x
         if self.meta[source].shape == shape:
@@ -210,11 +209,11 @@ class BuilderTensor(AbstractTensor):
 
 
 _INTEGERS: Final = (ops.VIEW, ops.UPDATE)
-"""Kinds of operators whose attributes hold integers alone, once they are primitive."""
+"""Kinds of operators whose attributes, once primitive, hold only integers."""
 
 
 def _shared_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
-    """Return what equal steps have in common; None for steps that are made anew each time.
+    """Return a key that is equal for equal steps; None for steps that are made anew each time.
 
     Sizes that happen to be equal must not make another kernel than sizes that differ. A copy is a result's own memory,
     of which the result may be a view.
@@ -227,11 +226,11 @@ def _shared_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
         return op_name, inputs, attrs
     if op.kind == ops.CREATION and (op_name != "full" or dict(attrs).get("shape") != ()):
         return None
-    return op_name, inputs, exact_text(attrs)  # it tells 0.0 from -0.0 and 1 from True, which == does not
+    return op_name, inputs, exact_text(attrs)  # it distinguishes 0.0 and -0.0, 1 and True; == does not
 
 
 def is_whole(step: OpStep) -> bool:
-    """Return whether a step is carried out as it is: it holds programs, or has several results."""
+    """Return whether a step is kept whole: it holds programs, or has several results."""
     return step.op_name in ops.HOLD_PROGRAMS or len(step.result_ids) > 1
 
 
@@ -241,9 +240,9 @@ Visit = Callable[[ProgramBuilder, OpStep, tuple[int, ...]], "int | None"]
 def rewrite(program: FusedProgram, visit: Visit | None = None, *, share: bool = False) -> FusedProgram:
     """Rebuild a program: `visit(builder, step, inputs)` returns the new id of the step's result.
 
-    `inputs` are already new ids. None copies the step as it is; a program none of whose steps changes is returned
-    itself. Steps stay in order. Loops, branches and what has several results are copied without a visit: the programs
-    that they hold go through passes of their own.
+    `inputs` are already new ids. None copies the step as it is; if no step changes, the program itself is returned.
+    Steps stay in order. Loops, branches and steps with several results are copied without a visit: the programs that
+    they hold go through passes of their own.
     """
     builder = ProgramBuilder(program, share=share)
     metas, sources = program.meta, program.sources
@@ -261,7 +260,7 @@ def rewrite(program: FusedProgram, visit: Visit | None = None, *, share: bool = 
                 builder.change()
                 ids[result] = new
                 now, before = builder.meta[new], metas[result]
-                if now is not before and now != before:  # most are the same object, and == takes a microsecond
+                if now is not before and now != before:  # most are the same object, and == takes 1 µs
                     changed.add(new)
             new += 1
     return program if builder.unchanged else builder.finish(ids)

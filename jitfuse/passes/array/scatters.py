@@ -1,5 +1,6 @@
-"""Scatters at few places as updates of one block each, or as choices among all elements, which kernels fuse; the host
-carries out the others."""
+"""Write scatters at few indices as updates of one block each, or as selects among all elements.
+
+Kernels fuse both; the host runs all other scatters."""
 from __future__ import annotations
 
 import math
@@ -11,13 +12,13 @@ from jitfuse.ir.rules import shape_rules
 from jitfuse.passes.array.rewrite import BuilderTensor, ProgramBuilder, rewrite
 
 PLACES: Final = 4
-"""Places up to which a choice for each of them costs less than the host's scatter, which copies the array too."""
+"""Up to this many indices, selects cost less than the host's scatter, which also copies the array."""
 
 
 def place_few(program: FusedProgram) -> FusedProgram:
-    """Replace `scatter` at up to a few places: in order, so that the last value at a place stays.
+    """Replace `scatter` at few indices by steps in order, so that the last value at an index wins.
 
-    Where indices are those of the first axes, a block of the last ones is updated, which can be done in place.
+    If the indices are those of the first axes, a block of the last axes is updated, which can be done in place.
     """
     if "scatter" not in program.op_names:
         return program
@@ -43,7 +44,7 @@ def place_few(program: FusedProgram) -> FusedProgram:
 
 
 def _updated(x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
-    """Return x with a block of its last axes replaced, at one place on each of the first axes."""
+    """Return x with a block of its last axes replaced, at one index on each of the first axes."""
     block = x.shape[len(indices) :]
     if value.shape != block:
         value = value.call("broadcast_to", shape=block)
@@ -52,7 +53,7 @@ def _updated(x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTe
 
 
 def _part(x: BuilderTensor, axis: int, k: int) -> BuilderTensor:
-    """Return the k-th part along an axis, which goes; of an axis of extent 1 the only one."""
+    """Return the k-th part along an axis, which is dropped; for extent 1, the only part."""
     starts = tuple((k if n > 1 else 0) if a == axis else 0 for a, n in enumerate(x.shape))
     counts = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
     part = x.call("slice", starts=starts, steps=(1,) * x.ndim, counts=counts)
@@ -62,7 +63,7 @@ def _part(x: BuilderTensor, axis: int, k: int) -> BuilderTensor:
 
 
 def _flat_place(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
-    """Return the place of an element among all in C order."""
+    """Return the C-order position of an element."""
     flat = None
     for axis, index in enumerate(indices):
         at = _checked(x, axis, index)
@@ -75,7 +76,7 @@ def _flat_place(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTe
 
 
 def _checked(x: BuilderTensor, axis: int, index: BuilderTensor) -> BuilderTensor:
-    """Return an index along an axis from 0 on; a gather from all of them, which lie along that axis, checks it."""
+    """Return an index along an axis, counted from 0; a gather from an arange of the axis checks it."""
     places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
     lead = places.call("reshape", shape=(*(1,) * axis, x.shape[axis]))
     made: BuilderTensor = lead.call("gather", index, axes=(axis,), place=axis).call("reshape", shape=())
@@ -85,7 +86,7 @@ def _checked(x: BuilderTensor, axis: int, index: BuilderTensor) -> BuilderTensor
 def _placed(
     x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor], axes: tuple[int, ...]
 ) -> BuilderTensor:
-    """Return x with a value at one place on each of some axes."""
+    """Return x with a value at one index on each of some axes."""
     rest = iter(value.shape)
     value = value.call("reshape", shape=tuple(1 if a in axes else next(rest) for a in range(x.ndim)))
     chosen = None

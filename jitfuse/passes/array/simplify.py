@@ -25,7 +25,7 @@ def share(program: FusedProgram) -> FusedProgram:
 
 
 def fold_constants(program: FusedProgram) -> FusedProgram:
-    """Compute operations over scalar literals now, with the operators' NumPy references."""
+    """Compute operations over scalar literals at compile time, by the operators' NumPy references."""
     numbers = {s.result_id for s in program.steps if s.op_name == "full" and not program.meta[s.result_id].shape}
     if not any(s.input_ids and numbers.issuperset(s.input_ids) for s in program.steps):
         return program
@@ -46,7 +46,7 @@ def fold_constants(program: FusedProgram) -> FusedProgram:
         with np.errstate(all="ignore"):
             try:
                 value = np.asarray(op.numpy(*(literals[i] for i in inputs), **step.attr_dict))
-            except ValueError:  # an integer to a negative power: left for the kernel to raise
+            except ValueError:  # an integer to a negative power: the kernel raises
                 return None
         literal_ = value.astype(numpy_dtype(meta.dtype))[()]
         new = literal(builder, literal_.item(), meta.dtype)
@@ -63,7 +63,7 @@ def literal(builder: ProgramBuilder, value: Any, dtype: str) -> int:
 
 
 def own_results(program: FusedProgram) -> FusedProgram:
-    """Copy what is delivered twice, and feeds and literals delivered as they are: every result owns its memory."""
+    """Copy values that are delivered twice, and delivered feeds and literals, so that every result owns its memory."""
     made = {r for s in program.steps for r in s.result_ids if s.op_name != "constant"}
     results = list(program.outputs.values())
     if made.issuperset([*results, *program.writes.values(), *program.state_out.values()]) and (
@@ -90,12 +90,13 @@ def own_results(program: FusedProgram) -> FusedProgram:
 
 
 def simplify(program: FusedProgram) -> FusedProgram:
-    """Remove steps that change nothing, merge runs of views, and put single rows that one matrix multiplies together.
+    """Remove steps that change nothing, merge runs of views, and merge products of single rows with one matrix.
 
-    x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast
-    to the same dtype, a view that keeps every element in place, a reduction over no axis but for the zero at which sums
-    begin, a reshape of a reshape and a transpose of a transpose go too. A product has the same bits for any number of
-    rows. A power without elements is not computed: kernels look at exponents that they all share before their loops.
+    x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0). Also removed:
+    casts to the same dtype, views that keep every element in place, reductions over no axis (except for the zero at
+    which sums begin), reshapes of reshapes and transposes of transposes. A product has the same bits for any number of
+    rows. A power without elements is not computed: kernels check an exponent that all elements share before their
+    loops.
     """
     return rewrite(program, _simpler)
 
@@ -146,7 +147,7 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
     if name == "astype":
         maker = makers.get(x)
         if maker is not None and maker.op_name == "astype" and meta.dtype == "float32":
-            source = maker.input_ids[0]  # what was widened for nothing, such as an element that is only moved
+            source = maker.input_ids[0]  # an unneeded widening, such as of an element that is only moved
             if builder.meta[source].dtype == step.attr("dtype") and is_narrow(step.attr("dtype")):
                 return source
         return x if step.attr("dtype") == meta.dtype and not meta.weak else None
@@ -170,9 +171,9 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
 
 
 def _rows_together(builder: ProgramBuilder, inputs: tuple[int, ...]) -> int | None:
-    """Return a product of single rows, one for each place of the axes before, with one matrix as a product of matrices.
+    """Return a stack of products of single rows with one matrix as one product of matrices.
 
-    Blocks of a product are of its rows: apart, the matrix would be gone over for each.
+    Products are blocked by rows: separately, each row would go over the whole matrix.
     """
     rows, matrix = inputs
     shape, columns = builder.meta[rows].shape, builder.meta[matrix].shape

@@ -1,1 +1,1 @@
-"""Complex numbers written in real steps, with NumPy's results."""
+"""Complex numbers as steps over real numbers, with NumPy's results."""

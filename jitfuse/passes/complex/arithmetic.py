@@ -1,8 +1,8 @@
 """The arithmetic of complex numbers in real formulas, with NumPy's results.
 
 `FORMULAS` maps operators to functions from pairs (real, imaginary) to a pair, or to one real or bool tensor. Sums,
-differences, comparisons and the choice of extremes give NumPy's bits; a product is ac - bd, ad + bc without fused
-multiply-add, which NumPy uses in places; a quotient is Smith's (Algorithm 116, 1962), as NumPy's.
+differences, comparisons, minima and maxima have NumPy's bits. A product is ac - bd, ad + bc without fused multiply-add,
+which NumPy uses on some paths. A quotient is Smith's (Algorithm 116, 1962), as in NumPy.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def multiply(x: Pair, y: Pair) -> Pair:
 
 
 def divide(x: Pair, y: Pair) -> Pair:
-    """Return the quotient; by zero both parts are divided by |0|."""
+    """Return the quotient; if the divisor is zero, both parts are divided by |0|."""
     (a, b), (c, d) = x, y
     c_is_larger = abs(c) >= abs(d)
     large, small = choose(c_is_larger, c, d), choose(c_is_larger, d, c)
@@ -35,7 +35,7 @@ def divide(x: Pair, y: Pair) -> Pair:
 
 
 def reciprocal(x: Pair) -> Pair:
-    """Return 1 / z, as NumPy writes it."""
+    """Return 1 / z by NumPy's formula."""
     a, b = x
     wide = abs(b) <= abs(a)
     large, small = choose(wide, a, b), choose(wide, b, a)
@@ -45,18 +45,18 @@ def reciprocal(x: Pair) -> Pair:
 
 
 def square(x: Pair) -> Pair:
-    """Return the product with itself, as NumPy writes it."""
+    """Return the product with itself by NumPy's formula."""
     a, b = x
     return a * a - b * b, a * b + b * a
 
 
 def modulus(x: Pair) -> Any:
-    """Return |z| without overflow; infinite where a part is, whatever the other."""
+    """Return |z| without overflow; infinite if a part is, whatever the other part is."""
     return x[0].call("hypot", x[1])
 
 
 def sign(x: Pair) -> Pair:
-    """Return z / |z|: 0 for 0; of one infinite part its sign, of two NaN."""
+    """Return z / |z|: 0 for 0; the sign of a single infinite part; NaN for two infinite parts."""
     a, b = x
     size = a.call("hypot", b)
     zero, endless = size == 0.0, is_inf(size) & ~(is_inf(a) & is_inf(b))
@@ -66,7 +66,7 @@ def sign(x: Pair) -> Pair:
 
 
 def _less(strict: str, x: Pair, y: Pair) -> Any:
-    """Compare in lexicographic order: the real parts, then the imaginary ones where those are equal."""
+    """Compare in lexicographic order: the real parts, then the imaginary parts if the real ones are equal."""
     (a, b), (c, d) = x, y
     ordered = ~is_nan(b) & ~is_nan(d)
     first = a.call("less", c) & ordered
@@ -78,12 +78,12 @@ def _chosen(x: Pair, y: Pair, first: Any) -> Pair:
 
 
 def maximum(x: Pair, y: Pair) -> Pair:
-    """Return the larger in lexicographic order; the first with a NaN where there is one."""
+    """Return the larger in lexicographic order, or the first operand with a NaN."""
     return _chosen(x, y, _less("less_equal", y, x) | is_nan(x[0]) | is_nan(x[1]))
 
 
 def minimum(x: Pair, y: Pair) -> Pair:
-    """Return the smaller in lexicographic order; the first with a NaN where there is one."""
+    """Return the smaller in lexicographic order, or the first operand with a NaN."""
     return _chosen(x, y, _less("less_equal", x, y) | is_nan(x[0]) | is_nan(x[1]))
 
 

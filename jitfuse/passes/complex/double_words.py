@@ -1,7 +1,7 @@
-"""Sums and quotients of exact products, kept in two words where one would cancel or lose too much.
+"""Sums and quotients of exact products, computed in two words if one would cancel or lose too much.
 
-The error-free transformations of Dekker (1971) and Knuth, over tensors of a program under construction. Kernels
-neither reassociate nor contract, so that they hold there.
+The error-free transformations of Dekker (1971) and Knuth, over tensors of a program under construction. They are valid
+because kernels neither reassociate nor contract.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def quotient(a: Any, b: Words) -> Any:
 
 
 def exact_sum(terms: Sequence[Any]) -> Any:
-    """Return the sum of float64 terms, rounded about as if it had twice the digits."""
+    """Return the sum of float64 terms, rounded roughly as if it had twice the digits."""
     total, errors = terms[0], None
     for term in terms[1:]:
         total, error = two_sum(total, term)

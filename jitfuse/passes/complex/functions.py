@@ -1,6 +1,6 @@
 """Elementary functions of complex numbers in real formulas, with the special cases of C99's Annex G.
 
-complex64 is computed in float64, complex128 in float64 with care for overflow and cancellation. `FORMULAS` maps
+complex64 is computed in float64; complex128 in float64 with care for overflow and cancellation. `FORMULAS` maps
 operators to functions from a pair (real, imaginary) to a pair. Does not own arithmetic
 (`jitfuse.passes.complex.arithmetic`) or the inverse functions (`jitfuse.passes.complex.inverses`).
 """
@@ -17,11 +17,11 @@ from jitfuse.passes.complex.real_tensor import choose, is_finite, is_inf, is_neg
 Pair = tuple[Any, Any]
 Function = Callable[..., Pair]
 _BIG: Final = 709.0
-"""exp of what is larger may overflow although the result does not."""
+"""Above this, exp may overflow although the result does not."""
 
 
 def wide(function: Function) -> Callable[..., Pair]:
-    """Return a formula for both precisions: `function(pairs, single=)` gets float64 pairs."""
+    """Return a formula for both precisions; `function(pairs, single=)` gets float64 pairs."""
 
     @functools.wraps(function)
     def formula(*pairs: Pair) -> Pair:
@@ -35,7 +35,7 @@ def wide(function: Function) -> Callable[..., Pair]:
 
 # ---------------------------------------------------------------- exponential
 def _scaled(x: Any, factor: Any, exp: Any, half: Any) -> Any:
-    """Return exp(x) * factor; where exp(x) would overflow, by exp(x / 2) twice."""
+    """Return exp(x) * factor; if exp(x) would overflow, multiply by exp(x / 2) twice."""
     plain = exp * factor
     return plain if half is None else choose(x > _BIG, factor * half * half, plain)
 
@@ -95,7 +95,7 @@ def expm1(z: Pair, *, single: bool) -> Pair:
 
 # ---------------------------------------------------------------- logarithms
 def log_modulus(x: Any, y: Any, *, single: bool) -> Any:
-    """Return log|x + iy|, by log1p of |z|**2 - 1 where |z| is between a half and two."""
+    """Return log|x + iy|, by log1p of |z|**2 - 1 if |z| is between a half and two."""
     a, b = abs(x).call("maximum", abs(y)), abs(x).call("minimum", abs(y))
     square = a * a + b * b
     near = (square > 0.25) & (square < 4.0)
@@ -131,7 +131,7 @@ def _log_to(base: float) -> Callable[..., Pair]:
 
 @wide
 def log1p(z: Pair, *, single: bool) -> Pair:
-    """Return log|1 + z| + i arg(1 + z), by log1p of |1 + z|**2 - 1 where |1 + z| is between a half and two."""
+    """Return log|1 + z| + i arg(1 + z), by log1p of |1 + z|**2 - 1 if |1 + z| is between a half and two."""
     x, y = z
     one = x + 1.0
     if single:
@@ -175,7 +175,7 @@ def sqrt(z: Pair, *, single: bool) -> Pair:
 
 # ---------------------------------------------------------------- hyperbolic and trigonometric functions
 def _sinh_cosh(x: Any, factors: tuple[Any, Any], *, single: bool) -> tuple[Any, Any]:
-    """Return sinh(x) times the first factor and cosh(x) times the second, of which large ones do not overflow."""
+    """Return sinh(x) times the first factor and cosh(x) times the second, without overflow for large x."""
     sinh, cosh = x.call("sinh") * factors[0], x.call("cosh") * factors[1]
     if single:
         return sinh, cosh
@@ -201,7 +201,7 @@ def _cosh(z: Pair, *, single: bool) -> Pair:
 
 
 def _tanh(z: Pair, *, single: bool) -> Pair:
-    """Return half of (sinh 2x + i sin 2y) / (sinh(x)**2 + cos(y)**2); far out 1 + i 2 sin 2y exp(-2|x|)."""
+    """Return half of (sinh 2x + i sin 2y) / (sinh(x)**2 + cos(y)**2); for large |x| 1 + i 2 sin 2y exp(-2|x|)."""
     x, y = z
     cosine = y.cos()
     far = abs(x) > 22.0
@@ -226,7 +226,7 @@ def _tanh(z: Pair, *, single: bool) -> Pair:
 
 
 def _turned(function: Function, back: Callable[[Any, Any], Pair]) -> Callable[..., Pair]:
-    """Return the trigonometric function of a hyperbolic one: f(y + ix), its parts put in their places."""
+    """Return the trigonometric function of a hyperbolic one: f(y + ix), with its parts rearranged."""
 
     @wide
     def formula(z: Pair, *, single: bool) -> Pair:

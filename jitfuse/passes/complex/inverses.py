@@ -1,7 +1,7 @@
 """Inverse trigonometric and hyperbolic functions of complex numbers in real formulas.
 
-asin and acos by Hull, Fairgrieve and Tang (ACM Transactions on Mathematical Software 23, 1997), atanh by the
-logarithm and arc tangent of real arguments that do not cancel; the others are turned by a right angle. Special cases
+asin and acos by Hull, Fairgrieve and Tang (ACM Transactions on Mathematical Software 23, 1997), atanh by a logarithm
+and an arc tangent of real arguments that do not cancel; the others by rotation through a right angle. Special cases
 are those of C99's Annex G.
 """
 from __future__ import annotations
@@ -16,18 +16,18 @@ from jitfuse.passes.complex.real_tensor import choose, is_inf, is_nan, is_zero, 
 
 Pair = tuple[Any, Any]
 _FAR: Final = 2.0**54
-"""From here on a one beside the argument changes nothing."""
+"""From here on, a 1 added to the argument changes nothing."""
 _TINY: Final = 2.0**-400
-"""Squares of what is smaller are lost."""
+"""Squares of smaller numbers underflow."""
 _CROSS: Final = 0.6417
 _LN4: Final = 1.3862943611198906
 
 
 class _Crossing:
-    """What asin and acos of a point share, by the absolute values of its parts.
+    """What asin and acos of a point share, from the absolute values of its parts.
 
-    `beside` is sqrt(a*a - x*x), where a is the mean distance from -1 and 1; atan2(x, beside) is the real part of
-    asin. `height` is the absolute value of the imaginary part of both.
+    `beside` is sqrt(a*a - x*x), where a is the mean distance from -1 and 1; atan2(x, beside) is the real part of asin.
+    `height` is the absolute value of the imaginary part of both.
     """
 
     def __init__(self, z: Pair, *, single: bool) -> None:
@@ -109,7 +109,7 @@ def _atanh(z: Pair, *, single: bool) -> Pair:
 
 
 def _turned(function: Callable[..., Pair]) -> Callable[..., Pair]:
-    """Return asinh of asin, atan of atanh: the function of y + ix, its parts exchanged."""
+    """Return asinh from asin, or atan from atanh: the function of y + ix, with its parts exchanged."""
 
     @wide
     def formula(z: Pair, *, single: bool) -> Pair:

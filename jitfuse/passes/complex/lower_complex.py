@@ -1,9 +1,9 @@
-"""Write complex arithmetic in real steps over (real, imaginary) parts.
+"""Write complex arithmetic as real steps over (real, imaginary) parts.
 
-After this pass complex values are only stored, moved and given to library calls: every complex value that is
-computed is a `make_complex` of two real ones, and what computes reads `real` and `imag` of values. Kernels load
-and store the parts of pairs. Owns the walk and which operators stay as they are. Does not own formulas
-(`jitfuse.passes.complex.arithmetic`, `jitfuse.passes.complex.functions`).
+After this pass, complex values are only stored, moved and passed to library calls. Every computed complex value is a
+`make_complex` of two real ones, and steps that compute read `real` and `imag` of values. Kernels load and store the
+parts of pairs. Owns the walk, and which operators stay. Does not own formulas (`jitfuse.passes.complex.arithmetic`,
+`jitfuse.passes.complex.functions`).
 """
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ else:
 _MOVED: Final = frozenset({
     "where", "copy", "concat", "zeros", "full", "constant", "require", "make_complex", "real", "imag",
 })
-"""Operators that only store or move complex values; so do views, updates and library calls."""
+"""Operators that only store or move complex values; views, updates and library calls do so too."""
 _PARTS: Final = frozenset({"real", "imag", "conj"})
-"""Operators of complex values that real ones have too."""
+"""Operators of complex values that real values have too."""
 
 
 def lower_complex(program: FusedProgram) -> FusedProgram:
@@ -46,7 +46,7 @@ def lower_complex(program: FusedProgram) -> FusedProgram:
 
 
 class _Lowering:
-    """The walk over one program, and the parts of the complex values met so far."""
+    """The walk over one program, and the parts of the complex values seen so far."""
 
     def __init__(self, program: FusedProgram) -> None:
         self._program = program
@@ -54,7 +54,7 @@ class _Lowering:
         self._literals: dict[int, complex] = {}
 
     def visit(self, builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        """Return the value that stands for a step's result; None for a step that stays."""
+        """Return the value that replaces a step's result; None for a step that stays."""
         new = self._visit(builder, step, inputs)
         if step.op_name == "astype" and new is not None and inputs[0] in self._literals:
             self._literals[new] = self._literals[inputs[0]]
@@ -83,7 +83,7 @@ class _Lowering:
             base, exponent = inputs
             literal = self._literals.get(exponent)
             made = power.power(self.parts(builder, base), self.parts(builder, exponent), literal)
-            shape = self._program.meta[step.result_id].shape  # that of a literal exponent counts too
+            shape = self._program.meta[step.result_id].shape  # the shape of a literal exponent counts too
             real, imag = (p if p.shape == shape else p.call("broadcast_to", shape=shape) for p in made)
             return self._joined(builder, (real, imag))
         made = _formula(step.op_name)(*[self.parts(builder, i) for i in inputs])
@@ -140,7 +140,7 @@ class _Lowering:
 
 
 def _formula(name: str) -> Callable[..., Any]:
-    """Return the formula of an operator over parts; raises UnsupportedError where there is none."""
+    """Return the formula of an operator over parts; raise UnsupportedError if there is none."""
     for module in (arithmetic, functions, inverses):
         if name in module.FORMULAS:
             formula: Callable[..., Any] = module.FORMULAS[name]
@@ -154,7 +154,7 @@ def _zeros_like(builder: ProgramBuilder, value: int, dtype: str) -> RealTensor:
 
 
 def _extreme(name: str, x: Pair, attrs: dict[str, object]) -> Pair:
-    """Return the first or the last in lexicographic order; NaN in both parts where any part is NaN."""
+    """Return the minimum or maximum in lexicographic order; NaN in both parts if any part is NaN."""
     real, imag = x
     worst = float("inf") if name == "min" else float("-inf")
     is_bad = real_tensor.is_nan(real) | real_tensor.is_nan(imag)

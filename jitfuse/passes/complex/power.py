@@ -1,8 +1,8 @@
 """Powers of complex numbers, by NumPy's rules.
 
-Whole exponents below 100 in size are products by repeated squaring, in the dtype; all others exp(w log z) in
-float64, whose relative error grows with |w log z| as that of C libraries. 0 to a power with a positive real part is
-0, to another NaN, and anything to the power 0 is 1.
+Integer exponents below 100 in magnitude use repeated squaring in the dtype. All others use exp(w log z) in float64,
+whose relative error grows with |w log z|, as in C libraries. 0 to a power with a positive real part is 0, 0 to any
+other power NaN, and anything to the power 0 is 1.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BITS: Final = 7
 
 
 def power(z: Pair, w: Pair, exponent: complex | None = None) -> Pair:
-    """Return z**w; `exponent` is w where it is a literal."""
+    """Return z**w; `exponent` is w if it is a literal."""
     if exponent is not None:
         return _to_literal(z, w, complex(exponent))
     c, d = w
@@ -48,7 +48,7 @@ def _to_literal(z: Pair, w: Pair, exponent: complex) -> Pair:
 
 
 def _to_whole(z: Pair, c: Any, whole: Any) -> Pair:
-    """Return z to the whole power c, bit by bit of the exponent."""
+    """Return z to the integer power c, bit by bit of the exponent."""
     n = choose(whole, abs(c), 0.0).to("int64")
     result: Pair = (z[0].number(1.0), z[0].number(0.0))
     squared = z
@@ -67,7 +67,7 @@ def _general(z: Pair, w: Pair, *, single: bool) -> Pair:
 
 
 def _with_zeros(z: Pair, w: Pair, result: Pair) -> Pair:
-    """Return the result with the powers of 0, and those with exponent 0, put in."""
+    """Return the result with the special cases for powers of 0 and exponents of 0."""
     (a, b), (c, d) = z, w
     nothing, none = is_zero(a) & is_zero(b), is_zero(c) & is_zero(d)
     at_zero = choose(c > 0.0, 0.0, c.number(math.nan))

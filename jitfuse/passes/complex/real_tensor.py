@@ -1,7 +1,7 @@
 """Real tensors of a program under construction, for passes that write formulas in explicit dtypes.
 
-Owns `RealTensor`, whose literals take the dtype of what they meet, and the few operations that its operators do not
-spell. Does not own any formula.
+Owns `RealTensor`, whose literals take the dtype of the tensor they are combined with, and operations that its operators
+do not cover. Does not own any formula.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tensor(builder: ProgramBuilder, value: int) -> RealTensor:
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
-    """Return a where the condition holds, else b; one of both may be a Python number."""
+    """Return a if the condition holds, else b; one of them may be a Python number."""
     if not isinstance(a, RealTensor):
         a = b.number(a)
     return condition.call("where", a, b if isinstance(b, RealTensor) else a.number(b))
@@ -69,10 +69,10 @@ def is_finite(x: Any) -> Any:
 
 
 def signed(magnitude: Any, sign: Any) -> Any:
-    """Return |magnitude| with the sign of `sign`, zeros told apart."""
+    """Return |magnitude| with the sign of `sign`; signed zeros count."""
     return (magnitude if isinstance(magnitude, RealTensor) else sign.number(magnitude)).call("copysign", sign)
 
 
 def is_negative(x: Any) -> Any:
-    """Return whether the sign of x is minus; -0.0 has it."""
+    """Return whether the sign bit of x is set, as in -0.0."""
     return x.call("signbit")
