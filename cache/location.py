@@ -164,8 +164,7 @@ def trusted_folder(real: str) -> Identity | None:
 
 
 def known_folder(real: str) -> Identity | None:
-    """Return the identity of the folder at a layer's path, or None if it is not the one that was walked to. Never
-    warns."""
+    """Return the identity of the folder at a layer's path; None if it is not the walked one. Never warns."""
     try:
         identity = _identity(os.lstat(real))
     except OSError:
@@ -174,8 +173,7 @@ def known_folder(real: str) -> Identity | None:
 
 
 def is_still(real: str, identity: Identity) -> bool:
-    """Return whether a folder returned by `trusted_folder` is still there: then what was read meanwhile came from
-    it."""
+    """Return whether a folder that `trusted_folder` returned is still there, and so what was read is its own."""
     try:
         return _identity(os.lstat(real)) == identity
     except OSError:

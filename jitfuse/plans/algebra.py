@@ -138,8 +138,7 @@ def _extents(program: FusedProgram, leaves: Sequence[int]) -> list[int]:
 
 
 def _cheapest(program: FusedProgram, leaves: tuple[int, ...]) -> Order:
-    """Return the order with the fewest products, by the matrix chain's dynamic program (Godbole 1973); ties go to the
-    earlier split."""
+    """Return the order of fewest products: matrix chain ordering (Godbole 1973); the earlier split wins ties."""
     extents = _extents(program, leaves)
 
     best: dict[tuple[int, int], tuple[int, Order]] = {(k, k + 1): (0, leaf) for k, leaf in enumerate(leaves)}

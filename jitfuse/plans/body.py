@@ -181,8 +181,7 @@ class BodyBuilder(Creation):
         return self._operand_parts(step, key)
 
     def _operand_parts(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        """Return the operands that a step reads, element by element; of complex operands only the parts that are
-        needed."""
+        """Return the operands of a step that reads elements; of complex ones only the parts that it needs."""
         meta = self.program.meta
         if self._complex and meta[key.value].dtype in COMPONENT and key.part is None:
             return [key._replace(part=0), key._replace(part=1)]
@@ -329,8 +328,7 @@ class BodyBuilder(Creation):
         self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0,
         mask: Node | None = None,
     ) -> OperandDraft:
-        """Return the operand of an access. Masked ones are kept distinct, because their addresses may coincide by
-        chance."""
+        """Return the operand of an access. Masked ones stay distinct: their addresses may coincide by chance."""
         walk = access(layout, index, self.extents, itemsize(dtype), self.n_grid)
         if offset:
             walk = walk._replace(offset=walk.offset + offset)

@@ -53,8 +53,7 @@ class EqualKernels:
 
 
 class ComparableKernel:
-    """A kernel over strided windows: `key` is equal for equal kernels; `places` are the locations it reads and
-    writes."""
+    """A kernel over strided windows: `key` is equal for equal kernels; `places` are its locations in memory."""
 
     def __init__(self, key: Hashable, places: list[Where]) -> None:
         self.key = key

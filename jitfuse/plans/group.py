@@ -179,7 +179,7 @@ def reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[
 
 
 def is_per_point(frame: Frame, probe: TouchedValues) -> bool:
-    """Return whether a value of the whole shape is constant along inner axes; then it is so for any inner extents."""
+    """Return whether all inner extents are 1, and for larger ones the value would still be one per grid point."""
     return probe.depth > 0 and not probe.swept and all(frame.shape[k] == 1 for k in frame.reduced)
 
 

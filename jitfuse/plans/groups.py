@@ -115,8 +115,7 @@ class Grouping(Probing):
         self._open(step, is_reduction)
 
     def _groups_behind(self, step: OpStep) -> int:
-        """Return the groups, as bits, that must run before the operands of a step are in memory; it can join none of
-        them."""
+        """Return the groups, as bits, that must run before a step's operands are in memory: it cannot join them."""
         leaves: set[int] = set()
         seen, stack = set(step.input_ids), list(step.input_ids)
         while stack:

@@ -81,11 +81,9 @@ class Inlining:
         self._weights: dict[int, int] = {}
         self._heavy = 0
         self._iterations: dict[int, int] = {}
-        """For a number: how many numbers with several readers, each computed from the last, lie between it and
-        memory."""
+        """For a number: how many numbers with several readers lie in a row between it and memory."""
         self._crossed: dict[int, int] = {}
-        """For an array: how many values read on several levels, each computed from the last, lie between it and
-        memory."""
+        """For an array: how many values read on several levels lie in a row between it and memory."""
         self._levels: dict[int, int] = {}
         """How many unfusable steps a value comes after: what two levels read is in two kernels."""
         self._left = Counter(i for step in program.steps for i in step.input_ids)
@@ -97,8 +95,7 @@ class Inlining:
         return _index_maps(self.program)
 
     def store(self, value: int) -> bool:
-        """Store a value that several readers would compute, unless the policy decides otherwise. Return whether it
-        is."""
+        """Store a value that several readers would compute, unless the policy decides otherwise; tell if it is."""
         if self.costs[value] * len(self.program.consumers[value]) <= FLEXIBLE:
             self._choices.add("store")
             if not self.policy.store:

@@ -28,8 +28,7 @@ class Numbering:
         self.params: list[tuple[str, Any]] = []
         self.checks: list[Check] = []
         self.literals: list[str] = []
-        """The literals that forms specialise on, as exact text: == does not distinguish 0.0 from -0.0 or 1 from
-        True."""
+        """The literals that forms specialise on, as exact text: == does not distinguish 0.0 and -0.0, 1 and True."""
         self._operands = operands
         self._axis_of = axis_of
         self._live = live
@@ -129,8 +128,7 @@ def loops(stage: StageDraft, live: set[int]) -> bool:
 
 
 def parted(stage: StageDraft, live: set[int]) -> list[StageDraft]:
-    """Take stores of one value per grid point out of a stage that loops: a loop without iterations must not skip
-    them."""
+    """Take stores per grid point out of a stage that loops: a loop without iterations must not skip them."""
     once = any(n.op == "store" and n.level < INNER for n in stage.nodes)
     if stage.contraction is not None or not loops(stage, live) or not once:
         return [stage]

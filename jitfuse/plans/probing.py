@@ -27,8 +27,7 @@ class Probing:
         self.order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
 
     def place_of(self, own: Collection[int] = ()) -> Place:
-        """Return a function from values to their place in memory, for a kernel that computes the values in `own`
-        itself."""
+        """Return a function from values to their memory, for a kernel that computes the values in `own` itself."""
 
         def place(value: int) -> tuple[Any, Layout] | None:
             if value in own:

@@ -33,8 +33,7 @@ def updated_in_place(program: FusedProgram, donated: Mapping[int, int]) -> Fused
 
 
 def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int, int]:
-    """Return for each update the length of the longest chain that it is part of; in a donated feed at least
-    `SHORTEST`."""
+    """Return the length of the longest chain of each update; at least `SHORTEST` in a donated feed."""
     length: dict[int, int] = {}
     updates = [(s, result, base) for s in program.steps if s.op_name in UPDATES or s.op_name in LEAD
                for result in s.result_ids if (base := updated_by(s, result)) is not None]

@@ -144,8 +144,7 @@ class Values:
             self.views[value] = BufferView(head, 0, whole)
 
     def _windows(self, donated: Mapping[int, int]) -> Windows:
-        """Return the updates stored in place. Of donated feeds only those are written whose output takes their
-        memory."""
+        """Return the updates stored in place. A donated feed is written only if its output takes its memory."""
         while True:
             must = set(self.must)
             found = Windows(self.program, self.memory, must, donated)
@@ -239,8 +238,7 @@ class Values:
                         self._host_operand(i)
 
     def _follows_contraction(self, value: int) -> bool:
-        """Return whether an operand is computed from a contraction, whose kernel then stores it in the required
-        layout."""
+        """Return whether an operand is computed from a contraction, whose kernel then stores it as it is read."""
         seen, stack = {value}, [value]
         while stack:
             step = self.program.producers.get(stack.pop())
@@ -267,8 +265,7 @@ class Values:
             self.must.add(value)
 
     def _store_copies(self) -> None:
-        """Store copies, and windows that are read under another shape: they would need divisions to find their
-        indices."""
+        """Store copies, and windows that are read under another shape, whose indices would need divisions."""
         for step in self.program.steps:
             readers = self.program.consumers.get(step.result_id, ())
             reshaped = step.op_name == "windows" and any(r.op_name == "reshape" for r in readers)
@@ -296,8 +293,7 @@ class Values:
 
 
 def _window(program: FusedProgram, step: OpStep, head: int, whole: Layout) -> BufferView:
-    """Return where an update stores in an array's memory. At a data-dependent index: one block; a loop: the whole
-    array."""
+    """Return where an update stores in an array's memory: a region, one block, or for a loop the whole array."""
     if step.op_name == "update_at":
         return BufferView(head, 0, contiguous_layout(program.meta[step.input_ids[1]]))
     if step.op_name != "update_slice":

@@ -33,8 +33,7 @@ def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def whole(value: Any) -> int:
-    """Return a value that Python accepts as an index as an int; raise ArgumentError for NumPy's bools and for
-    floats."""
+    """Return a value that Python accepts as an index as an int; raise ArgumentError for NumPy bools and floats."""
     try:
         return operator.index(value)
     except TypeError as error:

@@ -17,8 +17,7 @@ _LONG = np.longdouble
 
 
 def _float_function(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the function over operands of any dtype: they are cast to float64, the result to the dtype of a
-    ufunc's."""
+    """Return the function over any dtype: operands are cast to float64, the result to the dtype of a ufunc's."""
 
     @wraps(function)
     def over_any(*operands: Array) -> Array:
