@@ -29,7 +29,7 @@ MAX_SEEN: Final = 64
 
 
 class TreeState(Record, eq=False):
-    """A question that the function asks, and the known ways to continue.
+    """A question that the function asks, and the known paths to continue.
 
     live      the live tensors in order, as the first run that came here numbers them
     mark      a hash of what that run had recorded so far
