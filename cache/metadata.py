@@ -105,4 +105,4 @@ def shortened(value: str, most: int = _MOST_NAME) -> str:
 
 def printable(value: str) -> str:
     """Return a text with characters that a terminal could take for commands replaced; line ends and tabs stay."""
-    return "".join([c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in value])
+    return "".join([c if c.isprintable() or c in "\n\t" else "\ufffd" for c in value])
