@@ -19,6 +19,8 @@ from typing import Any, Final
 
 LEFT_OUT: Final = ("plans", "backends/llvm")
 """Parts whose length depends on the kernel, not on the way of a call."""
+LINKED: Final = ("backends", "cache", "tracing")
+"""Folders that lie beside the package in a checkout, within it where it is installed."""
 SUBFOLDERS: Final = ("backends", "tracing")
 """Folders whose own folders are parts."""
 
@@ -47,7 +49,7 @@ def by_part(codes: set[types.CodeType], root: Path) -> dict[str, list[tuple[str,
             continue
         path = Path(code.co_filename).resolve()
         inside = next((path.relative_to(base) for base in (root, root.parent) if path.is_relative_to(base)), None)
-        if inside is None or inside.parts[0] in ("benchmarks", "tests"):
+        if inside is None or (not path.is_relative_to(root) and inside.parts[0] not in LINKED):
             continue
         depth = 2 if inside.parts[0] in SUBFOLDERS else 1
         part = "/".join(inside.parts[:-1][:depth]) or "jitfuse"

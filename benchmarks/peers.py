@@ -243,13 +243,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for row in chosen:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            results[row.name], remarks = measure(row, systems, options.iterations, options.scale)
+            results[row.name], remarks = measure(row, systems, options.rounds, options.scale)
         wrong |= "jitfuse" in systems and "jitfuse" not in results[row.name]
         print(line(row.name, results[row.name], systems), flush=True)
         for remark in remarks:
             print(f"    {remark}")
     if not options.only or any(text in "first call" for text in options.only):
-        for name, times in starts(systems, min(options.iterations, 5)):
+        for name, times in starts(systems, min(options.rounds, 5)):
             results[name] = times
             print(line(name, times, systems), flush=True)
     if options.json:

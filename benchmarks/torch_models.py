@@ -75,7 +75,7 @@ def measure(name: str, options: argparse.Namespace) -> Found:
             call(*arguments)
             return Trial(first, wrong, lambda: _seconds(call, arguments))
 
-        return COMPARISON.take_turns(options.systems, begin, program.tolerance, options.iterations, PAUSE)
+        return COMPARISON.take_turns(options.systems, begin, program.tolerance, options.rounds, PAUSE)
 
 
 def _seconds(call: Callable[..., Any], arguments: tuple[Any, ...]) -> float:

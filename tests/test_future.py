@@ -34,8 +34,8 @@ def test_without_threads_it_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 AT_EXIT = """
 import os, sys, time
-from jitfuse.base.future import Beside
-Beside(lambda: (time.sleep(0.2), print("done", flush=True)))
+from jitfuse.base.future import Future
+Future(lambda: (time.sleep(0.2), print("done", flush=True)))
 """
 
 

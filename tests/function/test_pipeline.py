@@ -89,7 +89,7 @@ def test_calls_that_draw_from_the_global_rng_bring_its_state_from_the_first_on()
         np.testing.assert_array_equal(found[0], np.random.rand(3))
         assert found[1] == np.random.rand()
     assert [table.key for table in f.parts.tables if table.specs] == [PLAIN._replace(
-        drawing=PLAIN.drawing._replace(global_rng=True))]
+        rng_use=PLAIN.rng_use._replace(global_rng=True))]
     assert f.stats()["traces"] == 1 and f.stats()["fallbacks"] == 0
 
 

@@ -12,7 +12,7 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import AbstractTensor
 
-PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
 
 def test_the_page_is_current() -> None:

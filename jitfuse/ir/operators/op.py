@@ -132,7 +132,7 @@ def add(op: Op) -> None:
     assert op.name not in _TABLE, op.name
     if op.name not in _FILES:
         raise LookupError(f"operator {op.name} has a row and no place in the table: add its name to FAMILIES in "
-                          "jitfuse.ir.operators, where its file is")
+                          "jitfuse.ir.operators.families, where its file is")
     _TABLE[op.name] = op
 
 
