@@ -11,9 +11,11 @@ It holds no names and no paths, so nothing can be unpacked to a place of its cho
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import struct
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -36,11 +38,14 @@ def write_archive(path: str, entries: Sequence[Entry], *, replace: bool = False)
     written.
     """
     target = Path(path)
-    if target.exists() and not replace and not _is_archive(target):
-        raise ArgumentError(f"{path} exists and is no cache archive; name another file, or give --force")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    if not target.name:
+        raise ArgumentError(f"{path} is no name of a file")
+    partial = None
     try:
-        with open(partial, "xb") as file:
+        if target.exists() and not replace and not _is_archive(target):
+            raise ArgumentError(f"{path} exists and is no cache archive; name another file, or give --force")
+        descriptor, partial = tempfile.mkstemp(prefix=".jitfuse-", suffix=".partial", dir=target.parent)
+        with open(descriptor, "wb") as file:
             file.write(_HEADER.pack(MAGIC, FORMAT_VERSION, len(entries)))
             for entry in entries:
                 file.write(encode(entry))
@@ -50,15 +55,22 @@ def write_archive(path: str, entries: Sequence[Entry], *, replace: bool = False)
     except OSError as error:
         raise JitfuseError(f"{path} cannot be written: {error.strerror}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        if partial is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
 
 
 def _is_archive(path: Path) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_opened) as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file; do not wait for somebody to write to it, if it is a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_archive(path: str, *, owned: bool = False) -> Iterator[Entry | str]:
@@ -68,7 +80,7 @@ def read_archive(path: str, *, owned: bool = False) -> Iterator[Entry | str]:
     user or root could have written. Raises JitfuseError if the file is no archive of jitfuse.
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_opened) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise JitfuseError(f"{path} is not a regular file")

@@ -32,7 +32,7 @@ MAGIC = b"JITFUSE\0"
 FORMAT_VERSION = 3
 MAX_ENTRY_BYTES = 1 << 28
 _MAX_TEXT_BYTES = 1 << 26
-_MAX_METADATA_BYTES = 1 << 24
+MAX_METADATA_BYTES = 1 << 24
 _MAX_DEPTH = 32
 _HEADER = struct.Struct("<8sIQ32s")
 _SECTIONS = struct.Struct("<32sIQQ")
@@ -154,8 +154,8 @@ def parse_metadata(text: bytes) -> dict[str, Any]:
     """Return the JSON object in `text`. Raises EntryError where it is none."""
     import json
 
-    if len(text) > _MAX_METADATA_BYTES:
-        raise EntryError(f"{len(text)} bytes of metadata, more than {_MAX_METADATA_BYTES}")
+    if len(text) > MAX_METADATA_BYTES:
+        raise EntryError(f"{len(text)} bytes of metadata, more than {MAX_METADATA_BYTES}")
     try:
         metadata = json.loads(text)
     except (ValueError, RecursionError) as error:

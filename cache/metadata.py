@@ -19,7 +19,7 @@ MOST_SHOWN: Final = 1 << 22
 MOST_COMPARED: Final = 1 << 16
 """Characters of a listing compared with another: the time of comparing grows faster than their number."""
 _MOST_NAME: Final = 500
-_MOST_NAMES: Final = 1000
+MOST_NAMES: Final = 1000
 _MOST_PROGRAM: Final = 1 << 16
 _LAST_SECOND: Final = 253_402_300_799
 """The end of the year 9999, beyond which there are no dates."""
@@ -56,7 +56,7 @@ def moment(metadata: Mapping[str, Any], name: str) -> float:
 def names(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return a list of short texts; () where there is none."""
     value = metadata.get(name)
-    found = value[:_MOST_NAMES] if isinstance(value, list) else []
+    found = value[:MOST_NAMES] if isinstance(value, list) else []
     return tuple([shortened(item) for item in found if isinstance(item, str)])
 
 
@@ -95,7 +95,7 @@ def plain(value: Any, most: int = 2000) -> str:
 
 
 def _few(items: Any) -> Any:
-    return items[:_MOST_NAMES]
+    return items[:MOST_NAMES]
 
 
 def shortened(value: str, most: int = _MOST_NAME) -> str:

@@ -63,7 +63,8 @@ def entries_table(entries: Iterable[EntryInfo], now: float | None = None, width:
             )
     for info in entries:
         function = info.function + (CLAIM if "function" in info.claimed else "")
-        cells = [info.key[:12], function, short_path(info.source), info.backend, short_target(info.target)]
+        source = short_path(info.source) + (CLAIM if "source" in info.claimed else "")
+        cells = [info.key[:12], function, source, info.backend, short_target(info.target)]
         cells.append(format_bytes(info.size))
         if info.damaged is None:
             ages = [format_age(now - info.created) if info.created else "", format_age(now - info.used)]
@@ -112,7 +113,8 @@ def diff_entries(first: tuple[EntryInfo, Entry], second: tuple[EntryInfo, Entry]
     from rich.text import Text
 
     found = differences(first[1], second[1])
-    heads = [f"{info.key[:12]} {info.function} {short_path(info.source)}" for info, _ in (first, second)]
+    heads = [f"{info.key[:12]} {info.function} {short_path(info.source)}{CLAIM if info.claimed else ''}"
+             for info, _ in (first, second)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title, style in (("differs", "bold yellow"), (printable(heads[0]), "red"), (printable(heads[1]), "green")):
         table.add_column(Text(title), style=style, overflow="fold")
@@ -163,7 +165,11 @@ def _facts(info: EntryInfo, entry: Entry) -> list[tuple[str, str]]:
 
 def short_path(source: str) -> str:
     """Return file:line relative to the working folder or with ``~`` for the home folder, where that is shorter."""
-    for folder, prefix in ((os.getcwd(), ""), (os.path.expanduser("~"), f"~{os.sep}")):
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        here = os.sep
+    for folder, prefix in ((here, ""), (os.path.expanduser("~"), f"~{os.sep}")):
         if folder != os.sep and source.startswith(folder + os.sep):
             return prefix + source[len(folder) + 1 :]
     return source

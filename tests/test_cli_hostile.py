@@ -14,9 +14,9 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.cache import Entry, cache_key, compress_text, default_store
-from jitfuse.cache.archive import write_archive
-from jitfuse.cache.inspect import find
-from jitfuse.cache.metadata import MOST_SHOWN
+from jitfuse.cache.archive import read_archive, write_archive
+from jitfuse.cache.inspect import find, walk
+from jitfuse.cache.metadata import MOST_SHOWN, claimed
 from jitfuse.cache.parts import describe, recorded_parts
 from jitfuse.cli import main
 
@@ -207,3 +207,37 @@ def test_every_encoding_takes_what_commands_print(
     )
     assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
     assert b"list" in done.stdout
+
+
+def test_references_to_imported_kernels_mark_what_the_archive_says(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("JITFUSE_CACHE_DIR", str(tmp_path / "elsewhere"))
+        fused = jf.fuse(lambda x, y: (np.sort(x * 0.375).sum(), np.cumsum(y) * 0.625 + y.max()), name="model.two")
+        fused.warm(np.ones(7), np.ones((3, 5)))
+        entry = max((kernel.entry for kernel in fused.kernels), key=lambda entry: entry.canonical.count(b"\0"))
+    assert entry.canonical.count(b"\0")  # an object of several kernels
+    assert imported(entry, tmp_path, capsys)["imported"] == 1
+    found = [e for _, e in walk(default_store()) if e is not None and e.metadata.get("kind") == "reference"]
+    assert found and all({"function", "source"} <= claimed(e.metadata) for e in found)
+    assert "model.two (says the archive)" in printed(capsys, "show", found[0].key)
+
+
+@pytest.mark.parametrize("metadata", [{f"!{k:05}": k for k in range(1001)}, {"x": "é" * (4 << 20)}])
+def test_metadata_that_could_not_be_read_back_is_not_believed(
+    folder: Path, tmp_path: Path, good: Entry, capsys: pytest.CaptureFixture[str], metadata: dict[str, Any]
+) -> None:
+    report = imported(said(good, **metadata), tmp_path, capsys, "--unchecked")
+    assert report["imported"] == 0 and len(report["refused"]) == 1
+
+
+def test_export_takes_what_the_filters_leave_of_all_folders(
+    folder: Path, tmp_path: Path, good: Entry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported(good, tmp_path, capsys)["imported"] == 1
+    monkeypatch.setenv("JITFUSE_CACHE_PATH", f"{folder}:{tmp_path / 'other'}")
+    assert imported(good, tmp_path, capsys)["present"] == 1
+    assert main(["cache", "export", "--json", "--function", "model.*", str(tmp_path / "out")]) == 0
+    assert json.loads(capsys.readouterr().out)["keys"] == [good.key]
+    assert [e.key for e in read_archive(str(tmp_path / "out")) if isinstance(e, Entry)] == [good.key]

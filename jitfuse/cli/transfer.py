@@ -28,8 +28,10 @@ def export_entries(options: argparse.Namespace) -> int:
     from jitfuse.cache.render import format_bytes
 
     store = default_store()
-    chosen = inspect.chosen(inspect.list_entries(store), options.function, options.backend, options.source)
-    taken = {info.key: inspect.find(store, info.key)[1] for info in chosen if info.damaged is None}
+    kernels = [(i, entry) for i, entry in inspect.walk(store) if entry and entry.metadata.get("kind") is None]
+    chosen = inspect.chosen([info for info, _ in kernels], options.function, options.backend, options.source)
+    wanted = {info.key for info in chosen}
+    taken = {info.key: entry for info, entry in reversed(kernels) if info.key in wanted}  # the first folder wins
     size = write_archive(options.file, list(taken.values()), replace=options.force)
     if options.json:
         print_json({"file": options.file, "entries": len(taken), "bytes": size, "keys": sorted(taken)})
@@ -80,7 +82,7 @@ def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
         report.skipped += 1
     elif found.entry is None:
         report.refused.append(f"{entry.key[:16]}: {found.text}")
-    elif store.store(found.entry, count=False):
+    elif _stored(store, found.entry):
         report.imported += 1
         for reference in _references(found.entry):
             if _lacks(store, reference):
@@ -89,14 +91,26 @@ def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
         report.refused.append(f"{entry.key[:16]}: it could not be written")
 
 
+def _stored(store: Store, entry: Entry) -> bool:
+    """Store an entry; return False for one that grows too large when its metadata is written in ASCII."""
+    try:
+        return store.store(entry, count=False)
+    except ValueError:
+        return False
+
+
 def _believed(entry: Entry) -> Remade:
     """Return an entry unchanged, if its key fits its content, with all its metadata marked as claims."""
+    from jitfuse.cache.entry import MAX_METADATA_BYTES, json_text
+    from jitfuse.cache.metadata import MOST_NAMES
     from jitfuse.cache.parts import key_from_parts
     from jitfuse.compile.objects.rebuild import Remade, Verdict
 
     if key_from_parts(entry) != entry.key:
         return Remade(Verdict.MISNAMED)
     said = {name: value for name, value in entry.metadata.items() if name != "claimed"}
+    if len(said) > MOST_NAMES or len(json_text(said)) > MAX_METADATA_BYTES:
+        return Remade(Verdict.BROKEN, "its metadata is too large")
     return Remade(Verdict.SAME, "", entry._replace(metadata={**said, "claimed": sorted(said)}))
 
 

@@ -94,3 +94,22 @@ def test_archives_that_others_could_write(written: tuple[Path, list[Entry]]) -> 
     assert list(read_archive(str(path))) == entries
     with pytest.raises(JitfuseError, match="written by others"):
         list(read_archive(str(path), owned=True))
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "missing/archive", "file/archive", "n" * 300])
+def test_places_that_cannot_be_written(tmp_path: Path, make_entry: MakeEntry, name: str) -> None:
+    (tmp_path / "file").write_bytes(b"mine")
+    target = name if name == "/" else f"{tmp_path}/{name}" if name else ""
+    with pytest.raises(JitfuseError):
+        write_archive(target, [make_entry()], replace=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path, make_entry: MakeEntry) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(JitfuseError, match="not a regular file"):
+        list(read_archive(str(path)))
+    with pytest.raises(ArgumentError, match="no cache archive"):
+        write_archive(str(path), [make_entry()])

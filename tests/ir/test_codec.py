@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError, VerifyError
 from jitfuse.ir.formats.codec import from_json
+from jitfuse.ir.formats.floats import text_float
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -203,3 +204,9 @@ def test_programs_are_pickled_as_their_document(training_program: FusedProgram, 
     again = copied(program)
     assert again == program and dict(again.sources) == dict(program.sources) and again is not program
     assert program.content_hash.encode() not in pickle.dumps(program)  # nothing that was computed from it
+
+
+@pytest.mark.parametrize("text", ["nan:" + "7f" * 9, "nan:", "nan:0", "0x", ""])
+def test_texts_that_are_no_floats_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        text_float(text)

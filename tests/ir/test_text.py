@@ -140,3 +140,9 @@ def test_every_character_of_a_string_comes_back() -> None:
     path = "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, 0x10500))) + "\U0010ffff"
     program = FusedProgram(frozenset({0}), (), {path: 0}, {0: Meta((), "bool")})
     assert parse(to_text(program)) == program
+
+
+@pytest.mark.parametrize("escape", ["\\Uffffffff", "\\U80000000", "\\U00110000"])
+def test_escapes_beyond_unicode_are_refused(escape: str) -> None:
+    with pytest.raises(JitfuseError):
+        parse(f"program 1 {{ feed %0: float32[3] '{escape}' }}")

@@ -97,9 +97,9 @@ def broken() -> Iterator[tuple[int, KernelForm]]:
     yield 4, MAP.replace(params=("complex64",))
     yield 4, MAP.replace(keeps=("object",))
     yield 5, MAP.replace(stages=())
-    yield 5, MAP.replace(stages=MAP.stages * 200)
+    yield 5, MAP.replace(stages=MAP.stages * 1200)
     yield 5, point(*[LOAD] * 10_000)
-    yield 5, stages(ROWS, 0, reductions=(Reduction("sum", "float64", (0,) * 200),))
+    yield 5, stages(ROWS, 0, reductions=(Reduction("sum", "float64", (0,) * 1200),))
     yield 5, ROWS.replace(inner=(Axis(4),) * 8, operands=(), lane_axis=8, stages=(Stage("map", (LOAD,) * 20),))
     yield 6, stages(MAP, 0, kind="loop")
     yield 6, stages(MAP, 0, kind="map")
@@ -211,3 +211,22 @@ def test_debugging_verifies_the_forms_of_plans(monkeypatch: pytest.MonkeyPatch) 
     fused(np.ones((3, 4)))
     made = tuple(seen)
     assert made and made == tuple(kernel.form for kernel in fused.kernels)
+
+
+def test_kernels_of_many_stages_are_valid() -> None:
+    """Many reductions one after the other, in an order that no loop has: the planner makes one kernel of them."""
+    draw = np.random.default_rng(3).integers(0, 4, 140).tolist()
+
+    def chain(x: Any) -> Any:
+        for k in draw:
+            y = (np.abs, np.negative, np.square, np.sqrt)[k](np.abs(x))
+            x = y - (np.max, np.min, np.sum, np.prod)[(k * 7 + 1) % 4](y, axis=1, keepdims=True)
+        return x
+
+    fused = jf.fuse(chain)
+    fused.warm(np.ones((8, 50)))
+    forms = [form for spec in fused.parts.specs for plan in spec.plans.values() for form in plan.forms]
+    assert max(len(form.stages) for form in forms) > 100
+    for form in forms:
+        verify_form(form)
+

@@ -166,6 +166,9 @@ def references(entry: Entry, key_of: Callable[[bytes], str]) -> Iterator[Entry]:
     `key_of` returns the key that an object of one form would have where the object was made.
     """
     told = {name: entry.metadata.get(name) for name in ("function", "source", "created")}
+    claimed = [name for name in told if name in (entry.metadata.get("claimed") or ())]
+    if claimed:  # an archive alone vouches for them
+        told["claimed"] = claimed
     forms = entry.canonical.split(b"\0")
     for k, form in enumerate(forms) if len(forms) > 1 else ():
         place = REFERENCE + marshal.dumps((entry.key, k), MARSHAL)

@@ -36,7 +36,8 @@ def _nans(value: Any) -> Iterator[str]:
 def text_float(text: str) -> float:
     """Return the float that `float_text` wrote; raise ValueError on anything else."""
     if text.startswith("nan:"):
-        value: float = struct.unpack(">d", bytes.fromhex(text[4:]).rjust(8, b"\0"))[0]
+        raw = bytes.fromhex(text[4:]).rjust(8, b"\0")
+        value: float = struct.unpack(">d", raw)[0] if len(raw) == 8 else 0.0
         if not math.isnan(value):
             raise ValueError(f"{text!r} is no NaN")
         return value

@@ -112,7 +112,7 @@ class _Parser:
 
     def fail(self, expected: str) -> NoReturn:
         token = self.peek()
-        raise _unreadable(token.line, f"expected {expected}, found {token.text!r}")
+        raise _unreadable(token.line, f"expected {expected}, found {reprlib.repr(token.text)}")
 
     def skip_comments(self) -> None:
         while self.peek().kind == "comment":
@@ -138,7 +138,7 @@ class _Parser:
         text = self._take(kind)
         try:
             return read(text)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise _unreadable(token.line, f"{reprlib.repr(text)} is no {kind}: {error}") from error
 
     def _int(self) -> int:

@@ -24,10 +24,10 @@ MAX_OPERANDS: Final = 1 << 8
 MAX_PARAMS: Final = 1 << 12
 MAX_INSTRUCTIONS: Final = 1 << 13
 """Limit over all stages; with static inner extents, an instruction counts once per inner point."""
-MAX_REDUCTIONS: Final = 1 << 7
-"""Limit over all stages; planned kernels have at most one for each operand that they write."""
-MAX_STAGES: Final = 1 << 7
-MAX_KEEPS: Final = 1 << 6
+MAX_REDUCTIONS: Final = 1 << 10
+"""Limit over all stages; the planner puts at most 1000 steps into a kernel, each of which may be one."""
+MAX_STAGES: Final = 1 << 10
+MAX_KEEPS: Final = 1 << 10
 
 
 def verify_form(form: KernelForm) -> None:
