@@ -201,3 +201,11 @@ class CutWireError(JitfuseError):
                 lines.append(f"  {title}:")
                 lines += [f"    {'  ' * (n.distance - 1)}{n.text}" for n in side]
         return "\n".join(lines)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of an error as the reason of a fallback, with the type of errors that are not jitfuse's."""
+    reason = str(error).partition("\n")[0]
+    if isinstance(error, JitfuseError):
+        return reason
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

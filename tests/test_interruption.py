@@ -148,3 +148,21 @@ def test_plain_python_that_calls_fused_functions_compiles_them() -> None:
     np.testing.assert_array_equal(fused(np.full(4, 9.0)), np.full(4, 3.375))
     assert fused.stats()["fallbacks"] == 2
     assert inner.stats()["traces"] == 1
+
+
+def test_a_handler_of_a_library_that_raises_ends_the_call(handled: Any) -> None:
+    """As the handlers of time limits do: the error is not that of code of the user's."""
+    scope: dict[str, Any] = {}
+    file = os.path.join(os.path.dirname(np.__file__), "limits.py")
+    exec(compile("def stop(*_):\n    raise TimeoutError", file, "exec"), scope)
+    handled(scope["stop"])
+    runs = []
+
+    def interrupted(x: Any) -> Any:
+        runs.append(None)
+        signal.raise_signal(signal.SIGUSR1)
+        return x + 1
+
+    with pytest.raises(TimeoutError):
+        jf.fuse(interrupted)(np.ones(3))
+    assert len(runs) <= 1

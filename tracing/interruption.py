@@ -23,27 +23,12 @@ class _Work(threading.local):
     going_on: bool = False
 
 
-_work = _Work()
+WORK = _Work()
+"""Whether this thread runs jitfuse's own code for a call, not user code that the call runs and that may make calls.
 
-
-def at_work() -> bool:
-    """Return whether this thread runs jitfuse's own code for a call, not user code that the call runs."""
-    return _work.going_on
-
-
-class working:  # noqa: N801 -- read as a word of the with statement
-    """Note that this thread runs jitfuse's code for a call, or (False) user code, which may make calls."""
-
-    __slots__ = ("_before", "_going_on")
-
-    def __init__(self, going_on: bool = True) -> None:
-        self._going_on = going_on
-
-    def __enter__(self) -> None:
-        self._before, _work.going_on = _work.going_on, self._going_on
-
-    def __exit__(self, *_: object) -> None:
-        _work.going_on = self._before
+It is set in a `try` and put back in its `finally`, never by a context manager. Python runs signal handlers where a
+function starts: one that raises where `__exit__` starts would leave it set, and the thread would trace nothing more.
+"""
 
 
 def interrupts_trace() -> bool:
@@ -93,14 +78,12 @@ def is_trace(code: types.CodeType) -> bool:
 
 
 def comes_from_outside(error: BaseException) -> bool:
-    """Tell whether user code outside the traced function has raised an error: a signal handler, for example."""
-    if not raised_by_user(error):
-        return False
-    handlers, ran, trace = handler_codes(), False, error.__traceback__
+    """Return whether a signal handler raised an error, or user code that does not run in a trace."""
+    handlers, in_trace, trace = handler_codes(), False, error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        ran |= is_trace(code)
+        in_trace |= is_trace(code)
         if code in handlers:
             return True
         trace = trace.tb_next
-    return not ran
+    return not in_trace and raised_by_user(error)

@@ -51,16 +51,16 @@ def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tu
 def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a call has eager arrays, torch tensors, or other arguments for `Adapted`."""
     torch = sys.modules.get("torch")
-    leaves = [*args, *kwargs.values()]
+    leaves, containers = [*args, *kwargs.values()], set[int]()
     while leaves:
         leaf = leaves.pop()
         if type(leaf) is np.ndarray:
             if not leaf.flags.aligned:
                 return True
-        elif type(leaf) in (list, tuple):
-            leaves.extend(leaf)
-        elif type(leaf) is dict:
-            leaves.extend(leaf.values())
+        elif type(leaf) in (list, tuple, dict):
+            if id(leaf) not in containers:  # it may hold itself
+                containers.add(id(leaf))
+                leaves.extend(leaf.values() if type(leaf) is dict else leaf)
         elif isinstance(leaf, HostArray) or is_generator(leaf) or (
                 torch is not None and isinstance(leaf, torch.Tensor)):
             return True
@@ -80,6 +80,8 @@ class Adapted:
         self._given: dict[int, tuple[Any, Any]] = {}
         self._kinds: list[Any] = []
         self._leaves = 0
+        self._arrays: list[np.ndarray[Any, Any]] = []
+        self._copies: dict[int, np.ndarray[Any, Any]] = {}
         self._restores = True
         self.generator_states = GeneratorStates(global_rng)
         self.tensors: tuple[int, ...] = ()
@@ -106,12 +108,12 @@ class Adapted:
             over_tensor = is_torch_tensor(leaf.value)  # type: ignore[attr-defined]
             array = tensor_as_array(leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
             self._kinds.insert(0 if over_tensor else len(self._kinds), type(leaf))
-        elif type(leaf) is np.ndarray and not leaf.flags.aligned:
-            if not leaf.dtype.isnative:
-                raise ArgumentError(f"an array of dtype {leaf.dtype.str} has another byte order; pass "
-                                    "x.astype(x.dtype.newbyteorder('='))")
-            array = np.array(leaf, order="K")
-            array.flags.writeable = leaf.flags.writeable
+        elif type(leaf) is np.ndarray:
+            self._refuse_overlap(leaf)
+            if leaf.flags.aligned:
+                return leaf
+            array = self._copies.get(id(leaf))
+            array = self._copies[id(leaf)] = _aligned(leaf) if array is None else array
         elif is_generator(leaf):
             array = self.generator_states.array(leaf)
             self._generators += (place,)
@@ -119,6 +121,14 @@ class Adapted:
             return leaf
         self._given[id(array)] = (leaf, array)
         return array
+
+    def _refuse_overlap(self, leaf: np.ndarray[Any, Any]) -> None:
+        """Raise ArgumentError for an array that shares memory with another one, where one of them passes as a copy."""
+        for other in self._arrays:
+            copied = not (leaf.flags.aligned and other.flags.aligned)
+            if copied and other is not leaf and np.may_share_memory(leaf, other):
+                raise ArgumentError("two arrays among the arguments share memory, and one is not aligned; pass copies")
+        self._arrays.append(leaf)
 
     def restored(self, made: Delivery) -> Delivery:
         """Return a delivery in the caller's kind of arrays; `delivered` leaves it unchanged."""
@@ -141,6 +151,16 @@ class Adapted:
         if self.tensors:
             return array_as_tensor(leaf)
         return self._kinds[0](leaf) if self._kinds else leaf
+
+
+def _aligned(leaf: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an aligned copy; raises ArgumentError for another byte order."""
+    if not leaf.dtype.isnative:
+        raise ArgumentError(f"an array of dtype {leaf.dtype.str} has another byte order; pass "
+                            "x.astype(x.dtype.newbyteorder('='))")
+    array = np.array(leaf, order="K")
+    array.flags.writeable = leaf.flags.writeable
+    return array
 
 
 def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from jitfuse.compile.run.delivery import Delivery
 from jitfuse.function.adapters import Adapted, in_kind, needs_adapting
 from jitfuse.function.native import NativeEntries, Returned
 from jitfuse.function.rng_state import RngUse
-from jitfuse.tracing.interruption import working
+from jitfuse.tracing.interruption import WORK
 from jitfuse.tracing.record.rng_states import RngStates
 
 if TYPE_CHECKING:
@@ -110,10 +110,12 @@ class Call:
     def offer(self, entries: NativeEntries, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Returned | None:
         """Offer the call to native code. That may run user code: setters, and Python exits of native trees."""
         before, _offered.call = _offered.call, self
+        work = WORK.going_on
         try:
-            with working(False):
-                return entries.attempt(self.training, args, kwargs)
+            WORK.going_on = False
+            return entries.attempt(self.training, args, kwargs)
         finally:
+            WORK.going_on = work
             _offered.call = before
 
     def offer_again(self, spec: Specialisation) -> Returned | None:
@@ -130,8 +132,12 @@ class Call:
         self.is_final = True
         self.end_generators()
         args, kwargs = self.given
-        with working(False):
+        work = WORK.going_on
+        try:
+            WORK.going_on = False
             return self.table.definition.run_fallback(args, {**kwargs, "training": self.training})
+        finally:
+            WORK.going_on = work
 
     def deliver(self, made: Delivery, *, torch: bool, eager: bool) -> Any:
         """Apply the call's effects on Python state, and return its result in the caller's kind of arrays."""

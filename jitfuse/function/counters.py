@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from jitfuse.compile import interface as compiler
-from jitfuse.errors import FallbackWarning, JitfuseError
+from jitfuse.errors import FallbackWarning, reason_of
 from jitfuse.tracing.record.source import is_user_code
 
 MANY_VALUES: Final = 8
@@ -65,9 +65,7 @@ class Counters:
         if self._strict:
             raise error
         self.counts["fallbacks"] += 1
-        reason = str(error).partition("\n")[0]
-        if not isinstance(error, JitfuseError):
-            reason = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+        reason = reason_of(error)
         if reason not in self._warned:
             self._warned.add(reason)
             self._warn(f"{self._name} runs in {where}: {reason}")

@@ -59,11 +59,12 @@ def attempt_trace(stage: Callable[..., T], *args: Any) -> T | Failed:
     return done
 
 
-def fall_back(call: Call, failed: Failed) -> Any:
+def fall_back(call: Call, failed: Failed, *, of_function: bool = True) -> Any:
     """Run the function as plain Python, because a call could not be traced; its errors and writes are then its own.
 
     If the function raises too and our error is an instance of that type, ours says more and is raised; else ours
     becomes a note. Our error is raised at once if the function is `strict`, on a GPU, or if a signal handler raised it.
+    `of_function` tells failures of the function from those of one call's arguments: only the former settle it.
     """
     error, table = failed.take(), call.table
     try:
@@ -85,7 +86,8 @@ def fall_back(call: Call, failed: Failed) -> Any:
                 raise
         else:
             table.counters.note_fallback("plain Python", error)
-            table.breaks.limits.note_refusal(error)
+            if of_function:
+                table.breaks.limits.note_refusal(error)
             return result
         raise error
     finally:

@@ -28,7 +28,7 @@ from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back,
 from jitfuse.function.native import Returned
 from jitfuse.graph_breaks.call_path import Path
 from jitfuse.random import state_feeds
-from jitfuse.tracing.interruption import at_work, interrupts_trace, trace_suspended, working
+from jitfuse.tracing.interruption import WORK, interrupts_trace, trace_suspended
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import hide_own_frames
 
@@ -45,7 +45,7 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if interrupts_trace():
         with trace_suspended():
             return definition.run_fallback(args, kwargs)
-    if active() is not None or at_work() or os.environ.get("JITFUSE_DISABLE"):
+    if active() is not None or WORK.going_on or os.environ.get("JITFUSE_DISABLE"):
         return definition.run_fallback(args, kwargs)
     if parts.plain.is_settled and not (counters.draws_global_rng or needs_adapting(args, kwargs)):
         counters.count_fallback()
@@ -54,15 +54,18 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if refused is not None:
         counters.note_fallback("plain Python", refused)
         return definition.run_fallback(args, kwargs)
-    with working():
+    try:
+        WORK.going_on = True
         return _answer(parts, *definition.pop_mode(args, kwargs))
+    finally:
+        WORK.going_on = False
 
 
 def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The pipeline: normalise the arguments, find the signature or trace, compile, attach, run, deliver."""
     call = attempt(normalise, parts, training, args, kwargs)
     if isinstance(call, Failed):
-        return fall_back(Call(parts.plain, training, (args, kwargs)), call)
+        return fall_back(Call(parts.plain, training, (args, kwargs)), call, of_function=False)
     if call.table.is_settled:
         parts.counters.count_fallback()
         return call.run_fallback()
@@ -107,18 +110,21 @@ def go_on(
     assert owner is not None, "the function is being called"
     call = call_left_by_native_code(owner, training, tuple(walk.args), dict(walk.kwargs))
     call.release_generators()
+    before = WORK.going_on
     try:
-        with working():
-            found = attempt_trace(lambda: Path.from_tree(call, tree, walk, arrive).follow())
-            if isinstance(found, Failed) and call.must_bring_global_rng():
-                return call.run_fallback()  # the next call passes the state
-            answered = _run(call, found)
-            if isinstance(answered, Failed):
-                raise answered.take()
-            return answered.value
+        WORK.going_on = True
+        found = attempt_trace(lambda: Path.from_tree(call, tree, walk, arrive).follow())
+        if isinstance(found, Failed) and call.must_bring_global_rng():
+            return call.run_fallback()  # the next call passes the state
+        answered = _run(call, found)
+        if isinstance(answered, Failed):
+            raise answered.take()
+        return answered.value
     except BaseException as error:
         hide_frames(error)
         raise
+    finally:
+        WORK.going_on = before
 
 
 def hide_frames(error: BaseException) -> None:

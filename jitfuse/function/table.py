@@ -178,13 +178,17 @@ class SignatureTable:
         if not breaks.native_tree.is_due(tree) or not compiler.runtime_is_ready():
             return
         call = path.call
-        with self.lock:
+        if not self.lock.acquire(blocking=False):
+            return  # a later call does it: the thread that holds the lock may wait for generators that this one holds
+        try:
             if tree is breaks.tree and breaks.limits.reason is None:
                 key = start_key(call.args, call.kwargs, call.training)
                 entry = breaks.native_tree.make(tree, walk, key, call.training)
                 if entry is not None:
                     compiler.native_runtime().accept_error_state()
                     self.entries.prepend(entry)
+        finally:
+            self.lock.release()
 
 
 def raise_or_decline(name: str, checks: Any, status: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from jitfuse.base.later import Later
 from jitfuse.dtypes import COMPONENT
+from jitfuse.errors import reason_of
 from jitfuse.tracing.record.known_values import way_out
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Limits:
         """Record a call that could not be traced and ran as plain Python; `MAX_REFUSALS` of them are a fallback."""
         self.refusals += 1
         if self.refusals >= MAX_REFUSALS:
-            self.reason = str(error).splitlines()[0]
+            self.reason = reason_of(error)
 
     def note_change(self) -> None:
         """Record a call that read something else than an earlier call at the same point of the same path."""

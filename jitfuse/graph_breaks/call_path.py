@@ -60,6 +60,14 @@ class Path:
 
         Raises VolatileError if the call has to run as plain Python, and whatever the function raises.
         """
+        try:
+            return self._followed()
+        except VolatileError:
+            if self.walk is not None:
+                self.walk.restore_rng_state()  # plain Python makes the same RNG calls again
+            raise
+
+    def _followed(self) -> Returned | Specialisation:
         limits = self._breaks.limits
         while True:
             done: Returned | Specialisation | None = self._go_along()

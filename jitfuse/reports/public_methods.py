@@ -18,7 +18,7 @@ from jitfuse.function.parts import Parts
 from jitfuse.function.pipeline import runs_on_gpu
 from jitfuse.graph_breaks.call_path import Path
 from jitfuse.ir.program import FusedProgram
-from jitfuse.tracing.interruption import working
+from jitfuse.tracing.interruption import WORK
 
 if TYPE_CHECKING:
     from jitfuse.tracing.trace import Trace
@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Return a report of a call, whose key includes the state of the global RNG if the call uses it."""
-    with working():
+    before = WORK.going_on
+    try:
+        WORK.going_on = True
         given = parts.definition.pop_mode(args, kwargs)
         call = normalise(parts, *given)
         try:
@@ -37,6 +39,8 @@ def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs:
             if not call.must_bring_global_rng():
                 raise
         return of(normalise(parts, *given))
+    finally:
+        WORK.going_on = before
 
 
 def traced(call: Call) -> Trace:
