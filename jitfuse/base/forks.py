@@ -28,7 +28,6 @@ _PATIENCE: Final = 5.0
 
 Handler = Callable[[], Any]
 
-
 _held: Final[list[tuple[Handler, Handler, Handler]]] = []
 """The handlers before a fork, after it in the parent, and after it in the child."""
 _renewed: Final[list[Handler]] = []
