@@ -23,15 +23,17 @@ from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.record.session import Feed
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.rewrite import branches
 from jitfuse.tracing.tensor.array_class import original
 from jitfuse.tracing.tensor.traced import TracedTensor, from_feed
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.control import if_conversion, loop_capture
+    from jitfuse.tracing.control import if_conversion, long_loops, loop_capture
     from jitfuse.tracing.numpy_like import generators, lists
     from jitfuse.tracing.scalars import branch_values, conversions, mixed_numbers
 else:
     if_conversion = Later("jitfuse.tracing.control.if_conversion")
+    long_loops = Later("jitfuse.tracing.control.long_loops")
     branch_values = Later("jitfuse.tracing.scalars.branch_values")
     conversions = Later("jitfuse.tracing.scalars.conversions")
     mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
@@ -48,6 +50,9 @@ def _torch_modules() -> Any:
     from jitfuse.tracing.torch_like import modules
 
     return modules
+
+
+branches.take_steps_from(lambda name: if_conversion.STEPS[name])
 
 
 class TracingHooks:
@@ -169,6 +174,10 @@ class TracingHooks:
             value.at = code, line, column, counted
         return value
 
+    def capture_long_loops(self) -> None:
+        """End a run that has recorded very many operators, so that its outermost running loop is captured."""
+        long_loops.find_long_loops(self.run)
+
     def called(self, value: Any) -> Any:
         """Return the function that is called in place of a value.
 
@@ -190,7 +199,7 @@ class TracingHooks:
     def writes(self) -> None:
         """Undo the conversion of a branch or loop that writes Python's state."""
         if self.run.active_branches or self.run.loops:
-            branch_values.refuse(self.run)
+            self.run.undo_conversion()
 
     def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
         """Take a step of an if-converted branch."""

@@ -35,11 +35,11 @@ from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.reader import View
 from jitfuse.tracing.interception.user_code import has_own_setter
 from jitfuse.tracing.record.foreign import Foreign
-from jitfuse.tracing.record.mode import ModeFlag, ModeMattersSignal
+from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import Recorder, activate
 from jitfuse.tracing.record.regions import refuse_leaked
 from jitfuse.tracing.record.rng_states import RngStates
-from jitfuse.tracing.record.session import Session
+from jitfuse.tracing.record.session import ModeMattersSignal, Session
 from jitfuse.tracing.record.source import line_of, was_caught
 from jitfuse.tracing.results.containers import refuse_unlike
 from jitfuse.tracing.results.leaves import classify, in_memory_order, merge, picked, settle_selections
@@ -58,7 +58,7 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 from jitfuse.tracing.trace import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.observe import try_blocks
+    from jitfuse.tracing.record import try_blocks
     from jitfuse.tracing.record.value_reads import GraphBreaker
     from jitfuse.tracing.results import effects
     from jitfuse.tracing.results.effects import Effect
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 else:
     branch_values = Later("jitfuse.tracing.scalars.branch_values")
     effects = Later("jitfuse.tracing.results.effects")
-    try_blocks = Later("jitfuse.tracing.observe.try_blocks")
+    try_blocks = Later("jitfuse.tracing.record.try_blocks")
     mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
 
 
@@ -207,7 +207,7 @@ class _TracedCall(Record, frozen=True):
             for generator in recorder.external_generators.values():
                 generator.give_back()
             if recorder.active_branches or recorder.loops:
-                branch_values.refuse(recorder)  # the function has caught an error in a branch
+                recorder.undo_conversion()  # the function has caught an error in a branch
             def is_leaf(value: Any) -> bool:
                 return id(value) in view.reals or view.place_of(value) is not None
 

@@ -29,6 +29,7 @@ from jitfuse.graph_breaks.signals import (
 )
 from jitfuse.graph_breaks.tree import Edge, TraceTree, TreePosition, TreeResult, TreeState, Walk
 from jitfuse.tracing.interception.chain import Guard
+from jitfuse.tracing.numbers.arithmetic import is_of_data
 from jitfuse.tracing.observe.python_state import PythonState, python_state, reading_frames, repeats
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
@@ -36,7 +37,6 @@ from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.record.source import is_user_code
 from jitfuse.tracing.record.value_reads import Answer, Question
 from jitfuse.tracing.rewrite import branches
-from jitfuse.tracing.scalars.arithmetic import is_of_data
 from jitfuse.tracing.subgraph import TracedSubgraph, ValueSlot, cut
 from jitfuse.tracing.trace import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from jitfuse.dtypes import integer_range
 from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
+from jitfuse.tracing.numbers import arithmetic
 from jitfuse.tracing.record.recorder import Mixed, Recorder
-from jitfuse.tracing.scalars import arithmetic
 from jitfuse.tracing.scalars.branch_values import as_python, holds
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh

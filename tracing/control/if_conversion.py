@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.tracing.control import loop_capture, predication
+from jitfuse.tracing.control.predication import ActiveBranch
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.value_reads import may_put_off
-from jitfuse.tracing.scalars.branch_values import UNBOUND, ActiveBranch, Both, all_chosen, refuse, truth, truth_of
+from jitfuse.tracing.scalars.branch_values import TESTS, UNBOUND, Both, all_chosen, truth, truth_of
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _as_assigned(values: list[Any]) -> Any:
 def _leave(run: Recorder, both: Both) -> None:
     """End the branch that is running; reject it where that is another one, because an error in it was caught."""
     if not run.active_branches or run.active_branches[-1].both is not both:
-        refuse(run, both.place)
+        run.undo_conversion(both.place)
     run.active_branches.pop()
 
 
@@ -117,6 +118,7 @@ STEPS: Final[dict[str, Callable[..., Any]]] = {
     "ask": _ask, "then": _then, "begin_other": _begin_other,
     "otherwise": _otherwise, "merge": _merge, "choose": _choose, "choose_truth": _choose_truth,
     "put": predication.put, "update": predication.update, "update_item": predication.update_item,
-    **loop_capture.STEPS, "called": predication.called, "goes_over": predication.goes_over, "slice": _slice,
+    **loop_capture.STEPS, "called": predication.called, "goes_over": predication.goes_over, "slice": _slice, **TESTS,
 }
-"""The function for each step of a branch. Arguments: the run (None outside of traces), the frame, the step's values."""
+"""The function for each step of a branch. Arguments: the run (None outside of traces), the frame, the step's values.
+Tests of values take the value alone."""

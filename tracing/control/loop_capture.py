@@ -29,7 +29,7 @@ from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.regions import body_of, close, program_of
 from jitfuse.tracing.record.session import TracedRegion
-from jitfuse.tracing.scalars.branch_values import UNBOUND, as_python, is_number, refuse, truth_of
+from jitfuse.tracing.scalars.branch_values import UNBOUND, as_python, is_number, truth_of
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:
@@ -104,14 +104,14 @@ class CapturedLoop:
         if not self._run.loops and self._form.vectorised is None:
             self._run.session.loops += 1
             if self._run.session.loops > _MOST:
-                refuse(self._run, self.place)
+                self._run.undo_conversion(self.place)
         begun = len(self._run.graph.ops)
         for _ in range(_PASSES):
             yield self._begin()
             if self._end():
                 break
         else:
-            refuse(self._run, self.place)
+            self._run.undo_conversion(self.place)
         if self._form.vectorised is not None:
             self._found = self._vectorised(self._form.vectorised, begun)
             if self._found is None:
@@ -188,7 +188,7 @@ class CapturedLoop:
         altered = run.view.altered()
         same = len(altered) == len(self._altered) and all(a is b for a, b in zip(altered, self._altered))
         if run.active_branches or run.loops[-1] is not self or rng_counts != self._rng_counts or not same:
-            refuse(run, self.place)
+            run.undo_conversion(self.place)
         if self._form.ends:
             self._goes_on = self._next(stop)
         self._again = False
@@ -248,7 +248,7 @@ class CapturedLoop:
         assert self.region is not None
         body = body_of(session, self.region, tuple(self._outputs))
         if self._form.vectorised is None and any(_goes_over_much(run, op) for op in body.ops):
-            refuse(run, self.place)
+            run.undo_conversion(self.place)
         captured = sorted(body.captured)
         metas = [session.graph.metas[t] for t in starts]
         parameters = metas if self._form.ends else [_COUNT, *metas]
@@ -353,7 +353,7 @@ def _loop(
             site, over, certain = found
             return CapturedLoop(run, frame, site, names, over, _Form(ends, certain=certain and not rebinds))
         if ends and (run.active_branches or run.loops):
-            refuse(run)
+            run.undo_conversion()
     return made(*args)
 
 
@@ -363,7 +363,7 @@ def _during(run: Recorder | None, frame: types.FrameType, place: Site, wanted: b
         over = run.scalar(0, "int64"), run.scalar(1, "int64"), None, 1
         return CapturedLoop(run, frame, place, names, over, _Form(ends=True, endless=True))
     if run is not None and (run.active_branches or run.loops):
-        refuse(run)
+        run.undo_conversion()
     return None
 
 
@@ -393,6 +393,6 @@ def _as_assigned(values: list[Any]) -> Any:
 
 
 STEPS: Final[dict[str, Callable[..., Any]]] = {
-    "loop": _loop, "during": _during, "enter": _enter, "leave": _leave, "finish": _finish,
+    "loop": _loop, "during": _during, "enter": _enter, "leave": _leave, "finish": _finish, "is_loop": is_loop,
 }
 """The function for each step of a loop, as in `jitfuse.tracing.control.if_conversion.STEPS`."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.tracing.control.carried_numbers import BOUND, within_bound
-from jitfuse.tracing.observe.try_blocks import is_caught
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.try_blocks import is_caught
 from jitfuse.tracing.record.value_reads import may_put_off
 from jitfuse.tracing.scalars.branch_values import is_number
 from jitfuse.tracing.tensor.lifting import lift

@@ -1,6 +1,6 @@
 """Predication: an if-converted branch has no effects where its condition is false.
 
-Owns writes into arrays and lists, which functions a branch may call, and operators that raise. Does not own the steps
+Owns the active branches, writes into arrays and lists, which functions a branch may call, and operators that raise. Does not own the steps
 of a branch (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jitfuse.tracing.interception.user_code import is_user_function
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.rewrite import branches
 from jitfuse.tracing.rewrite.uniform_loops import METHODS
-from jitfuse.tracing.scalars.branch_values import NoCommonValueError, chosen, holds, is_number, refuse
+from jitfuse.tracing.scalars.branch_values import Both, NoCommonValueError, chosen, holds, is_number
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
@@ -44,7 +44,7 @@ def put(run: Recorder | None, frame: types.FrameType, owner: Any, key: Any, valu
     if run.active_branches:
         value, key = _put_in_branch(run, owner, key, value)
     elif run.loops and type(owner) is not TracedTensor:
-        refuse(run)
+        run.undo_conversion()
     run.view.store_item(owner, key, value)
 
 
@@ -55,26 +55,26 @@ def _put_in_branch(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any
         try:
             return chosen(run, run.active_branches[-1].both, condition, value, owner[key]), key
         except NoCommonValueError:
-            refuse(run)
+            run.undo_conversion()
     if type(owner) is not TracedTensor:
-        refuse(run)
+        run.undo_conversion()
     if _is_mask(key):
         return value, key.call("logical_and", condition)
     if isinstance(key, tuple) and any(map(_is_mask, key)):
-        refuse(run)
+        run.undo_conversion()
     old = owner[key]
     given = lift(run, value)
     if given.weak:
         if not holds(owner._meta.dtype, given._meta.dtype):
-            refuse(run)
+            run.undo_conversion()
         given = given.call("astype", dtype=owner._meta.dtype)
     elif given._meta.dtype != owner._meta.dtype:
         if given._scalar:
-            refuse(run)  # NumPy would check whether it fits
+            run.undo_conversion()  # NumPy would check whether it fits
         given = given.call("astype", dtype=owner._meta.dtype)
     made = condition.call("where", given, old)
     if made.shape != old.shape:
-        refuse(run)
+        run.undo_conversion()
     return made, key
 
 
@@ -88,12 +88,12 @@ def update(run: Recorder | None, frame: types.FrameType, name: str, value: Any, 
     if run is None or is_number(value):
         return _in_place(name)(value, other)
     if (run.active_branches or run.loops) and type(value) is not TracedTensor:
-        refuse(run)
+        run.undo_conversion()
     if not run.active_branches:
         return _in_place(name)(value, other)
     result = _apart(name)(value, other)
     if type(result) is not TracedTensor or result._meta != value._meta:
-        refuse(run)
+        run.undo_conversion()
     value[...] = run.active_branches[-1].condition.call("where", result, value)
     return value
 
@@ -104,14 +104,14 @@ def update_item(run: Recorder | None, frame: types.FrameType, name: str, owner: 
         owner[key] = _in_place(name)(owner[key], other)
         return
     if run.loops and type(owner) is not TracedTensor:
-        refuse(run)
+        run.undo_conversion()
     now = run.view.load_item(owner, key, False)
     if not run.active_branches:
         run.view.store_item(owner, key, _in_place(name)(now, other))
         return
     result = _apart(name)(now, other)
     if type(now) is TracedTensor and now.shape and (type(result) is not TracedTensor or result._meta != now._meta):
-        refuse(run)
+        run.undo_conversion()
     put(run, frame, owner, key, result)
 
 
@@ -128,7 +128,7 @@ def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords
     """Return a function that a branch or a loop calls; reject one that may do more than compute."""
     if run is not None and (run.active_branches or run.loops) and not (
             ("out" not in keywords and _only_computes(function)) or _is_inner(run, function)):
-        refuse(run)
+        run.undo_conversion()
     if run is None:
         return function
     function = run.view.hooks.called(function)
@@ -165,7 +165,7 @@ def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:
     """Return a function that rejects iterators as arguments: a call would use them up."""
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(hasattr(type(value), "__next__") for value in (*args, *kwargs.values())):
-            refuse(run)
+            run.undo_conversion()
         return function(*args, **kwargs)
 
     return call
@@ -174,7 +174,7 @@ def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:
 def goes_over(run: Recorder | None, frame: types.FrameType, value: Any) -> Any:
     """Return what a loop in a branch or captured loop iterates over; reject iterators, which it would use up."""
     if run is not None and (run.active_branches or run.loops) and type(value) not in (range, list, tuple, TracedTensor):
-        refuse(run)
+        run.undo_conversion()
     return value
 
 
@@ -198,35 +198,49 @@ def _only_computes(function: Any) -> bool:
         "generators" not in module and name not in _WRITERS and not isinstance(function, types.MethodType))
 
 
-def check_recorded(run: Recorder, row: ops.Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the operands of an operator in a branch such that it raises nothing where the condition is false."""
-    if row.name == "require":
-        off = run.emit("logical_not", (run.active_branches[-1].condition._id(),))
-        return inputs[0], run.emit("logical_or", (inputs[1], off))
-    stores_one = (
-        bool(run.loops) and row.name == "scatter" and not any(run.graph.metas[i].shape for i in inputs[1:])
-    )
-    indices = inputs[1:] if row.name == "gather" else inputs[2:] if row.name == "scatter" else ()
-    if (
-        (row.kind in _REFUSED and not stores_one) or row.name in _BOUNDED
-        or not all(_is_inside(run, i) for i in indices)
-        or (row.raises and kind(run.graph.metas[inputs[0]].dtype) in row.raises)
-    ):
-        refuse(run)
-    return inputs
+class ActiveBranch:
+    """A branch that is being traced: its conditional, whether it is the first branch, and the branch around it."""
+
+    __slots__ = ("_around", "_condition", "_first", "both")
+
+    def __init__(self, both: Both, first: bool, around: ActiveBranch | None) -> None:
+        self.both, self._first, self._around = both, first, around
+        self._condition: TracedTensor | None = None
+
+    @property
+    def condition(self) -> TracedTensor:
+        """The conjunction of its own condition and those around it; recorded only if needed, which is rare."""
+        if self._condition is None:
+            own = self.both.condition if self._first else self.both.condition.call("logical_not")
+            self._condition = own if self._around is None else self._around.condition.call("logical_and", own)
+        return self._condition
+
+    def checked(self, run: Recorder, row: ops.Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the operands of an operator in a branch such that it raises nothing where the condition is false."""
+        if row.name == "require":
+            off = run.emit("logical_not", (self.condition._id(),))
+            return inputs[0], run.emit("logical_or", (inputs[1], off))
+        stores_one = (
+            bool(run.loops) and row.name == "scatter" and not any(run.graph.metas[i].shape for i in inputs[1:])
+        )
+        indices = inputs[1:] if row.name == "gather" else inputs[2:] if row.name == "scatter" else ()
+        if (
+            (row.kind in _REFUSED and not stores_one) or row.name in _BOUNDED
+            or not all(_is_inside(run, i) for i in indices)
+            or (row.raises and kind(run.graph.metas[inputs[0]].dtype) in row.raises)
+        ):
+            run.undo_conversion()
+        return inputs
+
+    def index(self, run: Recorder, index: TracedTensor) -> TracedTensor:
+        """Return an index that is 0 where the branch's condition is false."""
+        zero = fresh(run, run.scalar(0, index._meta.dtype))
+        made: TracedTensor = self.condition.call("where", index, zero)
+        run.bounded.add(made._id())
+        return made
 
 
 def _is_inside(run: Recorder, index: int) -> bool:
     """Return whether an index is within bounds, either by its operator or because the branch masks it."""
     node = run.graph.node(index)
     return index in run.bounded or (node is not None and node.op_name in ("full", "constant", "arange"))
-
-
-def index_in_branch(run: Recorder, index: TracedTensor) -> TracedTensor:
-    """Return an index that is 0 where the branch's condition is false."""
-    if not run.active_branches:
-        return index
-    zero = fresh(run, run.scalar(0, index._meta.dtype))
-    made: TracedTensor = run.active_branches[-1].condition.call("where", index, zero)
-    run.bounded.add(made._id())
-    return made

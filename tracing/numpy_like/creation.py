@@ -17,11 +17,11 @@ from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.rules.shape_rules import refuse_bools, whole
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.numbers import weak
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.scalars.mixed_numbers import settled
-from jitfuse.tracing.tensor import weak
 from jitfuse.tracing.tensor.array_class import array_class
 from jitfuse.tracing.tensor.function_table import traced_among
 from jitfuse.tracing.tensor.lifting import lift

@@ -19,10 +19,10 @@ from jitfuse.base.later import Later
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.semantics import generators
-from jitfuse.tracing.observe.try_blocks import refuse_in_try
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.record.try_blocks import refuse_in_try
 from jitfuse.tracing.scalars.branch_values import as_python
 from jitfuse.tracing.tensor.function_table import strong
 from jitfuse.tracing.tensor.lifting import lift

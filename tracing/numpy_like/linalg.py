@@ -18,8 +18,8 @@ from jitfuse.ir.semantics import linear_algebra
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_like import arrangements
 from jitfuse.tracing.numpy_like.reduce import given
-from jitfuse.tracing.observe.try_blocks import refuse_in_try
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.record.try_blocks import refuse_in_try
 from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, implements, lifted, refuse, strong
 
 

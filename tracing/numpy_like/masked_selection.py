@@ -24,10 +24,10 @@ from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_like import moments, reductions
 from jitfuse.tracing.observe.loop_counters import is_in_loop
-from jitfuse.tracing.observe.try_blocks import is_caught
 from jitfuse.tracing.record import layout
 from jitfuse.tracing.record.dtype_name import DTypeName
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.record.try_blocks import is_caught
 from jitfuse.tracing.tensor import gathering, indexing
 from jitfuse.tracing.tensor.traced import TracedTensor
 

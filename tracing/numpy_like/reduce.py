@@ -14,9 +14,9 @@ from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.numbers import weak
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor import weak
 from jitfuse.tracing.tensor.function_table import NO_VALUE, deliver, lifted, strong
 
 Tensor = Any

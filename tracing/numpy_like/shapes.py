@@ -16,9 +16,9 @@ from jitfuse.errors import ShapeError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.numbers import weak
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor import weak
 from jitfuse.tracing.tensor.function_table import (
     Tensor,
     deliver,

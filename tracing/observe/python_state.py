@@ -21,6 +21,7 @@ import numpy as np
 from jitfuse.base.later import Later
 from jitfuse.tracing.interception.counters import DECIDES
 from jitfuse.tracing.interception.swap import FIRST_CALL
+from jitfuse.tracing.numbers.arithmetic import is_of_data
 from jitfuse.tracing.observe.loop_counters import NEXT, is_of_traced_function, running
 from jitfuse.tracing.record.access_paths import steps
 from jitfuse.tracing.record.dtype_name import DTypeName
@@ -29,7 +30,6 @@ from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import is_user_code
-from jitfuse.tracing.scalars.arithmetic import is_of_data
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ Owns the current contents of each storage. Does not own the tensor class (`jitfu
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jitfuse import dtypes
-from jitfuse.base.later import Later
 from jitfuse.base.records import made
 from jitfuse.errors import ReadOnlyError, UnsupportedError, UntraceableError
 from jitfuse.ir.program import Attrs, Meta
@@ -15,11 +14,6 @@ from jitfuse.tracing.record.access_paths import Paths, ViewStep, steps
 from jitfuse.tracing.record.literals import Literals
 from jitfuse.tracing.record.session import Feed, Session, TracedRegion
 from jitfuse.tracing.record.source import user_line
-
-if TYPE_CHECKING:
-    from jitfuse.tracing.scalars import branch_values
-else:
-    branch_values = Later("jitfuse.tracing.scalars.branch_values")
 
 _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
 """Views that are read-only in NumPy."""
@@ -152,7 +146,7 @@ class Memory(Literals):
                 "and returned."
             )
         if storage.may_alias is not None:
-            branch_values.written(self, storage)  # type: ignore[arg-type]
+            storage.may_alias.written(self, storage)
 
     def _undone(self, storage: Storage, path: ViewStep, new: int, line: str) -> int:
         """Return the view's base after the view has been set to `new`."""

@@ -62,13 +62,6 @@ class ModeFlag:
     __ror__ = __or__
 
 
-class ModeMattersSignal(BaseException):
-    """Signal that the trace must start over in the call's mode alone: the modes cannot share one program.
-
-    Not an Exception, so that user code does not catch it by accident.
-    """
-
-
 class _Eager(threading.local):
     training: bool = False
     plain: bool = False

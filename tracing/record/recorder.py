@@ -27,15 +27,10 @@ from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.record.source import UserLines, user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.control import long_loops, predication
-    from jitfuse.tracing.observe import try_blocks
+    from jitfuse.tracing.record import try_blocks
     from jitfuse.tracing.record.value_reads import GraphBreaker, Site
-    from jitfuse.tracing.scalars import branch_values
 else:
-    predication = Later("jitfuse.tracing.control.predication")
-    branch_values = Later("jitfuse.tracing.scalars.branch_values")
-    try_blocks = Later("jitfuse.tracing.observe.try_blocks")
-    long_loops = Later("jitfuse.tracing.control.long_loops")
+    try_blocks = Later("jitfuse.tracing.record.try_blocks")
 
 
 MAX_OPS: Final = 500_000
@@ -81,7 +76,7 @@ class Recorder(Memory):
         self.ranges: list[weakref.ref[Any]] = []
         """The ranges of loops whose variables are counters."""
         self.active_branches: list[Any] = []
-        """The if-converted branches that are being traced, the innermost last."""
+        """The if-converted branches that are being traced, the innermost last; each checks what is recorded in it."""
         self.loops: list[Any] = []
         """The Python loops that are being captured as loops of the program, the innermost last."""
         self.converted_sites: set[Site] = set()
@@ -148,6 +143,13 @@ class Recorder(Memory):
         assert self.breaker is not None
         self.breaker.decide(self.speculative_loops)
 
+    def undo_conversion(self, place: Site | None = None) -> NoReturn:
+        """Have Python decide at the captured loops, else at `place` or the innermost branch. Ends this run."""
+        assert self.breaker is not None
+        if self.loops:
+            self.breaker.decide([loop.place for loop in self.loops])
+        self.breaker.decide((place,) if place is not None else (self.active_branches[-1].both.place,))
+
     # ------------------------------------------------------------------ steps
     def emit(
         self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None,
@@ -171,7 +173,7 @@ class Recorder(Memory):
         if error_state.current() is not self._errors:
             self._read_errors()
         if self.active_branches:
-            inputs = predication.check_recorded(self, row, inputs)
+            inputs = self.active_branches[-1].checked(self, row, inputs)
         if row.name in FALLIBLE:
             try_blocks.check_caught(self, row, inputs, attrs)
         if self._earlier is not None:
@@ -202,7 +204,7 @@ class Recorder(Memory):
             self._most = min(count + _NOTED, MANY_OPS if count < MANY_OPS else MAX_OPS)
             if count >= MANY_OPS and not self._are_many:
                 self._are_many = True
-                long_loops.find_long_loops(self)
+                self.view.hooks.capture_long_loops()
             return
         self.breaker.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
                               "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
@@ -227,7 +229,7 @@ class Recorder(Memory):
         if error_state.current() is not self._errors:
             self._read_errors()
         if self.active_branches:
-            branch_values.refuse(self)
+            self.undo_conversion()
         frozen = make_attrs(attrs)
         metas = row.result_metas([self.graph.metas[i] for i in inputs], dict(frozen))
         return self.graph.add_op_of_many(op_name, inputs, frozen, metas, source=self.fixed_source or user_line())

@@ -134,3 +134,10 @@ class Session:
             )
         kind = "python" if weak else "numpy"
         return self.add_feed(source, name, value, Meta((), dtype, weak=weak), layouts.MemoryLayout(0, ()), kind)
+
+
+class ModeMattersSignal(BaseException):
+    """Signal that the trace must start over in the call's mode alone: the modes cannot share one program.
+
+    Not an Exception, so that user code does not catch it by accident.
+    """

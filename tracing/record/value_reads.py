@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.record.known_values import value_read_error
-from jitfuse.tracing.record.mode import ModeMattersSignal
-from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value, value_read_error
+from jitfuse.tracing.record.session import ModeMattersSignal
 from jitfuse.tracing.record.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.record.recorder import Recorder
 
 MAX_READ: Final = 4096
 """Elements of an array that Python may read as a whole: its values become part of the program."""
@@ -96,6 +98,14 @@ def read_value(run: Recorder, tensor: int, what: str, convert: Callable[[Any], A
     if number is None and tensor in run.session.feeds and may_break(run):
         tensor = run.emit("copy", (tensor,))  # independent of the argument's strides
     return ask(run, Question(what, run.fixed_source or user_line(), answer, number, extent, reads_data=True), (tensor,))
+
+
+def read_truth(run: Recorder, tensor: int) -> bool:
+    """Return the value of a bool, which Python reads where it is not known."""
+    try:
+        return bool(known_value(run.session, tensor))
+    except UnknownValueError:
+        return bool(read_value(run, tensor, "bool()", bool))
 
 
 def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 NAME: Final = "_jitfuse_both"
 MARK: Final = "jitfuse gate: "
+TESTS: Final = frozenset({"is_both", "is_loop", "is_unbound", "plain"})
+"""Marks that stand for tests of a value, which need no trace."""
 FORBIDDEN: Final = (
     ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr, ast.Lambda, ast.Starred, ast.ListComp, ast.SetComp,
     ast.DictComp, ast.GeneratorExp,

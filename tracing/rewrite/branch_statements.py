@@ -24,6 +24,7 @@ from jitfuse.tracing.rewrite.branch_expressions import (
     FORBIDDEN,
     MARK,
     NAME,
+    TESTS,
     Expressions,
     RewriteContext,
     assign,
@@ -41,7 +42,7 @@ else:
     loop_statements = Later("jitfuse.tracing.rewrite.loop_statements")
     single_exit = Later("jitfuse.tracing.rewrite.single_exit")
 
-__all__ = ["MARK", "BranchRewriter"]
+__all__ = ["MARK", "TESTS", "BranchRewriter"]
 
 _DEPTH: Final = 8
 _OPERATORS: Final = {

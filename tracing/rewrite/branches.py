@@ -13,6 +13,7 @@ import sys
 import types
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.base.later import Later
@@ -42,6 +43,15 @@ _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
 """By the id of a function's own code: a weak reference to it, and the recompiled code, if there is any."""
 
 
+_steps: Final[list[Callable[[str], Any]]] = []
+"""The function from the name of a step, or of a test of a value, to what it does."""
+
+
+def take_steps_from(find: Callable[[str], Any]) -> None:
+    """Set what the steps of branches do: `find` returns the function for the name of a step."""
+    _steps[:] = [find]
+
+
 class BranchProbe:
     """The probe that compiled code calls for a step of a branch."""
 
@@ -53,11 +63,8 @@ class BranchProbe:
         view = probes.current.get()
         if view is not None:
             return view.hooks.branch(self.name, sys._getframe(1), values)
-        from jitfuse.tracing.control.if_conversion import (
-            STEPS,  # in another thread, or in a function that outlives the trace
-        )
-
-        return STEPS[self.name](None, sys._getframe(1), *values)
+        # in another thread, or in a function that outlives the trace
+        return _steps[0](self.name)(None, sys._getframe(1), *values)
 
 
 def want(code: types.CodeType, line: int) -> bool:
@@ -253,15 +260,12 @@ def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
 
 def _with_probes(code: types.CodeType) -> types.CodeType:
     """Replace the marks among the constants by probes, or by functions that need no trace."""
-    from jitfuse.tracing.control.loop_capture import is_loop
-    from jitfuse.tracing.scalars.branch_values import TESTS  # it imports the tracer
-
     def exchanged(value: Any) -> Any:
         if isinstance(value, types.CodeType):
             return _with_probes(value)
         if not (isinstance(value, str) and value.startswith(branch_statements.MARK)):
             return value
         name = value.removeprefix(branch_statements.MARK)
-        return is_loop if name == "is_loop" else TESTS.get(name) or BranchProbe(name)
+        return _steps[0](name) if name in branch_statements.TESTS else BranchProbe(name)
 
     return code.replace(co_consts=tuple(map(exchanged, code.co_consts)))

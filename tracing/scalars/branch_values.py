@@ -1,7 +1,7 @@
 """Selection of values after an if-converted conditional: numbers and arrays of either branch.
 
-Owns the active branches, which tensor replaces two values, and the may-alias sets that protect writes into arrays
-that may be the same. Does not own the conversion (`jitfuse.tracing.control.if_conversion`).
+Owns which tensor replaces two values, and the may-alias sets that protect writes into arrays that may be the same.
+Does not own the conversion (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitfuse.tracing.numbers import arithmetic
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Mixed, Recorder
 from jitfuse.tracing.record.source import is_user_code
 from jitfuse.tracing.record.value_reads import exact
-from jitfuse.tracing.scalars import arithmetic
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
@@ -58,41 +58,12 @@ TESTS: Final[dict[str, Callable[[Any], bool]]] = {"is_both": _is_both, "plain": 
 """The tests of values that rewritten bytecode makes."""
 
 
-class ActiveBranch:
-    """A branch that is being traced: its conditional, whether it is the first branch, and the branch around it."""
-
-    __slots__ = ("_around", "_condition", "_first", "both")
-
-    def __init__(self, both: Both, first: bool, around: ActiveBranch | None) -> None:
-        self.both, self._first, self._around = both, first, around
-        self._condition: TracedTensor | None = None
-
-    @property
-    def condition(self) -> TracedTensor:
-        """The conjunction of its own condition and those around it; recorded only if needed, which is rare."""
-        if self._condition is None:
-            own = self.both.condition if self._first else self.both.condition.call("logical_not")
-            self._condition = own if self._around is None else self._around.condition.call("logical_and", own)
-        return self._condition
-
-
-def refuse(run: Recorder, place: Site | None = None) -> NoReturn:
-    """Undo a conversion: Python decides at the captured loops, else at `place` or the innermost branch.
-
-    Ends the run: does not return.
-    """
-    assert run.breaker is not None
-    if run.loops:
-        run.breaker.decide([loop.place for loop in run.loops])
-    run.breaker.decide((place,) if place is not None else (run.active_branches[-1].both.place,))
-
-
 def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
     """Return the truth of a value as a traced bool."""
     if type(value) is not TracedTensor:
         return fresh(run, run.scalar(bool(value), "bool"))
     if value._meta.size != 1:
-        refuse(run, both.place)
+        run.undo_conversion(both.place)
     return truth_of(value)
 
 
@@ -120,6 +91,18 @@ class MayAlias:
         """Return the storages that are in use."""
         return [s for ref in self.members if (s := ref()) is not None]
 
+    def written(self, run: Recorder, storage: Storage) -> None:
+        """Note a write into a member: undo the conversions if other members are in use."""
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if is_user_code(frame.f_code.co_filename):
+                frame.f_locals  # noqa: B018 -- updates the mapping, which may hold old values
+            frame = frame.f_back
+        storage.may_alias = None
+        if any(s is not storage for s in self.alive()):
+            assert run.breaker is not None
+            run.breaker.decide(self.places)
+
 
 class NoCommonValueError(Exception):
     """Two values that no tensor can replace."""
@@ -131,7 +114,7 @@ def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> l
         return [chosen(run, both, both.condition, a, b) for a, b in pairs]
     except NoCommonValueError:
         if run.active_branches or run.loops:
-            refuse(run)
+            run.undo_conversion()
         first = bool(both.condition)
         return [a if first else b for a, b in pairs]
 
@@ -229,20 +212,6 @@ def _chosen_array(both: Both, condition: TracedTensor, a: TracedTensor, b: Trace
     for s in may_alias.alive():
         s.may_alias = may_alias
     return made.laid_out(None)
-
-
-def written(run: Recorder, storage: Storage) -> None:
-    """Note a write into a storage with a may-alias set: undo the conversions if other members are in use."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if is_user_code(frame.f_code.co_filename):
-            frame.f_locals  # noqa: B018 -- updates the mapping, which may hold old values
-        frame = frame.f_back
-    may_alias: MayAlias = storage.may_alias
-    storage.may_alias = None
-    if any(s is not storage for s in may_alias.alive()):
-        assert run.breaker is not None
-        run.breaker.decide(may_alias.places)
 
 
 def returned(run: Recorder, values: Iterable[Any]) -> None:

@@ -2,7 +2,7 @@
 
 Owns which conversions become run-time numbers. Such a number is read only where Python needs its value; if it cannot
 be read there, the function is traced again with a read at the conversion (`GraphBreaker.decide`). Does not own Python
-numbers as operands (`jitfuse.tracing.tensor.weak`).
+numbers as operands (`jitfuse.tracing.numbers.weak`).
 """
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from jitfuse.dtypes import SUPPORTED, is_integer, kind, numpy_dtype
 from jitfuse.ir import statuses
-from jitfuse.tracing.observe.try_blocks import is_caught
+from jitfuse.tracing.numbers import arithmetic
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.source import is_user_code
+from jitfuse.tracing.record.try_blocks import is_caught
 from jitfuse.tracing.record.value_reads import may_put_off
-from jitfuse.tracing.scalars import arithmetic
 from jitfuse.tracing.scalars.branch_values import as_python
 from jitfuse.tracing.scalars.mixed_numbers import settled
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh

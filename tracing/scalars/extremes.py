@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.dtypes import kind, numpy_dtype
-from jitfuse.tracing.scalars import arithmetic, branch_values
+from jitfuse.tracing.numbers import arithmetic
+from jitfuse.tracing.scalars import branch_values
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor
 

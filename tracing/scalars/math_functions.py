@@ -17,12 +17,12 @@ from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.observe import try_blocks
+    from jitfuse.tracing.record import try_blocks
     from jitfuse.tracing.scalars import branch_values, conversions
 else:
     branch_values = Later("jitfuse.tracing.scalars.branch_values")
     conversions = Later("jitfuse.tracing.scalars.conversions")
-    try_blocks = Later("jitfuse.tracing.observe.try_blocks")
+    try_blocks = Later("jitfuse.tracing.record.try_blocks")
 
 _PLAIN: Final = {
     "fabs": "abs", "atan": "atan", "tanh": "tanh", "asinh": "asinh", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt",

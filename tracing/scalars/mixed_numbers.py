@@ -14,11 +14,10 @@ from jitfuse.dtypes import is_integer
 from jitfuse.ir import statuses
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.observe import try_blocks
+from jitfuse.tracing.numbers import arithmetic, weak
+from jitfuse.tracing.record import try_blocks
 from jitfuse.tracing.record.known_values import python_operator
 from jitfuse.tracing.record.recorder import Mixed, Recorder
-from jitfuse.tracing.scalars import arithmetic
-from jitfuse.tracing.tensor import weak
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 _STORES: Final = frozenset({"scatter", "update_slice", "update_at"})

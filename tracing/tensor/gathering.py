@@ -25,12 +25,10 @@ from jitfuse.tracing.tensor import indexing
 from jitfuse.tracing.tensor.function_table import Tensor, deliver, implements, lifted, strong
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.control import predication
+    from jitfuse.tracing.numbers import arithmetic
     from jitfuse.tracing.numpy_like import masked_selection
-    from jitfuse.tracing.scalars import arithmetic
 else:
-    predication = Later("jitfuse.tracing.control.predication")
-    arithmetic = Later("jitfuse.tracing.scalars.arithmetic")
+    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
     masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
 
 
@@ -147,7 +145,8 @@ def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
     tensor: Tensor = x.as_tensor(item)
     if not is_integer(str(tensor.dtype)):
         raise BoundsError(f"arrays used as indices must be of integer (or boolean) type, at {user_line()}")
-    return predication.index_in_branch(x._run, tensor) if x._run.active_branches else tensor
+    branches = x._run.active_branches
+    return branches[-1].index(x._run, tensor) if branches else tensor
 
 
 # ---------------------------------------------------------------- items

@@ -23,17 +23,18 @@ from jitfuse.tracing.tensor.array_methods import ArrayMethods
 
 if TYPE_CHECKING:
     from jitfuse.ir.program import Meta
+    from jitfuse.tracing.numbers import arithmetic
     from jitfuse.tracing.observe import printing
     from jitfuse.tracing.record import value_reads
     from jitfuse.tracing.record.memory import Storage
     from jitfuse.tracing.record.recorder import Recorder
-    from jitfuse.tracing.scalars import arithmetic, conversions, mixed_numbers
+    from jitfuse.tracing.scalars import conversions, mixed_numbers
 else:
     conversions = Later("jitfuse.tracing.scalars.conversions")
     mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
     value_reads = Later("jitfuse.tracing.record.value_reads")
     printing = Later("jitfuse.tracing.observe.printing")
-    arithmetic = Later("jitfuse.tracing.scalars.arithmetic")
+    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
 
 _TAKES_NUMBERS: Final = (bool, int, float, complex, operator.index)
 _SAME: Final = ("bool()", "float()", "complex()", "np.asarray()", "tolist()")

@@ -19,6 +19,7 @@ from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, Unsuppo
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.numbers import weak
 from jitfuse.tracing.record import layout
 from jitfuse.tracing.record.access_paths import ViewStep
 from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName, dtype_name
@@ -28,13 +29,14 @@ from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.session import Feed
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor import numpy_protocol, weak
+from jitfuse.tracing.tensor import numpy_protocol
 from jitfuse.tracing.tensor.operators import Operators
 
 if TYPE_CHECKING:
+    from jitfuse.tracing.numbers import arithmetic
     from jitfuse.tracing.numpy_like import complex_numbers, masked_selection
     from jitfuse.tracing.record import memory_order
-    from jitfuse.tracing.scalars import arithmetic, mixed_numbers
+    from jitfuse.tracing.scalars import mixed_numbers
     from jitfuse.tracing.tensor import gathering, indexing, lifting
 else:
     gathering = Later("jitfuse.tracing.tensor.gathering")
@@ -43,7 +45,7 @@ else:
     memory_order = Later("jitfuse.tracing.record.memory_order")
     mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
     complex_numbers = Later("jitfuse.tracing.numpy_like.complex_numbers")
-    arithmetic = Later("jitfuse.tracing.scalars.arithmetic")
+    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
     masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal", "windows"})

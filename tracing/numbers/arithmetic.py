@@ -3,7 +3,7 @@
 Owns which ints fit 64 bits, or are exact as doubles. Int arguments are bounded by a class (`_CLASSES`) that holds this
 call's value; later calls are checked for it, and the ranges of results follow. Operators that may leave these ranges
 are computed by Python, with guarded values. Owns the checks at run time: divisors that are 0, powers that leave a
-double, scalars that an array of integers cannot hold. Does not own dtypes of operands (`jitfuse.tracing.tensor.weak`).
+double, scalars that an array of integers cannot hold. Does not own dtypes of operands (`jitfuse.tracing.numbers.weak`).
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitfuse.dtypes import integer_range, is_integer, kind
 from jitfuse.errors import DivisionByZeroError
 from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.observe import try_blocks
+from jitfuse.tracing.record import try_blocks
 from jitfuse.tracing.record.known_values import python_operator
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.session import Session

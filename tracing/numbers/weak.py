@@ -22,9 +22,9 @@ from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.scalars import arithmetic
+    from jitfuse.tracing.numbers import arithmetic
 else:
-    arithmetic = Later("jitfuse.tracing.scalars.arithmetic")
+    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
 
 _KEEPS_BOOL: Final = frozenset({
     "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater",

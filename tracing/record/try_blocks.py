@@ -12,7 +12,6 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import kind
 from jitfuse.errors import UntraceableError
@@ -20,13 +19,11 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs
 from jitfuse.tracing.interception.reader import View
 from jitfuse.tracing.record.source import is_own_code, user_line
+from jitfuse.tracing.record.value_reads import read_truth
 from jitfuse.tracing.rewrite.loop_statements import HARMLESS
 
 if TYPE_CHECKING:
     from jitfuse.tracing.record.recorder import Recorder
-    from jitfuse.tracing.tensor import traced
-else:
-    traced = Later("jitfuse.tracing.tensor.traced")
 
 _CONSTANTS: Final = frozenset({"full", "constant", "arange"})
 _SHOWS: Final = frozenset({"exc_info", "exception", "format_exc", "print_exc", "format_exception", "print_exception"})
@@ -63,8 +60,8 @@ def holds(run: Recorder, ok: int) -> bool | None:
         return None
     if run.breaker is None:
         refuse_in_try("a step")
-    truth = traced.fresh(run, ok)
-    return bool(truth.all() if truth.shape else truth)
+    whole = {"axis": None, "keepdims": False}
+    return read_truth(run, run.emit("all", (ok,), whole) if run.graph.metas[ok].shape else ok)
 
 
 def check_caught(run: Recorder, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs) -> None:
