@@ -24,7 +24,7 @@ from jitfuse.ir.semantics import reference_functions
 from jitfuse.passes import pipeline
 from jitfuse.plans import group
 from jitfuse.tracing.numpy_like import all_functions
-from jitfuse.tracing.tensor import numpy_protocol
+from jitfuse.tracing.numpy_like import protocol as numpy_protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

@@ -3,7 +3,7 @@
 Owns the methods (one for each row of the op table, plus Python's operators and a few array conveniences) and
 the normalisation of parameter aliases. A subclass supplies `shape`, `dtype`, `weak` and `_apply`, which
 carries out one operator: a traced tensor records it, an eager tensor computes it. Does not own indexing and
-assignment (`jitfuse.tracing.tensor.indexing`) or NumPy's protocols (`jitfuse.tracing.tensor.numpy_protocol`).
+assignment (`jitfuse.tracing.tensor.indexing`) or NumPy's protocols (`jitfuse.tracing.numpy_like.protocol`).
 """
 from __future__ import annotations
 

@@ -30,13 +30,14 @@ from jitfuse.tracing.tensor.traced import TracedTensor, from_feed
 if TYPE_CHECKING:
     from jitfuse.tracing.control import if_conversion, long_loops, loop_capture
     from jitfuse.tracing.numpy_like import generators, lists
-    from jitfuse.tracing.scalars import branch_values, conversions, mixed_numbers
+    from jitfuse.tracing.scalars import branch_values, conversions
+    from jitfuse.tracing.tensor import mixed_numbers
 else:
     if_conversion = Later("jitfuse.tracing.control.if_conversion")
     long_loops = Later("jitfuse.tracing.control.long_loops")
     branch_values = Later("jitfuse.tracing.scalars.branch_values")
     conversions = Later("jitfuse.tracing.scalars.conversions")
-    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
     generators = Later("jitfuse.tracing.numpy_like.generators")
     loop_capture = Later("jitfuse.tracing.control.loop_capture")
     lists = Later("jitfuse.tracing.numpy_like.lists")

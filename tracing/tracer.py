@@ -34,6 +34,7 @@ from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.reader import View
 from jitfuse.tracing.interception.user_code import has_own_setter
+from jitfuse.tracing.numpy_like import traced_array as traced_array  # the base of TracedTensor
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import Recorder, activate
@@ -62,12 +63,13 @@ if TYPE_CHECKING:
     from jitfuse.tracing.record.value_reads import GraphBreaker
     from jitfuse.tracing.results import effects
     from jitfuse.tracing.results.effects import Effect
-    from jitfuse.tracing.scalars import branch_values, mixed_numbers
+    from jitfuse.tracing.scalars import branch_values
+    from jitfuse.tracing.tensor import mixed_numbers
 else:
     branch_values = Later("jitfuse.tracing.scalars.branch_values")
     effects = Later("jitfuse.tracing.results.effects")
     try_blocks = Later("jitfuse.tracing.record.try_blocks")
-    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
 
 
 class _ModeRun(Record):

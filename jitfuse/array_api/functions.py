@@ -15,9 +15,10 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_like.data_dependent import places_by_axis, standard_unique
+from jitfuse.tracing.numpy_like.data_dependent import standard_unique
 from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.tensor import function_table
+from jitfuse.tracing.tensor.data_extents import places_by_axis
 from jitfuse.tracing.tensor.function_table import lifted, strong
 
 Tensor = Any

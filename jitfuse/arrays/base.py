@@ -1,6 +1,6 @@
 """EagerArray: the array that users see outside of a trace, whatever library holds its elements.
 
-It has NumPy's methods (`jitfuse.tracing.tensor.array_methods`), NumPy's protocols and the array API standard's, all
+It has NumPy's methods (`jitfuse.tracing.numpy_like.array_methods`), NumPy's protocols and the array API standard's, all
 over `call`, which the interpreter's tensor classes implement by the op table. Indexing and item assignment are the
 library's own. Owns the Python protocols (numbers, items, DLPack, pickling). Does not own any operator.
 """
@@ -16,8 +16,8 @@ from jitfuse.arrays.wrapping import unwrap, wrap
 from jitfuse.dtypes import can_cast, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.tracing.abstract import BINARY
+from jitfuse.tracing.numpy_like.array_methods import ArrayMethods
 from jitfuse.tracing.record.device_array import HostArray
-from jitfuse.tracing.tensor.array_methods import ArrayMethods
 
 _WRITING: Final = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
 """NumPy's functions that write into an argument: they need an ndarray over its memory."""
@@ -152,14 +152,14 @@ class EagerArray(HostArray, ArrayMethods):
         return self.array.__dlpack_device__()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from jitfuse.tracing.tensor import numpy_protocol
+        from jitfuse.tracing.numpy_like import protocol as numpy_protocol
 
         if method == "at":
             return ufunc.at(*unwrap(inputs), **unwrap(kwargs))
         return numpy_protocol.array_ufunc(self, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from jitfuse.tracing.tensor import numpy_protocol
+        from jitfuse.tracing.numpy_like import protocol as numpy_protocol
 
         carried_out = numpy_protocol.implementation_of(func)
         if carried_out is not None and func not in _WRITING:

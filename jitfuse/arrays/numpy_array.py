@@ -19,8 +19,8 @@ from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY, AbstractTensor
+from jitfuse.tracing.numpy_like.array_methods import ArrayMethods
 from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName, dtype_name
-from jitfuse.tracing.tensor.array_methods import ArrayMethods
 
 _NAMES: Final[dict[Any, DTypeName]] = {numpy_dtype(n): DTYPES[n] for n in SUPPORTED if n != "bfloat16"}
 _NUMPYS: Final = (np.ndarray, np.generic)

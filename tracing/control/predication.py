@@ -1,7 +1,7 @@
 """Predication: an if-converted branch has no effects where its condition is false.
 
-Owns the active branches, writes into arrays and lists, which functions a branch may call, and operators that raise. Does not own the steps
-of a branch (`jitfuse.tracing.control.if_conversion`).
+Owns the active branches, writes into arrays and lists, which functions a branch may call, and operators that raise.
+Does not own the steps of a branch (`jitfuse.tracing.control.if_conversion`).
 """
 from __future__ import annotations
 

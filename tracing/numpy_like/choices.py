@@ -15,7 +15,7 @@ from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedErr
 from jitfuse.ir.operators import ops
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_like import shapes, sorting
+from jitfuse.tracing.numpy_like import data_dependent, shapes, sorting
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering, indexing
 from jitfuse.tracing.tensor.function_table import Tensor, deliver, implements, lifted, require_cast, strong
@@ -24,6 +24,18 @@ UNROLLED_PARTS: Final = 16
 """`apply_along_axis` calls its function for each of up to so many parts; more parts become one loop step."""
 FEW: Final = 32
 """`isin` compares with each of up to so many values; more values are sorted and searched."""
+
+
+@implements("where")
+def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Any:
+    """Select elements of x where the condition holds, else of y; without x and y, return the indices where it holds."""
+    if x is None and y is None:
+        return data_dependent.nonzero(condition)
+    c, a, b = lifted(condition, x, y)
+    if a.weak and b.weak:
+        a, b = strong(a), strong(b)
+    result = strong(c).call("where", a, b)
+    return result if result.ndim else result.as_copy()  # an array of rank 0, unlike a ufunc's result
 
 
 @implements("select")

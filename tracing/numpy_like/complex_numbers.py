@@ -2,13 +2,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
-import numpy as np
-
 from jitfuse.dtypes import kind
-from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import implements, strong
 
 Tensor = Any
@@ -17,13 +13,6 @@ Tensor = Any
 def is_complex(x: Tensor) -> bool:
     """Return whether the dtype is complex."""
     return kind(str(x.dtype)) == "complex"
-
-
-def warn_of_lost_part(source: str, target: str) -> None:
-    """Warn as NumPy does where a cast drops imaginary parts; once, while tracing."""
-    if kind(source) == "complex" and kind(target) not in ("complex", "bool"):
-        message = f"Casting complex values to real discards the imaginary part, at {user_line()}"
-        warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=2)
 
 
 @implements("real")

@@ -21,10 +21,10 @@ from jitfuse.tracing.numbers import weak
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.scalars.mixed_numbers import settled
 from jitfuse.tracing.tensor.array_class import array_class
 from jitfuse.tracing.tensor.function_table import traced_among
 from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.mixed_numbers import settled
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""NumPy's elementwise functions that are no ufuncs, over traced arrays: rounding, closeness, replacing.
+"""NumPy's elementwise functions that are no ufuncs, over traced arrays: rounding, closeness, clipping, copies.
 
 Owns their entries in `tensor.function_table.FUNCTIONS`, with NumPy's parameters. Ufuncs are in
-`jitfuse.tracing.tensor.numpy_protocol`.
+`jitfuse.tracing.numpy_like.protocol`.
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.function_table import deliver, implements, lifted, strong
+from jitfuse.tracing.tensor import indexing
+from jitfuse.tracing.tensor.function_table import NO_VALUE, deliver, implements, lifted, refuse, require_cast, strong
 
 Tensor = Any
+_RANKS: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
 
 
 @implements("round", "around")
@@ -102,3 +104,50 @@ def array_equal(a1: Tensor, a2: Tensor, equal_nan: bool = False) -> Any:
     if equal_nan:
         same = same.call("logical_or", x.call("isnan").call("logical_and", y.call("isnan")))
     return strong(same).call("all")
+
+
+@implements("clip")
+def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None,
+         dtype: Any = None) -> Tensor:
+    """Limit the values to [a_min, a_max]; either may be None."""
+    refuse("clip", {"dtype": dtype}, "Cast with astype first.")
+    low = min if a_min is None or a_min is NO_VALUE else a_min
+    high = max if a_max is None or a_max is NO_VALUE else a_max
+    x = lifted(a, *[v for v in (low, high) if v is not None])[0]
+    if dtypes.is_integer(str(x.dtype)) and not x.weak:  # as NumPy, ignore Python int limits outside the dtype
+        smallest, largest = dtypes.integer_range(str(x.dtype))
+        low = None if type(low) is int and low <= smallest else low
+        high = None if type(high) is int and high >= largest else high
+    if low is not None and high is not None:
+        result = strong(x).call("clip", low, high)
+    elif low is not None:
+        result = strong(x).call("maximum", low)
+    elif high is not None:
+        result = strong(x).call("minimum", high)
+    else:
+        result = x.as_copy()
+    return deliver("clip", result, out)
+
+
+@implements("copy")
+def copy(a: Tensor, order: str = "K", subok: bool = False) -> Tensor:
+    """Return a copy in memory of its own."""
+    tensor = strong(a)
+    return tensor.copy(order) if tensor.ndim else tensor.as_copy()  # an array, of a scalar too
+
+
+@implements("copyto")
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Assign src to dst, only where the mask holds."""
+    if not isinstance(dst, AbstractTensor):
+        raise UnsupportedError(f"np.copyto into an array that is not traced, at {user_line()}. Create it inside "
+                               "the function, or pass it as an argument.")
+    value = lifted(src, dst)[0]
+    source, target = str(value.dtype), str(dst.dtype)
+    if not value.weak:
+        require_cast("copyto", source, target, casting)
+    elif _RANKS[dtypes.kind(source)] != _RANKS[dtypes.kind(target)]:  # a Python number has any dtype of its kind
+        require_cast("copyto", source, "complex128" if dtypes.kind(target) == "complex" else target, casting)
+    if where is not True:
+        value = lifted(where, dst)[0].call("where", indexing.cast(value, dst), dst)
+    dst[...] = value  # type: ignore[index]

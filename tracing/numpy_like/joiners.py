@@ -14,8 +14,8 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_like import shapes
 from jitfuse.tracing.numpy_like.creation import arange, array, linspace
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.scalars.mixed_numbers import settled
 from jitfuse.tracing.tensor.function_table import traced_among
+from jitfuse.tracing.tensor.mixed_numbers import settled
 
 _WEAK: Final[dict[str, Any]] = {"int64": 0, "float64": 0.0, "complex128": 0j}
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_like.creation import array
-from jitfuse.tracing.tensor.numpy_protocol import implementation_of
+from jitfuse.tracing.numpy_like.protocol import implementation_of
 
 _KINDS: Final = frozenset({np.ufunc, type(np.mean)})
 _ARRAYS_ALONE: Final = frozenset(getattr(np, name) for name in (

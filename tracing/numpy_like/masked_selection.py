@@ -11,12 +11,11 @@ with known values.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.base.later import Later
 from jitfuse.errors import BoundsError, DTypeError, UnsupportedError
 from jitfuse.ir import statuses
 from jitfuse.ir.operators import ops
@@ -29,12 +28,8 @@ from jitfuse.tracing.record.dtype_name import DTypeName
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.try_blocks import is_caught
 from jitfuse.tracing.tensor import gathering, indexing
+from jitfuse.tracing.tensor.data_extents import places_in
 from jitfuse.tracing.tensor.traced import TracedTensor
-
-if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import data_dependent
-else:
-    data_dependent = Later("jitfuse.tracing.numpy_like.data_dependent")
 
 _REDUCTIONS: Final = {
     "sum": reductions.sum_, "prod": reductions.prod, "any": reductions.any_,
@@ -70,7 +65,7 @@ class MaskedSelection(TracedTensor):
             if run.session.region is not self._region:  # values of a loop's body are unknown outside
                 raise UnsupportedError(f"x[mask] is picked in the body of a loop, at {user_line()}. Pick it before: "
                                        "x[mask].copy().")
-            places_ = data_dependent.places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
+            places_ = places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
             # a mask's own indices are within bounds in every branch
             branches, run.active_branches = run.active_branches, []
             try:
@@ -81,7 +76,7 @@ class MaskedSelection(TracedTensor):
 
     def _pick(self) -> TracedTensor:
         key = (*(slice(None),) * self._place, self._known_mask)
-        found: TracedTensor = gathering.picked_by_mask(self._whole, key if self._place else self._known_mask)
+        found: TracedTensor = gathering.get_item(self._whole, key if self._place else self._known_mask)
         return found
 
     @property

@@ -13,10 +13,11 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_like import data_dependent, products, scans, shapes, sorting
+from jitfuse.tracing.numpy_like import products, scans, shapes, sorting
 from jitfuse.tracing.numpy_like.reduce import cast, given
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.tensor.data_extents import extent, values_of
 from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, refuse, require_cast, strong
 
 
@@ -131,8 +132,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tensor:
 def _length(values: Tensor, least: int) -> int:
     """Read the number of counts, at least `least`."""
     most = (values.call("max") + 1).call("maximum", least)
-    found = data_dependent.values_of((most,))
-    return int(found[0]) if found is not None else data_dependent.extent("bincount", most, "Pass minlength.")
+    found = values_of((most,))
+    return int(found[0]) if found is not None else extent("bincount", most, "Pass minlength.")
 
 
 # ---------------------------------------------------------------- histograms

@@ -17,13 +17,12 @@ from jitfuse.tracing.numpy_like import creation as numpy_creation
 from jitfuse.tracing.numpy_like.creation import run_of_call
 from jitfuse.tracing.observe import hidden_effects
 from jitfuse.tracing.scalars import math_functions
-from jitfuse.tracing.tensor import function_table
 from jitfuse.tracing.tensor.array_class import class_proxy
 from jitfuse.tracing.tensor.function_table import traced_among
 from jitfuse.tracing.tensor.lifting import lift
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import assembly, joiners, legacy_generators, new_generators, shapes
+    from jitfuse.tracing.numpy_like import assembly, elementwise, joiners, legacy_generators, new_generators, shapes
     from jitfuse.tracing.observe import printing
     from jitfuse.tracing.scalars import extremes
     from jitfuse.tracing.tensor import gathering
@@ -34,6 +33,7 @@ else:
     new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
     assembly = Later("jitfuse.tracing.numpy_like.assembly")
     joiners = Later("jitfuse.tracing.numpy_like.joiners")
+    elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
     shapes = Later("jitfuse.tracing.numpy_like.shapes")
     printing = Later("jitfuse.tracing.observe.printing")
 
@@ -90,7 +90,7 @@ def _always_traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _original, _function in (
-    (np.copy, function_table.copy),
+    (np.copy, lambda *args, **kwargs: elementwise.copy(*args, **kwargs)),
     (np.stack, lambda *args, **kwargs: shapes.stack(*args, **kwargs)),
     (np.concatenate, lambda *args, **kwargs: shapes.concatenate(*args, **kwargs)),
     (np.lexsort, lambda keys, axis=-1: assembly.lexsort(keys, axis)),

@@ -19,7 +19,7 @@ from jitfuse.tracing.record.source import is_user_code
 from jitfuse.tracing.record.try_blocks import is_caught
 from jitfuse.tracing.record.value_reads import may_put_off
 from jitfuse.tracing.scalars.branch_values import as_python
-from jitfuse.tracing.scalars.mixed_numbers import settled
+from jitfuse.tracing.tensor.mixed_numbers import settled
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 

@@ -1,30 +1,25 @@
-"""The table of NumPy functions over traced arrays, the helpers that they share, and np.where, np.clip and np.copy.
+"""The table of NumPy functions over traced arrays, and the helpers that they share.
 
 Owns `FUNCTIONS`, the table of `__array_function__`. Each function has NumPy's parameters (names that hide Python's
 builtins end in an underscore); unsupported options raise UnsupportedError and are never ignored. Does not own ufuncs
-and protocols (`jitfuse.tracing.tensor.numpy_protocol`), nor the other functions, which are in
+and protocols (`jitfuse.tracing.numpy_like.protocol`), nor the other functions, which are in
 `jitfuse.tracing.numpy_like`: `reductions`, `elementwise`, `shapes` (with joins and products) and so on.
 """
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.base.later import Later
 from jitfuse.errors import DTypeError, UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.source import user_line
-
-if TYPE_CHECKING:
-    from jitfuse.tracing.tensor import indexing
-else:
-    indexing = Later("jitfuse.tracing.tensor.indexing")
 
 Tensor = Any
 FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {}
@@ -68,8 +63,14 @@ def require_cast(function: str, source: str, target: str, casting: str) -> None:
                          f"at {user_line()}")
 
 
+def warn_of_lost_part(source: str, target: str) -> None:
+    """Warn as NumPy does where a cast drops imaginary parts; once, while tracing."""
+    if dtypes.kind(source) == "complex" and dtypes.kind(target) not in ("complex", "bool"):
+        message = f"Casting complex values to real discards the imaginary part, at {user_line()}"
+        warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=2)
+
+
 _SEQUENCES: Final = frozenset({list, tuple})
-_KINDS: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
 
 
 def traced_among(*values: Any) -> Tensor:
@@ -115,65 +116,3 @@ def deliver(function: str, result: Tensor, out: Any) -> Tensor:
 def extents(shape: Any) -> tuple[int, ...]:
     """Return a shape given as an int or a sequence as a tuple of ints."""
     return tuple(map(shape_rules.whole, shape)) if isinstance(shape, Sequence) else (shape_rules.whole(shape),)
-
-
-# ---------------------------------------------------------------- choices and copies
-@implements("where")
-def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Any:
-    """Select elements of x where the condition holds, else of y; without x and y, return the indices where it holds."""
-    if x is None and y is None:
-        from jitfuse.tracing.numpy_like.data_dependent import nonzero  # it needs the table
-
-        return nonzero(condition)
-    c, a, b = lifted(condition, x, y)
-    if a.weak and b.weak:
-        a, b = strong(a), strong(b)
-    result = strong(c).call("where", a, b)
-    return result if result.ndim else result.as_copy()  # an array of rank 0, unlike a ufunc's result
-
-
-@implements("clip")
-def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None,
-         dtype: Any = None) -> Tensor:
-    """Limit the values to [a_min, a_max]; either may be None."""
-    refuse("clip", {"dtype": dtype}, "Cast with astype first.")
-    low = min if a_min is None or a_min is NO_VALUE else a_min
-    high = max if a_max is None or a_max is NO_VALUE else a_max
-    x = lifted(a, *[v for v in (low, high) if v is not None])[0]
-    if dtypes.is_integer(str(x.dtype)) and not x.weak:  # as NumPy, ignore Python int limits outside the dtype
-        smallest, largest = dtypes.integer_range(str(x.dtype))
-        low = None if type(low) is int and low <= smallest else low
-        high = None if type(high) is int and high >= largest else high
-    if low is not None and high is not None:
-        result = strong(x).call("clip", low, high)
-    elif low is not None:
-        result = strong(x).call("maximum", low)
-    elif high is not None:
-        result = strong(x).call("minimum", high)
-    else:
-        result = x.as_copy()
-    return deliver("clip", result, out)
-
-
-@implements("copy")
-def copy(a: Tensor, order: str = "K", subok: bool = False) -> Tensor:
-    """Return a copy in memory of its own."""
-    tensor = strong(a)
-    return tensor.copy(order) if tensor.ndim else tensor.as_copy()  # an array, of a scalar too
-
-
-@implements("copyto")
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """Assign src to dst, only where the mask holds."""
-    if not isinstance(dst, AbstractTensor):
-        raise UnsupportedError(f"np.copyto into an array that is not traced, at {user_line()}. Create it inside "
-                               "the function, or pass it as an argument.")
-    value = lifted(src, dst)[0]
-    source, target = str(value.dtype), str(dst.dtype)
-    if not value.weak:
-        require_cast("copyto", source, target, casting)
-    elif _KINDS[dtypes.kind(source)] != _KINDS[dtypes.kind(target)]:  # a Python number has any dtype of its kind
-        require_cast("copyto", source, "complex128" if dtypes.kind(target) == "complex" else target, casting)
-    if where is not True:
-        value = lifted(where, dst)[0].call("where", indexing.cast(value, dst), dst)
-    dst[...] = value  # type: ignore[index]

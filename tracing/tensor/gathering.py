@@ -26,10 +26,10 @@ from jitfuse.tracing.tensor.function_table import Tensor, deliver, implements, l
 
 if TYPE_CHECKING:
     from jitfuse.tracing.numbers import arithmetic
-    from jitfuse.tracing.numpy_like import masked_selection
+    from jitfuse.tracing.tensor import data_extents
 else:
     arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
-    masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
+    data_extents = Later("jitfuse.tracing.tensor.data_extents")
 
 
 class IndexSelection(NamedTuple):
@@ -126,9 +126,7 @@ def _nonzero(x: Tensor, mask: Any, axis: int) -> list[Any]:
                           f"{axis} on, at {user_line()}")
     if not isinstance(mask, AbstractTensor):
         return list(np.asarray(mask).nonzero())
-    from jitfuse.tracing.numpy_like.data_dependent import places_by_axis  # it needs the table, and few programs need it
-
-    return list(places_by_axis("x[mask]", mask))
+    return list(data_extents.places_by_axis("x[mask]", mask))
 
 
 def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
@@ -151,17 +149,7 @@ def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
 
 # ---------------------------------------------------------------- items
 def get_item(x: Tensor, index: Any) -> Tensor:
-    """Return `x[index]`: a copy, a view if all arrays are traced scalars, a masked selection if a mask is traced."""
-    chosen = masked_selection.get_item(x, index)
-    return _get_item(x, index) if chosen is None else chosen
-
-
-def picked_by_mask(x: Tensor, index: Any) -> Tensor:
-    """Return `x[index]` with the elements that a mask selects."""
-    return _get_item(x, index)
-
-
-def _get_item(x: Tensor, index: Any) -> Tensor:
+    """Return `x[index]`: a copy, or a view if all arrays are traced scalars."""
     if isinstance(index, AbstractTensor) and index.dtype == "bool" and not index.ndim:
         index = index.reshape(1)  # a mask along a new axis of extent 1
         x = x.reshape((1, *x.shape))
@@ -183,6 +171,28 @@ def set_item(x: Tensor, index: Any, value: Any, combine: str = "set") -> None:
     view = indexing.get_item(x, found.basic)
     new = indexing.given_to(x, value)
     view._assign(_scattered(view, new, found, combine))
+
+
+def set_masked(x: Any, mask: Any, value: Any) -> None:
+    """Carry out `x[mask] = value` by a select, or by a scatter of one value for each element that the mask selects."""
+    where = mask if isinstance(mask, AbstractTensor) else x._lift(np.asarray(mask))
+    lead, rest = x.shape[: where.ndim], x.shape[where.ndim :]
+    if where.shape != lead:
+        raise BoundsError(f"boolean index of shape {where.shape} does not match the array's {x.shape}, "
+                          f"at {user_line()}")
+    new = value if isinstance(value, AbstractTensor) else x._lift(value)
+    fits = len(new.shape) <= len(rest) and all(n in (1, m) for n, m in zip(new.shape[::-1], rest[::-1]))
+    if new.ndim > len(rest) + 1:
+        raise ShapeError(
+            f"x[mask] = value with a value of shape {new.shape}, which has parts for places where the mask holds in "
+            f"{len(rest) + 1} axes at most, at {user_line()}. Or write x[...] = np.where(mask, value, x)."
+        )
+    if not fits:  # one value for each element or row that the mask selects
+        set_item(x, where, new)
+        return
+    if where.ndim != x.ndim:
+        where = where.call("reshape", shape=lead + (1,) * len(rest))
+    x._assign(where.call("where", indexing.cast(new, x), x))
 
 
 def _scattered(view: Tensor, value: Tensor, found: IndexSelection, combine: str) -> Tensor:

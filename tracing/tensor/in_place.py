@@ -7,17 +7,20 @@ from typing import Any, Final
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators import ops
+from jitfuse.ir.program import Meta
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.python_protocol import PythonReads
 
 _NO_ATTRIBUTES: Final[dict[str, Any]] = {}
 
 
-class InPlace(PythonReads):
+class InPlace(AbstractTensor):
     """The in-place operators of a traced value; a subclass holds and writes it."""
 
     __slots__ = ()
+
+    _meta: Meta
+    _scalar: bool
 
     def _assign(self, value: Any) -> None:
         raise NotImplementedError

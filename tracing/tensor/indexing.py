@@ -265,9 +265,6 @@ def get_item(x: Any, index: Any) -> Any:
 
 def set_item(x: Any, index: Any, value: Any, key: Key | None = None) -> None:
     """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast. `key`: `key_of(index)`."""
-    if key is None and is_mask(index):
-        _set_masked(x, index, value)
-        return
     place = place_of(x, index, key)
     region, paths = place.region, x._run.paths
     new: Any = given_to(x, value)
@@ -308,29 +305,6 @@ def _aligned(value: Any, region: Region) -> Any:
     extent = {a: padded[k] for k, a in enumerate(region.axes) if a is not None}
     aligned = tuple(extent.get(a, 1) for a in range(len(region.counts)))
     return value if aligned == value.shape else value.with_ones(aligned)
-
-
-def _set_masked(x: Any, mask: Any, value: Any) -> None:
-    where = mask if isinstance(mask, AbstractTensor) else x._lift(np.asarray(mask))
-    lead, rest = x.shape[: where.ndim], x.shape[where.ndim :]
-    if where.shape != lead:
-        raise BoundsError(f"boolean index of shape {where.shape} does not match the array's {x.shape}, "
-                          f"at {user_line()}")
-    new = value if isinstance(value, AbstractTensor) else x._lift(value)
-    fits = len(new.shape) <= len(rest) and all(n in (1, m) for n, m in zip(new.shape[::-1], rest[::-1]))
-    if new.ndim > len(rest) + 1:
-        raise ShapeError(
-            f"x[mask] = value with a value of shape {new.shape}, which has parts for places where the mask holds in "
-            f"{len(rest) + 1} axes at most, at {user_line()}. Or write x[...] = np.where(mask, value, x)."
-        )
-    if not fits:  # one value for each element or row that the mask selects
-        from jitfuse.tracing.tensor import gathering  # a cycle: it reads basic indices here
-
-        gathering.set_item(x, where, new)
-        return
-    if where.ndim != x.ndim:
-        where = where.call("reshape", shape=lead + (1,) * len(rest))
-    x._assign(where.call("where", cast(new, x), x))
 
 
 def given_to(like: Any, value: Any) -> Any:

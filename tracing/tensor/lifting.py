@@ -18,9 +18,9 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.scalars import mixed_numbers
+    from jitfuse.tracing.tensor import mixed_numbers
 else:
-    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
 
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 

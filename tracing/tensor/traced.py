@@ -1,8 +1,8 @@
 """TracedTensor: the AbstractTensor that records instead of computing.
 
-Owns views (storage, path, layout) and writes through them. Does not own (in this folder) reads of values
-(`python_protocol`), in-place operators (`in_place`), other values as tensors (`lifting`), NumPy's methods
-(`array_methods`) and protocols (`numpy_protocol`), or indexing (`indexing`).
+Owns views (storage, path, layout) and writes through them. Does not own operators (`jitfuse.tracing.tensor.operators`),
+other values as tensors (`jitfuse.tracing.tensor.lifting`), and all that user code sees besides
+(`jitfuse.tracing.numpy_like.traced_array`): those files make tensors, and so import this one.
 """
 from __future__ import annotations
 
@@ -15,62 +15,50 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple, made
-from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, UnsupportedAttributeError
+from jitfuse.errors import ArgumentError, LeakedTracerError, UnsupportedAttributeError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numbers import weak
 from jitfuse.tracing.record import layout
 from jitfuse.tracing.record.access_paths import ViewStep
-from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName, dtype_name
+from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName
 from jitfuse.tracing.record.foreign import bare
-from jitfuse.tracing.record.known_values import python_operator
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.session import Feed
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor import numpy_protocol
-from jitfuse.tracing.tensor.operators import Operators
+from jitfuse.tracing.tensor.function_table import warn_of_lost_part
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.numbers import arithmetic
-    from jitfuse.tracing.numpy_like import complex_numbers, masked_selection
+    from jitfuse.tracing.numpy_like.traced_array import TracedArray
     from jitfuse.tracing.record import memory_order
-    from jitfuse.tracing.scalars import mixed_numbers
-    from jitfuse.tracing.tensor import gathering, indexing, lifting
+    from jitfuse.tracing.tensor import indexing
 else:
-    gathering = Later("jitfuse.tracing.tensor.gathering")
-    indexing = Later("jitfuse.tracing.tensor.indexing")
-    lifting = Later("jitfuse.tracing.tensor.lifting")
     memory_order = Later("jitfuse.tracing.record.memory_order")
-    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
-    complex_numbers = Later("jitfuse.tracing.numpy_like.complex_numbers")
-    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
-    masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
-
-_VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal", "windows"})
+    TracedArray = AbstractTensor  # until its file is imported, which needs this one
 
 
-class _PartLayout(NamedTuple):
+class PartLayout(NamedTuple):
     """The layout of an indexed part, by the array's layout and meta and the index; computed only if needed.
 
     `in_order` says that the axes are in C order, like the array's; a basic index does not change their order.
     """
 
-    whole: layout.MemoryLayout | _PartLayout | None
+    whole: layout.MemoryLayout | PartLayout | None
     meta: Meta
     region: indexing.Region
     in_order: bool
 
     def layout(self) -> layout.MemoryLayout:
         """Return the layout."""
-        whole = self.whole.layout() if isinstance(self.whole, _PartLayout) else self.whole
+        whole = self.whole.layout() if isinstance(self.whole, PartLayout) else self.whole
         where = whole or layout.contiguous(self.meta.shape, dtypes.itemsize(self.meta.dtype))
         part = layout.sliced(where, self.region.starts, self.region.steps)
         return layout.rearranged(part, self.region.counts, self.region.axes) if self.region.moves_axes else part
 
 
-class TracedTensor(Operators):
+class TracedTensor(TracedArray):
     """A value of the trace: a view (path, layout) of a storage in one run.
 
     `_spot` is None for a fresh array in C order. `_scalar` marks rank-0 results, which are immutable
@@ -80,7 +68,7 @@ class TracedTensor(Operators):
     __slots__ = ("_meta", "_path", "_run", "_scalar", "_spot", "_storage")
 
     def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: ViewStep | None = None,
-                 place: layout.MemoryLayout | _PartLayout | None = None, scalar: bool = False) -> None:
+                 place: layout.MemoryLayout | PartLayout | None = None, scalar: bool = False) -> None:
         self._run = run
         self._storage = storage
         self._meta = meta
@@ -118,73 +106,6 @@ class TracedTensor(Operators):
     def weak(self) -> bool:
         """Whether this is a proxy of a Python scalar."""
         return self._meta.weak
-
-    def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
-        if attrs:
-            attrs = {k: plain(v) for k, v in attrs.items()}
-            if attrs.get("dtype") is not None:
-                attrs["dtype"] = dtype_name(attrs["dtype"], op.name)
-        if op.loop is None:
-            if op.name in _VIEWS:
-                return self._view(op, attrs)
-            if op.kind == ops.CONTROL:
-                raise ArgumentError(f"use jf.{op.name}, which takes functions, at {user_line()}")
-        in_order, found = True, []
-        for t in inputs:
-            if type(t) is not TracedTensor:
-                return masked_selection.apply(op, inputs, attrs)
-            place = t._spot
-            if place is not None and not (type(place) is _PartLayout and place.in_order):
-                in_order = False
-            found.append(t._id())
-        run, ids, meta = self._run, tuple(found), None
-        if op.is_of_many:
-            return tuple(fresh(run, made) for made in run.emit_all(op.name, ids, attrs))
-        if run.mixed and found:
-            made = mixed_numbers.apply(op, inputs, attrs)  # type: ignore[arg-type]
-            if made is not None:
-                return made
-        if op.loop is not None:
-            known = run.graph.metas
-            metas = tuple([known[i] for i in found])
-            operands = weak.operands(op, metas)
-            if operands[0]:  # all are Python numbers
-                return self._apply_among_numbers(op, ids, metas, attrs)
-            for k, dtype in operands[1]:
-                weak.check_fits(run, ids[k], dtype)
-            meta = operands[2]
-        if op.name == "power" and not inputs[0]._scalar:  # type: ignore[attr-defined]
-            result = fresh(run, arithmetic.power_of_array(run, ids))
-        else:
-            result = fresh(run, run.record(op, ids, make_attrs(attrs) if attrs else (), meta), op.kind != ops.CREATION)
-        if in_order or len(result._meta.shape) < 2:
-            return result
-        return result.laid_out(memory_order.of_result(op, attrs, inputs, result.shape))
-
-    def _apply_among_numbers(
-        self, op: ops.Op, ids: tuple[int, ...], metas: tuple[Meta, ...], attrs: dict[str, Any]
-    ) -> Any:
-        """Record an operator over Python numbers, or carry it out in Python where their values must be known."""
-        run = self._run
-        python = python_operator(op.name)
-        if python is not None:
-            look = weak.needs_values(run, op.name, ids, metas)
-            if look or arithmetic.leave_their_range(run, op.name, ids, metas):
-                return python(*[weak.number(run, i) for i in ids])
-            ids = arithmetic.checked(run, op.name, ids, metas)
-        for k, dtype in weak.operands(op, metas).cast:
-            weak.check_fits(run, ids[k], dtype)
-        made = run.emit(op.name, ids, make_attrs(attrs))
-        return fresh(run, arithmetic.delivered(run, op.name, ids, metas, made) if python is not None else made)
-
-    def _lift(self, value: Any) -> TracedTensor:
-        if self.weak and isinstance(value, list | tuple):
-            raise ArgumentError("a Python number repeats a sequence")  # as an operator; see as_tensor
-        return lifting.operand(self._run, value)
-
-    def as_tensor(self, value: Any) -> TracedTensor:
-        """Return anything that NumPy functions accept as an array as a tensor of this trace."""
-        return lifting.lift(self._run, value)
 
     def laid_out(self, axes: tuple[int, ...] | None) -> TracedTensor:
         """Set the layout of a fresh array: its axes from the slowest to the fastest; None for C order."""
@@ -227,7 +148,7 @@ class TracedTensor(Operators):
     def _layout(self) -> layout.MemoryLayout | None:
         """The layout, computed when it is needed; None for a fresh array in C order."""
         place = self._spot
-        if type(place) is _PartLayout:
+        if type(place) is PartLayout:
             place = self._spot = place.layout()
         return place  # type: ignore[return-value]
 
@@ -262,10 +183,10 @@ class TracedTensor(Operators):
         if not region.shape and not region.has_ellipsis:
             return fresh(run, tensor)
         lies = self._spot
-        in_order = lies is None or (type(lies) is _PartLayout and lies.in_order)
-        if type(lies) is _PartLayout and type(lies.whole) is _PartLayout:
+        in_order = lies is None or (type(lies) is PartLayout and lies.in_order)
+        if type(lies) is PartLayout and type(lies.whole) is PartLayout:
             lies = self._layout  # else parts of parts would nest as deep as a loop is long
-        part = made(_PartLayout, (lies, self._meta, region, in_order))
+        part = made(PartLayout, (lies, self._meta, region, in_order))
         return TracedTensor(run, storage, run.graph.metas[tensor], path, part)
 
     def with_ones(self, shape: tuple[int, ...]) -> TracedTensor:
@@ -347,7 +268,7 @@ class TracedTensor(Operators):
         dtype = self._meta.dtype
         if value._meta.dtype != dtype:
             value = self._check_assigned(value, of_scalars=True)
-            complex_numbers.warn_of_lost_part(value._meta.dtype, dtype)
+            warn_of_lost_part(value._meta.dtype, dtype)
         self._run.write(self._storage, path, value._id(), shape)
 
     def _check_assigned(self, value: TracedTensor, of_scalars: bool = False) -> TracedTensor:
@@ -357,40 +278,6 @@ class TracedTensor(Operators):
         given = tensor_id(value)
         checked = weak.check_assigned(self._run, given, self._meta.dtype)
         return value if checked == given else fresh(self._run, checked)
-
-    # ------------------------------------------------------------------ items and NumPy
-    def __getitem__(self, index: Any) -> Any:
-        if self._run.slices is not None:
-            indexing.note_slices(self._run.slices, index, self._meta.shape)
-        key = indexing.key_of(index)
-        if key is None:
-            index = gathering.with_numbers(index)
-            if gathering.is_advanced(index):
-                return gathering.get_item(self, index)
-        elif not self._scalar and not self._meta.weak:
-            return self.at(indexing.place_of(self, index, key))
-        return indexing.get_item(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        if self._run.slices is not None:
-            indexing.note_slices(self._run.slices, index, self._meta.shape)
-        key = indexing.key_of(index)
-        if key is not None:
-            indexing.set_item(self, index, value, key)
-            return
-        index = gathering.with_numbers(index)
-        if not gathering.is_advanced(index):
-            indexing.set_item(self, index, value)
-        elif not masked_selection.set_item(self, index, value):
-            module = indexing if indexing.is_mask(index) else gathering
-            module.set_item(self, index, value)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return numpy_protocol.array_ufunc(self, ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return numpy_protocol.array_function(func, args, kwargs)
-
 
 # ---------------------------------------------------------------- making tensors
 def freeze(name: str, *tensors: TracedTensor) -> None:
@@ -438,17 +325,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
-
-
-def _set_real(self: TracedTensor, value: Any) -> None:
-    self.real[...] = value
-
-
-def _set_imag(self: TracedTensor, value: Any) -> None:
-    if dtypes.kind(self._meta.dtype) != "complex":
-        raise DTypeError(f"array of {self.dtype} does not have imaginary part to set, at {user_line()}")
-    self.imag[...] = value
-
-
-for _name, _set in (("real", _set_real), ("imag", _set_imag)):
-    setattr(TracedTensor, _name, property(getattr(Operators, _name).fget, _set))

@@ -11,9 +11,10 @@ import numpy as np
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing.numpy_like import scans, shapes, statistics
-from jitfuse.tracing.numpy_like.data_dependent import places_by_axis, places_in, rows_of_places, unique_of
+from jitfuse.tracing.numpy_like.data_dependent import rows_of_places, unique_of
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.tensor.data_extents import places_by_axis, places_in
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, result_dtype, strong
 from jitfuse.tracing.torch_like.table import implements

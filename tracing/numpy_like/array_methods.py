@@ -156,12 +156,12 @@ class ArrayMethods(AbstractTensor):
         functions.require_cast("astype", str(self.dtype), name, casting)
         if name == self.dtype and not self.weak:
             return self.copy(order) if copy else self
-        complex_numbers.warn_of_lost_part(str(self.dtype), name)
+        functions.warn_of_lost_part(str(self.dtype), name)
         return self.call("astype", dtype=name).ordered("astype", order, self)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
         """Limit the values to [min, max]; either may be None."""
-        return functions.clip(self, kwargs.pop("low", min), kwargs.pop("high", max), out=out, **kwargs)
+        return elementwise.clip(self, kwargs.pop("low", min), kwargs.pop("high", max), out=out, **kwargs)
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
         """Round to a number of decimals, halves to even."""

@@ -1,4 +1,4 @@
-"""Python's protocols on traced values: conversion to numbers, truth and text, iteration, isinstance and getattr.
+"""Python's protocols on traced values: conversion to numbers, truth and text, iteration, and isinstance.
 
 Owns which operation reads the value. Does not own values known while tracing (`jitfuse.tracing.record.known_values`),
 nor the graph breaks of other reads (`jitfuse.tracing.record.value_reads`).
@@ -15,11 +15,9 @@ import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.base.later import Later
-from jitfuse.errors import UnsupportedAttributeError
+from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value, value_read_error
-from jitfuse.tracing.record.source import is_user_code, user_line
-from jitfuse.tracing.tensor import numpy_protocol
-from jitfuse.tracing.tensor.array_methods import ArrayMethods
+from jitfuse.tracing.record.source import is_user_code
 
 if TYPE_CHECKING:
     from jitfuse.ir.program import Meta
@@ -28,10 +26,11 @@ if TYPE_CHECKING:
     from jitfuse.tracing.record import value_reads
     from jitfuse.tracing.record.memory import Storage
     from jitfuse.tracing.record.recorder import Recorder
-    from jitfuse.tracing.scalars import conversions, mixed_numbers
+    from jitfuse.tracing.scalars import conversions
+    from jitfuse.tracing.tensor import mixed_numbers
 else:
     conversions = Later("jitfuse.tracing.scalars.conversions")
-    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
     value_reads = Later("jitfuse.tracing.record.value_reads")
     printing = Later("jitfuse.tracing.observe.printing")
     arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
@@ -39,10 +38,10 @@ else:
 _TAKES_NUMBERS: Final = (bool, int, float, complex, operator.index)
 _SAME: Final = ("bool()", "float()", "complex()", "np.asarray()", "tolist()")
 """Reads with the same result for a Python number and a NumPy scalar."""
-_PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
+PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
 
-class PythonReads(ArrayMethods):
+class PythonReads(AbstractTensor):
     """Python's reads of a traced value, which a subclass holds."""
 
     __slots__ = ()
@@ -72,7 +71,7 @@ class PythonReads(ArrayMethods):
             if self._meta.size != 1:
                 convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does
             elif self._meta.weak and convert not in _TAKES_NUMBERS:
-                python = _PYTHON_TYPE[self._meta.dtype]  # the user's code must get a Python number
+                python = PYTHON_TYPE[self._meta.dtype]  # the user's code must get a Python number
                 return value_reads.read_value(self._run, tensor, what, lambda value: convert(python(value)))
             elif convert is bool and self._meta.dtype != "bool" and value_reads.may_break(self._run):
                 tensor = self.call("astype", dtype="bool")._id()  # native code reads it, and it has two answers
@@ -205,22 +204,12 @@ class PythonReads(ArrayMethods):
     def __class__(self) -> type:
         """Answer isinstance as in plain Python: float for a Python float, np.ndarray for an array."""
         if self.weak:
-            return _PYTHON_TYPE[self._meta.dtype]
+            return PYTHON_TYPE[self._meta.dtype]
         if self._run.mixed and is_user_code(sys._getframe(1).f_code.co_filename):
             known = mixed_numbers.settled(self)
             if known is not self:
                 return known.__class__  # type: ignore[no-any-return]
         return dtypes.numpy_dtype(self._meta.dtype).type if self._scalar else np.ndarray
-
-    def __getattr__(self, name: str) -> Any:
-        if self.weak and not name.startswith("__") and hasattr(_PYTHON_TYPE[self._meta.dtype], name):
-            return getattr(self._read_value(name), name)
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise UnsupportedAttributeError(
-            f"traced arrays have no attribute {name!r}, at {user_line()}. "
-            f"{numpy_protocol.alternatives(name)}"
-        )
 
 
 def _divmod(a: Any, b: Any) -> Any:

@@ -24,11 +24,10 @@ from jitfuse.tracing.tensor.function_table import deliver, lifted, refuse, requi
 
 if TYPE_CHECKING:
     from jitfuse.tracing.numpy_like import products, reduce, scans, ufunc_methods
-    from jitfuse.tracing.scalars import mixed_numbers
-    from jitfuse.tracing.tensor import gathering
+    from jitfuse.tracing.tensor import gathering, mixed_numbers
 else:
     gathering = Later("jitfuse.tracing.tensor.gathering")
-    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
     products = Later("jitfuse.tracing.numpy_like.products")
     reduce = Later("jitfuse.tracing.numpy_like.reduce")
     scans = Later("jitfuse.tracing.numpy_like.scans")
