@@ -1,1 +1,1 @@
-"""Python's state as a trace observes it (loop counters, frames, `try` blocks, clocks), and printed traced values."""
+"""What Python sees of traced data: its protocols, its state while a trace runs (counters, frames, clocks), and texts."""

@@ -1,1 +1,1 @@
-"""The traced array: operators, indexing, views, other values lifted to one, Python's and NumPy's protocols."""
+"""The traced array: memory and views, operators, indices, other values lifted to one."""
