@@ -1,1 +1,1 @@
-"""Base modules without arrays or programs: records, late imports, digests, threads, forks."""
+"""Base modules without arrays or programs: records, late imports, digests, exact floats, threads, forks."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final
 
+from jitfuse.base.floats import exact_text
 from jitfuse.dtypes import COMPONENT
-from jitfuse.ir.formats.floats import exact_text
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.plans.body import Place

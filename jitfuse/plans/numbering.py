@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jitfuse.ir.formats.floats import exact_text
+from jitfuse.base.floats import exact_text
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 from jitfuse.plans.launch import Check
 from jitfuse.plans.nodes import INNER, Node, OperandDraft

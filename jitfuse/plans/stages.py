@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitfuse.ir.formats.floats import exact_text
+from jitfuse.base.floats import exact_text
 from jitfuse.ir.program import OpStep
 from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node
 

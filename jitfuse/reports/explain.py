@@ -15,7 +15,6 @@ from jitfuse.compile.objects.described import Described
 from jitfuse.compile.planning import all_launches
 from jitfuse.ir.formats.text import step_text
 from jitfuse.ir.kernels.form import KernelForm
-from jitfuse.ir.kernels.text import form_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.plans import HostCall, Launch, RuntimePlan
 
@@ -86,7 +85,7 @@ def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
         ReportSection(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
         ReportSection("refused merges", _refusals(plan)),
         ReportSection("memory", _memory(plan)),
-        ReportSection("kernels", [line for k in _distinct(plan) for line in form_text(k.form).split("\n")]),
+        ReportSection("kernels", [line for k in _distinct(plan) for line in str(k.form).split("\n")]),
     ]
     return [section for section in sections if section.lines]
 

@@ -14,7 +14,7 @@ from jitfuse.cache.inspect import find
 from jitfuse.cache.parts import describe, recorded_parts
 from jitfuse.compile.objects.rebuild import Verdict, check, remade
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.kernels.codec import form_of
+from jitfuse.ir.kernels.decoding import form_of
 
 X = np.arange(12.0).reshape(3, 4)
 

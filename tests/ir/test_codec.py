@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jitfuse.base.floats import text_float
 from jitfuse.errors import JitfuseError, VerifyError
 from jitfuse.ir.formats.codec import from_json
-from jitfuse.ir.formats.floats import text_float
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

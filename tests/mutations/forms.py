@@ -10,7 +10,7 @@ from typing import Any
 
 from jitfuse.compile.objects.rebuild import kernel_code
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.kernels.codec import form_of
+from jitfuse.ir.kernels.decoding import form_of
 from jitfuse.ir.kernels.verify_form import verify_form
 from tests.mutations.kinds import Kind
 from tests.mutations.samples import entries

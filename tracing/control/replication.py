@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.ir.formats.floats import exact_text
+from jitfuse.base.floats import exact_text
 from jitfuse.tracing.control import long_loops
 from jitfuse.tracing.control.replicated_iteration import (
     Held,

@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from jitfuse.base.floats import float_text
 from jitfuse.base.records import Record, fresh
-from jitfuse.ir.formats.floats import float_text
 from jitfuse.tracing.interception.exact import exact_form
 from jitfuse.tracing.interception.swap import original_code
 

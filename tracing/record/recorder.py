@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from jitfuse.base.floats import exact_text
 from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import DTypeError
-from jitfuse.ir.formats.floats import exact_text
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
 from jitfuse.ir.statuses import FALLIBLE

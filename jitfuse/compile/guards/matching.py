@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.base.floats import exact_text
 from jitfuse.base.records import Record
 from jitfuse.compile.guards.guard_tables import is_c_order
-from jitfuse.ir.formats.floats import exact_text
 from jitfuse.tracing.interception.chain import Chain, Guard
 from jitfuse.tracing.record.device_array import seen
 from jitfuse.tracing.trace import FeedSource, Trace

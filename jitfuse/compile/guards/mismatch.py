@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.ir.formats.floats import exact_text
+from jitfuse.base.floats import exact_text
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.record.device_array import seen
 

@@ -134,7 +134,7 @@ class Making:
 
     def _again(self) -> tuple[Sequence[KernelForm], str]:
         """Return the forms, and their text."""
-        from jitfuse.ir.kernels.codec import form_of
+        from jitfuse.ir.kernels.decoding import form_of
 
         forms = [form_of(data) for data in self.canonical.split(b"\0")]
         return forms, kernel_text(forms)

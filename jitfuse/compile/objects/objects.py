@@ -203,7 +203,7 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
         return
     import logging
 
-    from jitfuse.ir.kernels.codec import form_of
+    from jitfuse.ir.kernels.decoding import form_of
 
     log = logging.getLogger("jitfuse")
     for form, k in made.members.items():

@@ -25,7 +25,7 @@ from jitfuse.compile.objects.kernel_object import Making, kernel_text
 from jitfuse.compile.objects.keys import LEVEL, kernel_parts, runtime_parts
 from jitfuse.compile.objects.origin import Origin
 from jitfuse.errors import CompileError, JitfuseError, KernelTooLargeError
-from jitfuse.ir.kernels.codec import form_of
+from jitfuse.ir.kernels.decoding import form_of
 from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.kernels.verify_form import MAX_FORM_BYTES, verify_form
 

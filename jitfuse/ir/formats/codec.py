@@ -12,8 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from jitfuse.base.floats import float_text
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.formats.floats import float_text
 from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
 
 FORMAT: Final = "jitfuse.FusedProgram"

@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from jitfuse.base.floats import text_float
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.formats.codec import FORMAT, text_bytes
-from jitfuse.ir.formats.floats import text_float
 from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
 
 _FIELDS: Final = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from jitfuse.base.floats import float_text, text_float
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.formats import codec
 from jitfuse.ir.formats.decoding import program_of, unique_keys
-from jitfuse.ir.formats.floats import float_text, text_float
 from jitfuse.ir.program import FusedProgram
 
 _BYTES: Final = 1

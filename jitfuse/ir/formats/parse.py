@@ -20,10 +20,10 @@ import reprlib
 from collections.abc import Callable, Container
 from typing import Any, Final, NoReturn, TypeVar
 
+from jitfuse.base.floats import text_float
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.formats.codec import checked
-from jitfuse.ir.formats.floats import text_float
 from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
 
 _TOKEN: Final = re.compile(

@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from jitfuse.ir.formats.floats import float_text
+from jitfuse.base.floats import float_text
 from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
 
 _WORD: Final = re.compile(r"\w[\w:.-]*\Z")

@@ -10,17 +10,21 @@ Sizes, strides and scalar literals are kernel arguments, so that one form serves
 
 Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. Each operand has a stride
 class per axis: ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements), ``"2"`` to ``"4"`` (that many
-elements apart, along the lanes of operands that are read) or ``"n"`` (a run-time stride in bytes). Does not own how
-forms are made (`jitfuse.plans`) or run (`jitfuse.backends`).
+elements apart, along the lanes of operands that are read) or ``"n"`` (a run-time stride in bytes).
+
+Owns a form's canonical bytes and its text too. Does not own how forms are read back (`jitfuse.ir.kernels.decoding`),
+made (`jitfuse.plans`) or run (`jitfuse.backends`).
 
 What stages hold, and which instructions there are: `jitfuse.ir.kernels.stages`. The order of kernel arguments:
 `jitfuse.ir.kernels.launch_arguments`.
 """
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from jitfuse.base.digests import hex_digest
+from jitfuse.base.floats import float_text
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.ir.kernels.launch_arguments import LaunchArguments
@@ -135,9 +139,7 @@ class KernelForm(Record, frozen=True, eq=False):
     @cached_property
     def canonical_bytes(self) -> bytes:
         """The form as canonical text; equal forms give equal bytes in every process."""
-        from jitfuse.ir.kernels.codec import form_bytes
-
-        return form_bytes(self)
+        return repr(_plain(self)).encode()
 
     @cached_property
     def content_hash(self) -> str:
@@ -153,6 +155,62 @@ class KernelForm(Record, frozen=True, eq=False):
         return hash(self.content_hash)
 
     def __str__(self) -> str:
-        from jitfuse.ir.kernels.text import form_text
+        kinds = zip("gic", (self.grid, self.inner, self.contracted))
+        letters = [f"{letter}{k}" for letter, axes in kinds for k in range(len(axes))]
+        extents = [str(a.extent) if a.extent else "n" for a in self.axes]
+        space = ", ".join(
+            f"{name}<{n}{' lanes' if k == self.lane_axis else ''}" for k, (name, n) in enumerate(zip(letters, extents))
+        )
+        lines = [f"kernel over {space}"]
+        if self.sweep is not None:
+            moving = [f"#{k} by step {step}" for k, step in enumerate(self.sweep.steps) if step is not None]
+            carried = [f"#{read} is #{written} of the one before" for read, written in self.sweep.carried]
+            counted = [f"#{k} plus g0" for k in self.sweep.counted]
+            lines.append(f"  g0 in order: {', '.join(moving + carried + counted)}")
+        for k, o in enumerate(self.operands):
+            lines.append(f"  {'out' if o.out else 'in '} #{k}: {o.dtype} strides {' '.join(o.strides)}")
+        for stage, body, reductions in self.numbered:
+            lines.append(f"  {stage.kind}")
+            for number, i in body:
+                imm = "" if i.imm is None else f" {i.imm}"
+                lines.append(f"    v{number}: {i.dtype} = {i.op}{imm}({_listed(i.args)})")
+            for number, r in reductions:
+                lines.append(f"    v{number}: {r.result_dtype} = reduce {r.combine} {r.phase}({_listed(r.values)})")
+            if (c := stage.contraction) is not None:
+                lines.append(f"    row 0: {c.dtype} = {c.combine} of {c.multiply}(v{c.left}, v{c.right})")
+        if self.then is not None:
+            lines.append(f"then, where #{self.link[1]} is #{self.link[0]} in scratch, for the same rows:")
+            lines.append(str(self.then))
+        return "\n".join(lines)
 
-        return form_text(self)
+
+def _plain(value: Any) -> Any:
+    """Return a part of a form in Python's plain types; `jitfuse.ir.kernels.decoding` reads them back."""
+    if isinstance(value, KernelForm):
+        return {
+            "version": value.version, "grid": _plain(value.grid), "inner": _plain(value.inner),
+            "lane_axis": value.lane_axis, "operands": _plain(value.operands), "params": list(value.params),
+            "stages": _plain(value.stages), "keeps": list(value.keeps), "contracted": _plain(value.contracted),
+            "then": _plain(value.then), "link": list(value.link),
+            "sweep": _plain(value.sweep),
+        }
+    if isinstance(value, Axis):
+        return value.extent
+    if isinstance(value, Operand):
+        return [value.dtype, "".join(value.strides), value.out]
+    if isinstance(value, Instr):
+        return [value.op, value.dtype, list(value.args), _plain(value.imm)]
+    if isinstance(value, Reduction):
+        places = [list(value.store_to), list(value.load_from)]
+        return [value.combine, value.dtype, list(value.values), value.phase, *places]
+    if isinstance(value, Stage):
+        return [value.kind, _plain(value.body), _plain(value.reductions), value.contraction and [*value.contraction]]
+    if isinstance(value, float):
+        return ["f", float_text(value)]
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _listed(values: Sequence[int]) -> str:
+    return ", ".join(f"v{a}" for a in values)

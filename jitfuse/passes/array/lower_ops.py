@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+from jitfuse.base.floats import exact_text
 from jitfuse.dtypes import integer_range, is_integer
-from jitfuse.ir.formats.floats import exact_text
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.passes.array.rewrite import ProgramBuilder, Recorded, rewrite

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from jitfuse.base.floats import exact_text
 from jitfuse.base.records import NamedTuple, made
 from jitfuse.dtypes import WEAK_DTYPE
-from jitfuse.ir.formats.floats import exact_text
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.tracing.abstract import AbstractTensor

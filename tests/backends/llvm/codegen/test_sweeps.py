@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from harness import compiled
 
-from jitfuse.ir.kernels.codec import form_of
+from jitfuse.ir.kernels.decoding import form_of
 from jitfuse.ir.kernels.form import Axis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Instr, Stage
 from jitfuse.ir.statuses import OUT_OF_BOUNDS

@@ -1,47 +1,15 @@
-"""Write kernel forms as canonical bytes, and read them back. Bytes from a file are data, never evaluated."""
+"""Read kernel forms back from their canonical bytes. Bytes from a file are data, never evaluated."""
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from jitfuse.base.floats import text_float
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.formats.floats import float_text, text_float
 from jitfuse.ir.kernels.form import Axis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 
 _WORDS = (("'", '"'), ("None", "null"), ("True", "true"), ("False", "false"))
-
-
-def form_bytes(form: KernelForm) -> bytes:
-    """Return a form as canonical text; equal forms give equal bytes in every process."""
-    return repr(_plain(form)).encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, KernelForm):
-        return {
-            "version": value.version, "grid": _plain(value.grid), "inner": _plain(value.inner),
-            "lane_axis": value.lane_axis, "operands": _plain(value.operands), "params": list(value.params),
-            "stages": _plain(value.stages), "keeps": list(value.keeps), "contracted": _plain(value.contracted),
-            "then": _plain(value.then), "link": list(value.link),
-            "sweep": _plain(value.sweep),
-        }
-    if isinstance(value, Axis):
-        return value.extent
-    if isinstance(value, Operand):
-        return [value.dtype, "".join(value.strides), value.out]
-    if isinstance(value, Instr):
-        return [value.op, value.dtype, list(value.args), _plain(value.imm)]
-    if isinstance(value, Reduction):
-        places = [list(value.store_to), list(value.load_from)]
-        return [value.combine, value.dtype, list(value.values), value.phase, *places]
-    if isinstance(value, Stage):
-        return [value.kind, _plain(value.body), _plain(value.reductions), value.contraction and [*value.contraction]]
-    if isinstance(value, float):
-        return ["f", float_text(value)]
-    if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
-    return value
 
 
 def form_of(data: bytes) -> KernelForm:
