@@ -1,184 +1,45 @@
 """FusedProgram: the one source of truth for what a fused function computes.
 
-Owns the schema: metas, steps, feeds, outputs, state and writes. A program is pure and immutable. Every value has one
-shape. Steps are listed in the order in which they run. Evaluation and training are the same program: steps marked
-`mode_sensitive` read the flag. Constants are creation steps, never feeds. Does not own what the operators mean
-(`jitfuse.ir.operators.ops`), the rules of a valid program (`jitfuse.ir.analysis.verify`), its text
-(`jitfuse.ir.formats.text`) or its bytes (`jitfuse.ir.formats.codec`).
+Owns a program's identity (canonical bytes, hash, equality), how it is pickled, and the methods that write it and read
+it back, all thin. Also the place from which tracing, passes and all that comes after them import the parts of a
+program. Does not own what these are (`jitfuse.ir.schema`), the rules of a valid program (`jitfuse.ir.analysis.verify`),
+nor any format (`jitfuse.ir.formats`).
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Final, Union
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from jitfuse.base.later import Later
 from jitfuse.base.lazy import cached_property
-from jitfuse.base.records import DataclassFields, NamedTuple, Record, fresh
+from jitfuse.ir.schema import PROGRAM_VERSION, RANDOM_STATE, Attrs, AttrValue, Meta, OpStep, ProgramData, make_attrs
 
-PROGRAM_VERSION: Final = 1
-"""Raised with every change to the schema, or to the meaning of an operator or attribute."""
+if TYPE_CHECKING:
+    from jitfuse.ir.analysis import verify
+    from jitfuse.ir.formats import decoding, encoding, messagepack, parse, picture, text
+else:  # a warm call writes no program and reads none
+    verify = Later("jitfuse.ir.analysis.verify")
+    decoding = Later("jitfuse.ir.formats.decoding")
+    encoding = Later("jitfuse.ir.formats.encoding")
+    messagepack = Later("jitfuse.ir.formats.messagepack")
+    parse = Later("jitfuse.ir.formats.parse")
+    picture = Later("jitfuse.ir.formats.picture")
+    text = Later("jitfuse.ir.formats.text")
 
-AttrValue = Union[
-    None, bool, int, float, complex, str, bytes, "FusedProgram", tuple["AttrValue", ...]
-]
-Attrs = tuple[tuple[str, AttrValue], ...]
-
-
-def make_attrs(values: Mapping[str, Any]) -> Attrs:
-    """Return attributes in canonical order: pairs sorted by name, lists as tuples."""
-    return tuple([(k, _frozen(values[k])) for k in sorted(values)]) if values else ()
-
-
-_PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes})
+__all__ = ["PROGRAM_VERSION", "RANDOM_STATE", "AttrValue", "Attrs", "FusedProgram", "Meta", "OpStep", "make_attrs"]
 
 
-def _frozen(value: Any) -> AttrValue:
-    if type(value) in _PLAIN or (type(value) is tuple and _PLAIN.issuperset(map(type, value))):
-        plain: AttrValue = value
-        return plain
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(v) for v in value)
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | FusedProgram):
-        return value
-    raise TypeError(f"{type(value).__name__} cannot be an attribute of a step")
-
-
-class Meta(NamedTuple):
-    """The known facts of a value: shape, dtype, device, whether it is weak (a Python scalar), axis names."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    device: str = "cpu"
-    weak: bool = False
-    axes: tuple[str, ...] | None = None
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        n = 1
-        for extent in self.shape:
-            n *= extent
-        return n
-
-    def __str__(self) -> str:
-        dims = ", ".join(map(str, self.shape))
-        weak = " weak" if self.weak else ""
-        device = f" @{self.device}" if self.device != "cpu" else ""
-        return f"{self.dtype}[{dims}]{weak}{device}"
-
-
-class OpStep(NamedTuple):
-    """One operator call: an AbstractTensor method name, the ids it reads, its attributes, the ids it makes."""
-
-    step_id: int
-    op_name: str
-    input_ids: tuple[int, ...]
-    attrs: Attrs
-    result_ids: tuple[int, ...]
-    mode_sensitive: bool = False
-    level: int = 0
-
-    @property
-    def result_id(self) -> int:
-        """The first, primary result."""
-        return self.result_ids[0]
-
-    def attr(self, name: str, default: AttrValue = None) -> Any:
-        """Return an attribute's value, or the default if the step does not carry it."""
-        for key, value in self.attrs:
-            if key == name:
-                return value
-        return default
-
-    @property
-    def attr_dict(self) -> dict[str, Any]:
-        """The attributes as a new dict."""
-        return dict(self.attrs)
-
-
-for _kind in (Meta, OpStep):
-    setattr(_kind, DataclassFields.NAME, DataclassFields())
-
-_EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
-
-
-class FusedProgram(Record, frozen=True, eq=False):
+class FusedProgram(ProgramData, frozen=True, eq=False):
     """A scheduled, self-contained program over AbstractTensor methods, for evaluation and training alike.
 
-    feeds       ids bound at call time: exactly the values that no step produces
-    feed_names  id -> its access path, for people (``args[0]['w']``)
-    steps       in the order of (level, node id)
-    outputs     path in the returned tree -> id
-    state_in    feeds that are state: parameters, buffers, the random state
-    state_out   state feed -> id of its new value
-    writes      argument feed -> id of its array's content after the call
-    meta        id -> Meta, for every id
-    sources     step_id -> ``file:line``; a side table outside canonical bytes, hash and equality
+    Its fields are those of `ProgramData`. The methods that read one raise JitfuseError where the input is foreign,
+    damaged or of another version, and VerifyError where the program is not valid; ``check=False`` allows that.
     """
-
-    feeds: frozenset[int]
-    steps: tuple[OpStep, ...]
-    outputs: Mapping[str, int]
-    meta: Mapping[int, Meta]
-    feed_names: Mapping[int, str] = fresh(default_factory=lambda: _EMPTY)
-    state_in: frozenset[int] = frozenset()
-    state_out: Mapping[int, int] = fresh(default_factory=lambda: _EMPTY)
-    writes: Mapping[int, int] = fresh(default_factory=lambda: _EMPTY)
-    sources: Mapping[int, str] = fresh(default_factory=lambda: _EMPTY)
-    version: int = PROGRAM_VERSION
-
-    @cached_property
-    def producers(self) -> Mapping[int, OpStep]:
-        """Value id -> the step that makes it."""
-        return {r: s for s in self.steps for r in s.result_ids}
-
-    @cached_property
-    def consumers(self) -> Mapping[int, tuple[OpStep, ...]]:
-        """Value id -> the steps that read it, in program order."""
-        readers: dict[int, list[OpStep]] = {}
-        for step in self.steps:
-            for i in dict.fromkeys(step.input_ids):
-                readers.setdefault(i, []).append(step)
-        return {i: tuple(s) for i, s in readers.items()}
-
-    @cached_property
-    def dtypes(self) -> frozenset[str]:
-        """The dtypes of all values."""
-        return frozenset(m.dtype for m in self.meta.values())
-
-    @cached_property
-    def op_names(self) -> frozenset[str]:
-        """The operators of all steps."""
-        return frozenset(s.op_name for s in self.steps)
-
-    @property
-    def ordered_feeds(self) -> tuple[int, ...]:
-        """Feeds in ascending id order: the order in which nested programs are bound."""
-        return tuple(sorted(self.feeds))
-
-    def delivered(self, training: bool) -> Iterator[int]:
-        """Yield the ids that a mode computes: outputs, writes, random state; other state only in training."""
-        yield from self.outputs.values()
-        yield from self.writes.values()
-        for feed, new in self.state_out.items():
-            if training or self.is_random_state(feed):
-                yield new
-
-    def is_random_state(self, feed: int) -> bool:
-        """Return whether a state feed is the random generator's (seed, counter) pair."""
-        return self.feed_names.get(feed) == RANDOM_STATE
 
     @cached_property
     def canonical_bytes(self) -> bytes:
         """The program as canonical JSON: equal programs give equal bytes in every process."""
-        from jitfuse.ir.formats.codec import canonical_bytes  # a cycle: the codec builds programs
-
-        return canonical_bytes(self)
+        return encoding.canonical_bytes(self)
 
     @cached_property
     def content_hash(self) -> str:
@@ -196,54 +57,48 @@ class FusedProgram(Record, frozen=True, eq=False):
         return hash(self.content_hash)
 
     def __str__(self) -> str:
-        from jitfuse.ir.formats.text import to_text
+        return text.to_text(self)
 
-        return to_text(self)
+    @staticmethod
+    def from_text(text: str, *, check: bool = True) -> FusedProgram:
+        """Return the program that `str` wrote."""
+        return _checked(parse.from_text(text, FusedProgram), check)
 
     def to_svg(self) -> str:
         """Return a picture of the program, its steps in layers, as a self-contained SVG document."""
-        from jitfuse.ir.formats.picture import program_svg
-
-        return program_svg(self)
+        return picture.program_svg(self)
 
     _repr_svg_ = to_svg  # what notebooks show
 
     def to_json(self) -> str:
         """Return the program as JSON text with its version; `from_json` gives back an equal program."""
-        from jitfuse.ir.formats.codec import to_json
-
-        return to_json(self)
+        return encoding.to_json(self)
 
     @staticmethod
-    def from_json(text: str) -> FusedProgram:
-        """Return the program that `to_json` wrote; raise JitfuseError on a foreign, damaged or invalid one."""
-        from jitfuse.ir.formats.codec import from_json
-
-        return from_json(text)
+    def from_json(text: str, *, check: bool = True) -> FusedProgram:
+        """Return the program that `to_json` wrote."""
+        return _checked(decoding.from_json(text, FusedProgram), check)
 
     def to_messagepack(self) -> bytes:
         """Return the program as MessagePack with its version; `from_messagepack` gives back an equal program."""
-        from jitfuse.ir.formats.messagepack import to_messagepack
-
-        return to_messagepack(self)
+        return messagepack.to_messagepack(self)
 
     @staticmethod
-    def from_messagepack(data: bytes) -> FusedProgram:
-        """Return the program that `to_messagepack` wrote; raise JitfuseError on a foreign, damaged or invalid one."""
-        from jitfuse.ir.formats.messagepack import from_messagepack
-
-        return from_messagepack(data)
+    def from_messagepack(data: bytes, *, check: bool = True) -> FusedProgram:
+        """Return the program that `to_messagepack` wrote."""
+        return _checked(messagepack.from_messagepack(data, FusedProgram), check)
 
     def __reduce__(self) -> tuple[Callable[[str], FusedProgram], tuple[str]]:
         return _unpickled, (self.to_json(),)
 
 
+def _checked(program: FusedProgram, check: bool) -> FusedProgram:
+    """Return a program that was read; raise VerifyError if `check` is set and it is not valid."""
+    if check:
+        verify.verify(program)
+    return program
+
+
 def _unpickled(text: str) -> FusedProgram:
     """Return the program in a pickle, which holds its document; unpickling means trusting it."""
-    from jitfuse.ir.formats.codec import from_json
-
-    return from_json(text, check=False)
-
-
-RANDOM_STATE: Final = "jf.random.state"
-"""The feed name of the random generator's state: int64[2], the seed and the call counter."""
+    return FusedProgram.from_json(text, check=False)

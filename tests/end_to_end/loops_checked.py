@@ -12,7 +12,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.ir.analysis.verify import verify
-from jitfuse.ir.formats.text import parse
+from jitfuse.ir.program import FusedProgram
 
 
 def same(got: Any, want: Any) -> None:
@@ -36,7 +36,7 @@ def check(fn: Callable[..., Any], *args: Any, want: Any = None) -> Any:
             same(fused(*args), plain)
     program = fused.program(*args)
     verify(program)
-    assert parse(str(program)) == program
+    assert FusedProgram.from_text(str(program)) == program
     assert jf.FusedProgram.from_json(program.to_json()) == program
     assert jf.FusedProgram.from_messagepack(program.to_messagepack()).content_hash == program.content_hash
     assert fused.stats()["fallbacks"] == 0

@@ -11,7 +11,7 @@ import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.graph_breaks import budget
 from jitfuse.ir.analysis.verify import verify
-from jitfuse.ir.formats.text import parse
+from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.control.reroll import long_runs, loop_step
 
 RNG = np.random.default_rng(5)
@@ -63,7 +63,7 @@ def check(fn: Callable[..., Any], *args: Any, rerolled: int | None = 1, close: f
             if rerolled is not None:
                 assert loops(program) == rerolled, str(program)
             verify(program)
-            assert parse(str(program)) == program
+            assert FusedProgram.from_text(str(program)) == program
             got = results(fused, args)
         for a, b, c in zip(got, want, plain, strict=True):
             assert (a.dtype, a.shape) == (b.dtype, b.shape) == (c.dtype, c.shape)

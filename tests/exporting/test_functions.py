@@ -24,7 +24,6 @@ from hypothesis.strategies import randoms
 import jitfuse as jf
 from jitfuse import random as jf_random
 from jitfuse.function.interpreting import interpret
-from jitfuse.ir.formats.text import parse
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.reports.export import export_call, with_feeds_of_the_result
 from jitfuse.tracing.trace import Trace
@@ -154,7 +153,7 @@ def test_state_goes_in_and_out_as_in_calls(load: Any, same: Any) -> None:
         same(state, jf_random.state())
 
 
-MOVING = parse("""\
+MOVING = FusedProgram.from_text("""\
 program 1 {
   feed %0: float32[3] 'x'
   state %1: float32[3] 'mean'
@@ -238,7 +237,7 @@ def test_results_keep_their_containers(load: Any, same: Any) -> None:
 ])
 def test_paths_become_a_tree(paths: list[str], tree: Any, load: Any) -> None:
     program = dataclasses.replace(
-        parse("""\
+        FusedProgram.from_text("""\
 program 1 {
   feed %0: float64[2] 'x'
   %1: float64[2] = add(%0, %0)  {step 0, level 0}
@@ -284,7 +283,7 @@ def test_the_page_shows_what_the_export_says(capsys: pytest.CaptureFixture[str])
 
 def named(*names: str) -> FusedProgram:
     lines = [f"  feed %{k}: float64[2] {n!r}" for k, n in enumerate(names)]
-    return parse("\n".join([
+    return FusedProgram.from_text("\n".join([
         "program 1 {", *lines, f"  %{len(names)}: float64[2] = add(%0, %1)  {{step 0, level 0}}",
         f"  return 'y': %{len(names)}", "}",
     ]))

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError, VerifyError
-from jitfuse.ir.formats.messagepack import from_messagepack
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def back(program: FusedProgram) -> FusedProgram:
-    return from_messagepack(program.to_messagepack(), check=False)
+    return FusedProgram.from_messagepack(program.to_messagepack(), check=False)
 
 
 def constant(value: Any) -> FusedProgram:

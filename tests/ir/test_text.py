@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.formats.text import meta_text, parse, step_text, to_text
+from jitfuse.ir.formats.text import meta_text, step_text, to_text
 from jitfuse.ir.program import FusedProgram, Meta
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -52,32 +52,32 @@ b=(None, True, False, -3, ()), c=h'00ff', d=('it\\'s "#"', '\\n'), e=((1,),))  {
 
 def test_a_program_with_everything_reads_like_this(training_program: FusedProgram) -> None:
     assert to_text(training_program) == str(training_program) == TRAINING
-    assert parse(TRAINING) == training_program
+    assert FusedProgram.from_text(TRAINING) == training_program
 
 
 def test_a_nested_program_stands_inside_its_step(nesting_program: FusedProgram) -> None:
     assert to_text(nesting_program) == NESTING
-    again = parse(NESTING, check=False)
+    again = FusedProgram.from_text(NESTING, check=False)
     assert again == nesting_program
     assert dict(again.steps[0].attr("body").sources) == {0: "body.py:3"}
 
 
 def test_values_of_every_kind_read_like_this() -> None:
-    assert to_text(parse(VALUES, check=False)) == VALUES
+    assert to_text(FusedProgram.from_text(VALUES, check=False)) == VALUES
 
 
 @settings(max_examples=100 * SCALE, deadline=None)
 @given(data=st.data())
 def test_any_program_parses_back_equal_with_its_sources(any_program: Any, data: Any) -> None:
     program = data.draw(any_program)
-    again = parse(to_text(program), check=False)
+    again = FusedProgram.from_text(to_text(program), check=False)
     assert again.canonical_bytes == program.canonical_bytes
     assert dict(again.sources) == dict(program.sources)
 
 
 def test_white_space_and_comments_are_free() -> None:
     step = "%1:float32[3]=exp(%0){step 0,level 0}"
-    program = parse(f"# a note\nprogram 1{{feed %0:float32[3]\n# another\n{step}\nreturn'':%1}}\n#\n")
+    program = FusedProgram.from_text(f"# a note\nprogram 1{{feed %0:float32[3]\n# another\n{step}\nreturn'':%1}}\n#\n")
     assert program.ordered_feeds == (0,) and dict(program.sources) == {}
 
 
@@ -93,14 +93,14 @@ def test_one_step_reads_as_in_the_program(training_program: FusedProgram, nestin
 def test_a_value_without_meta_shows_a_question_mark(training_program: FusedProgram) -> None:
     bare = replace(training_program, meta={})
     assert "%6: ? = sum(%5" in to_text(bare)
-    assert parse(to_text(bare), check=False) == bare
+    assert FusedProgram.from_text(to_text(bare), check=False) == bare
     assert meta_text(None) == "?"
     assert meta_text(Meta((), "bool", "cuda:0", True)) == "bool[] weak @cuda:0"
 
 
 def test_a_source_with_odd_characters_stays_on_its_line(training_program: FusedProgram) -> None:
     odd = replace(training_program, sources={0: "a #b\nc.py:1"})
-    assert dict(parse(to_text(odd)).sources) == {0: "a #b c.py:1"}
+    assert dict(FusedProgram.from_text(to_text(odd)).sources) == {0: "a #b c.py:1"}
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -132,17 +132,17 @@ def test_a_source_with_odd_characters_stays_on_its_line(training_program: FusedP
 ])
 def test_what_cannot_be_read_is_named_with_its_line(text: str, message: str) -> None:
     with pytest.raises(JitfuseError) as caught:
-        parse(text)
+        FusedProgram.from_text(text)
     assert message in str(caught.value)
 
 
 def test_every_character_of_a_string_comes_back() -> None:
     path = "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, 0x10500))) + "\U0010ffff"
     program = FusedProgram(frozenset({0}), (), {path: 0}, {0: Meta((), "bool")})
-    assert parse(to_text(program)) == program
+    assert FusedProgram.from_text(to_text(program)) == program
 
 
 @pytest.mark.parametrize("escape", ["\\Uffffffff", "\\U80000000", "\\U00110000"])
 def test_escapes_beyond_unicode_are_refused(escape: str) -> None:
     with pytest.raises(JitfuseError):
-        parse(f"program 1 {{ feed %0: float32[3] '{escape}' }}")
+        FusedProgram.from_text(f"program 1 {{ feed %0: float32[3] '{escape}' }}")

@@ -11,7 +11,6 @@ import pytest
 from jitfuse.errors import ArgumentError, JitfuseError, VerifyError
 from jitfuse.ir.analysis.attributes import ATTR_KINDS
 from jitfuse.ir.analysis.verify import nested_programs, verify
-from jitfuse.ir.formats.text import parse
 from jitfuse.ir.operators import ops
 from jitfuse.ir.operators.generators import _PARAMETERS
 from jitfuse.ir.operators.op import _TABLE
@@ -43,7 +42,7 @@ def test_a_valid_program_has_no_findings(training_program: FusedProgram) -> None
 
 
 def test_an_empty_program_is_valid() -> None:
-    verify(parse("program 1 {}"))
+    verify(FusedProgram.from_text("program 1 {}"))
 
 
 BROKEN: list[tuple[str, Any, str]] = [
@@ -174,7 +173,8 @@ WRONG: dict[str, list[Any]] = {
     "place": [-1, None], "combine": [None],
     "n": [-1, None], "s": [(-1,), 2], "norm": [None], "upper": [0], "lower": [1], "full_matrices": [None],
     "subscripts": [None], "path": [(0, 1), [(0, 1)], ((0.5,),)],
-    "on_true": [None, (1,)], "on_false": ["f"], "condition": [True], "body": [None, (), (parse("program 1 {}"),)],
+    "on_true": [None, (1,)], "on_false": ["f"], "condition": [True],
+    "body": [None, (), (FusedProgram.from_text("program 1 {}"),)],
     "carries": [-1, None], "scanned": [1.0], "length": [None, -1], "reverse": [0, None],
     "arrays": [-1, None], "reads": [(0, 1), [(0, 1)]], "writes": [((0.5,),)],
     "sizes": [(-1,), 2], "dilations": [(-1,), None],
@@ -192,7 +192,7 @@ def test_a_value_of_the_wrong_kind_is_refused(name: str) -> None:
 
 def test_concat_takes_one_axis() -> None:
     text = "program 1 { feed %0: bool[2] %1: bool[2] = concat(%0, axis=None) {step 0, level 0} return '': %1 }"
-    found = findings(parse(text, check=False))
+    found = findings(FusedProgram.from_text(text, check=False))
     assert found[0].startswith("rule 7: concat: the attribute axis should be an int, not None")
 
 
@@ -265,10 +265,10 @@ LOOPS = LOOPS.replace("  %2: float64[3] = fori_loop", """\
 
 
 def test_faults_at_any_depth_are_all_reported_with_the_way_to_them() -> None:
-    verify(parse(LOOPS, check=False))
+    verify(FusedProgram.from_text(LOOPS, check=False))
     broken = LOOPS.replace("sin(%1)", "sin(%7)").replace("= cos(", "= cosine(")
     broken = broken.replace("return '': %2", "return '': %9")
-    found = findings(parse(broken, check=False))
+    found = findings(FusedProgram.from_text(broken, check=False))
     assert [f.partition("\n")[0] for f in found] == [
         "rule 14: in body of step 2, on_false of step 8: rule 4: %7 is read, but neither feed nor step makes it",
         "rule 14: in body of step 2, on_true of step 8: rule 6: 'cosine' is no operator",
@@ -285,7 +285,7 @@ def test_faults_at_any_depth_are_all_reported_with_the_way_to_them() -> None:
 ])
 def test_faults_of_a_step_do_not_hide_those_of_its_programs(old: str, new: str) -> None:
     broken = LOOPS.replace("= cos(", "= cosine(").replace(old, new, 1)
-    found = findings(parse(broken, check=False))
+    found = findings(FusedProgram.from_text(broken, check=False))
     assert len(found) > 1 and any("'cosine' is no operator" in f for f in found)
 
 
@@ -294,7 +294,7 @@ def test_programs_of_steps_have_neither_state_nor_writes(line: str) -> None:
     before, inner, after = LOOPS.partition("feed %1: float64[3]\n      %2: float64[3] = cos")
     assert inner
     text = before + line + inner.removeprefix("feed %1: float64[3]") + after
-    (found,) = findings(parse(text, check=False))
+    (found,) = findings(FusedProgram.from_text(text, check=False))
     kind = "state" if line.startswith("state") else "writes"
     assert found.startswith(f"rule 14: in body of step 2, on_true of step 8: rule 14: it has {kind}: %1")
 
@@ -305,7 +305,7 @@ def test_programs_lie_in_one_another_at_most_so_deep() -> None:
         for _ in range(depth):
             made = f"%1: bool[] = cond(%0, on_false={text}, on_true={same}) {{step 0, level 0}}"
             text = f"program 1 {{ feed %0: bool[] {made} return '0': %1 }}"
-        return parse(text, check=False)
+        return FusedProgram.from_text(text, check=False)
 
     verify(nested(50))
     assert FusedProgram.from_json(nested(50).to_json()) == nested(50)
@@ -316,10 +316,12 @@ def test_programs_lie_in_one_another_at_most_so_deep() -> None:
 
 def test_a_finding_shows_the_beginning_of_a_long_step() -> None:
     ids = ", ".join(f"%{k}" for k in range(5000))
-    found = findings(parse(f"program 1 {{ %9999: bool[] = stack({ids}, axis=0) {{step 0, level 0}} }}", check=False))
+    text = f"program 1 {{ %9999: bool[] = stack({ids}, axis=0) {{step 0, level 0}} }}"
+    program = FusedProgram.from_text(text, check=False)
+    found = findings(program)
     assert len(found) == 5000 and max(map(len, found)) < 1000
     with pytest.raises(VerifyError, match="4900 more") as caught:
-        verify(parse(f"program 1 {{ %9999: bool[] = stack({ids}, axis=0) {{step 0, level 0}} }}", check=False))
+        verify(program)
     assert len(str(caught.value)) < 60_000
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import jitfuse as jf
-from jitfuse.ir.formats.text import parse
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from tests.backends.interpreter.conftest import cases_of
@@ -48,7 +47,7 @@ program 1 {
 def programs() -> tuple[FusedProgram, ...]:
     """Return the programs, the same ones in every process."""
     alone = [program for op in ops.table() if op.kind != ops.CONTROL for program in _of(op)]
-    return (*alone, *_traced(), parse(_STATEFUL), parse("program 1 {}"))
+    return (*alone, *_traced(), FusedProgram.from_text(_STATEFUL), FusedProgram.from_text("program 1 {}"))
 
 
 def _of(op: ops.Op) -> Iterator[FusedProgram]:

@@ -19,9 +19,8 @@ from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.dtypes import itemsize, kind, numpy_dtype
 from jitfuse.errors import CutWireError, JitfuseError
 from jitfuse.ir.analysis.verify import nested_programs, verify
-from jitfuse.ir.formats.codec import from_json
-from jitfuse.ir.formats.text import parse
 from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.ir.schema import ProgramData
 from tests.mutations.document_changes import altered, changed, changed_bytes
 from tests.mutations.document_seeds import programs
 from tests.mutations.kinds import Kind
@@ -44,7 +43,7 @@ def _changed_json(data: bytes, draw: random.Random) -> bytes:
     if (way := draw.random()) < _BY_BYTES:
         return changed_bytes(data, draw)
     if way < _ALTERED:
-        return altered(from_json(data.decode()), draw).to_json().encode()
+        return altered(FusedProgram.from_json(data.decode()), draw).to_json().encode()
     return _dumped(changed(json.loads(data), draw), draw)
 
 
@@ -85,7 +84,7 @@ def _changed_text(data: bytes, draw: random.Random) -> bytes:
     if way < _BY_BYTES:
         return changed_bytes(data, draw)
     if way < _ALTERED:
-        return str(altered(parse(data.decode()), draw)).encode()
+        return str(altered(FusedProgram.from_text(data.decode()), draw)).encode()
     if way < 0.8:
         tokens = _TOKENS.findall(data.decode())
         for _ in range(draw.choice((1, 1, 2, 4))):
@@ -93,10 +92,10 @@ def _changed_text(data: bytes, draw: random.Random) -> bytes:
             tokens[at : at + 1] = draw.choice(([], [other], [tokens[at]] * 2, [*tokens[at : at + 1], other]))
             tokens = tokens or [""]
         return "".join(tokens).encode()
-    document = json.loads(parse(data.decode()).to_json())
+    document = json.loads(FusedProgram.from_text(data.decode()).to_json())
     for _ in range(20):
         try:
-            return str(from_json(_dumped(changed(document, draw), draw).decode(), check=False)).encode()
+            return str(FusedProgram.from_json(_dumped(changed(document, draw), draw).decode(), check=False)).encode()
         except (JitfuseError, ValueError):  # what is no structure of a program is no text of one
             continue
     return data
@@ -115,7 +114,7 @@ def _judge(read: Callable[[bytes], FusedProgram], write: Callable[[FusedProgram]
         again = read(write(program))
         if again != program or write(again) != write(program) or dict(again.sources) != dict(program.sources):
             return f"it is another program once written and read:\n{program}"
-        for other in (FusedProgram.from_json(program.to_json()), parse(str(program)),
+        for other in (FusedProgram.from_json(program.to_json()), FusedProgram.from_text(str(program)),
                       FusedProgram.from_messagepack(program.to_messagepack())):
             if other != program:
                 return f"it is another program in another format:\n{program}"
@@ -156,7 +155,7 @@ def _run(program: FusedProgram) -> str | None:
     return None
 
 
-def _metas(program: FusedProgram) -> Iterator[Meta]:
+def _metas(program: ProgramData) -> Iterator[Meta]:
     yield from program.meta.values()
     for step in program.steps:
         for _, nested in nested_programs(step):
@@ -187,7 +186,7 @@ def _kind(
 
 
 def _parsed(data: bytes) -> FusedProgram:
-    return parse(data.decode(errors="surrogateescape"))
+    return FusedProgram.from_text(data.decode(errors="surrogateescape"))
 
 
 JSON = _kind(_changed_json, FusedProgram.from_json, lambda p: p.to_json().encode())  # type: ignore[arg-type]

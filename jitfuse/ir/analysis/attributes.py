@@ -8,7 +8,7 @@ from typing import Any, Final
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.operators import ops
-from jitfuse.ir.program import FusedProgram
+from jitfuse.ir.schema import ProgramData
 
 
 def _is_int(value: Any) -> bool:
@@ -38,7 +38,7 @@ _SCALAR: Final[Kind] = (
 _NUMBERS: Final[Kind] = (lambda v: isinstance(v, tuple) and all(map(_SCALAR[0], v)), "a tuple of numbers")
 _PATH: Final[Kind] = (lambda v: isinstance(v, tuple) and all(map(_is_ints, v)), "a tuple of tuples of ints")
 _WORD: Final[Kind] = (lambda v: isinstance(v, str), "a string")
-_PROGRAM: Final[Kind] = (lambda v: isinstance(v, FusedProgram), "a program")
+_PROGRAM: Final[Kind] = (lambda v: isinstance(v, ProgramData), "a program")
 _BYTES: Final[Kind] = (lambda v: isinstance(v, bytes), "bytes")
 
 ATTR_KINDS: Final[dict[str, Kind]] = {

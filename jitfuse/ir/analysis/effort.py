@@ -11,7 +11,7 @@ from typing import Final
 from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import COMPONENT, itemsize
 from jitfuse.ir.operators.ops import HOLD_PROGRAMS
-from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.ir.schema import Meta, ProgramData
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "broadcast_to", "slice"})
 _STEP: Final = 512
@@ -28,7 +28,7 @@ COMPLEX: Final = 6
 """How many real steps a step over complex numbers becomes on average."""
 
 
-def planned(program: FusedProgram) -> int:
+def planned(program: ProgramData) -> int:
     """Return roughly how many steps kernels are planned from; a loop counts as one."""
     if program.dtypes.isdisjoint(COMPONENT):
         return len(program.steps)
@@ -50,7 +50,7 @@ class Touched(NamedTuple):
                 and self.over > _SHARE * self.others)
 
 
-def touched(program: FusedProgram) -> Touched:
+def touched(program: ProgramData) -> Touched:
     """Return what one run touches; re-rolled loops count with all of their iterations."""
     writes = over = others = 0
     for step in program.steps:

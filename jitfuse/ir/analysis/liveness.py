@@ -2,20 +2,20 @@
 from __future__ import annotations
 
 from jitfuse.ir.operators.ops import HOLD_PROGRAMS
-from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.ir.schema import OpStep, ProgramData
 
 
-def looks_at_mode(program: FusedProgram) -> bool:
+def looks_at_mode(program: ProgramData) -> bool:
     """Return whether a step reads the training flag, also within the programs that steps hold."""
     for _, name, _, attrs, _, mode_sensitive, _ in program.steps:
         if mode_sensitive:
             return True
-        if name in HOLD_PROGRAMS and any(isinstance(v, FusedProgram) and looks_at_mode(v) for _, v in attrs):
+        if name in HOLD_PROGRAMS and any(isinstance(v, ProgramData) and looks_at_mode(v) for _, v in attrs):
             return True
     return False
 
 
-def live_steps(program: FusedProgram, training: bool) -> list[OpStep]:
+def live_steps(program: ProgramData, training: bool) -> list[OpStep]:
     """Return the steps on which a mode's outputs, writes and state depend, in program order."""
     needed = set(program.delivered(training))
     live = []

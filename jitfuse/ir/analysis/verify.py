@@ -11,7 +11,7 @@ from jitfuse.errors import JitfuseError, VerifyError
 from jitfuse.ir.analysis.attributes import attr_problems
 from jitfuse.ir.formats.text import meta_text, step_text
 from jitfuse.ir.operators import ops
-from jitfuse.ir.program import PROGRAM_VERSION, FusedProgram, Meta, OpStep
+from jitfuse.ir.schema import PROGRAM_VERSION, Meta, OpStep, ProgramData
 
 NESTED: Final = 50
 """How deep programs may be nested."""
@@ -38,7 +38,7 @@ class _BrokenRule(NamedTuple):
         return "\n    ".join((f"{nested}rule {self.rule}: {self.what}", *self.steps))
 
 
-def verify(program: FusedProgram) -> None:
+def verify(program: ProgramData) -> None:
     """Raise VerifyError with all findings where a program is not valid. A valid program keeps these rules:
 
     1. Its version is the one that this jitfuse works with.
@@ -71,7 +71,7 @@ def verify(program: FusedProgram) -> None:
         raise VerifyError(findings)
 
 
-def _findings(program: FusedProgram, depth: int) -> Iterator[_BrokenRule]:
+def _findings(program: ProgramData, depth: int) -> Iterator[_BrokenRule]:
     if program.version != PROGRAM_VERSION:
         yield _BrokenRule(1, f"the version is {program.version}, not {PROGRAM_VERSION}")
     bad = [i for i in _all_ids(program) if not _is_count(i)]
@@ -98,12 +98,12 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < _LARGEST
 
 
-def _shown(program: FusedProgram, step: OpStep) -> str:
+def _shown(program: ProgramData, step: OpStep) -> str:
     text = step_text(program, step)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
 
 
-def _all_ids(program: FusedProgram) -> Iterator[Any]:
+def _all_ids(program: ProgramData) -> Iterator[Any]:
     yield from program.feeds
     for step in program.steps:
         yield from (step.step_id, *step.input_ids, *step.result_ids)
@@ -112,7 +112,7 @@ def _all_ids(program: FusedProgram) -> Iterator[Any]:
     yield from (*program.outputs.values(), *program.state_in, *program.meta, *program.feed_names)
 
 
-def _repetitions(program: FusedProgram) -> Iterator[_BrokenRule]:
+def _repetitions(program: ProgramData) -> Iterator[_BrokenRule]:
     steps = [step.step_id for step in program.steps]
     for i in _repeated(steps):
         yield _BrokenRule(2, f"several steps have the id {i}")
@@ -132,7 +132,7 @@ def _repeated(ids: Iterable[int]) -> list[int]:
 
 # ---------------------------------------------------------------- steps
 def _step_findings(
-    program: FusedProgram, step: OpStep, made: set[int], level: int, *, sound: bool
+    program: ProgramData, step: OpStep, made: set[int], level: int, *, sound: bool
 ) -> Iterator[_BrokenRule]:
     """Yield what is wrong with a step itself; `sound`: the programs that it holds are valid."""
     if not step.result_ids:
@@ -164,7 +164,7 @@ def _step_findings(
         yield from _inference(program, step, op)
 
 
-def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[_BrokenRule]:
+def _inference(program: ProgramData, step: OpStep, op: ops.Op) -> Iterator[_BrokenRule]:
     operands, attrs = [program.meta[i] for i in step.input_ids], step.attr_dict
     try:
         metas = op.result_metas(operands, attrs)
@@ -183,7 +183,7 @@ def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[_Bro
         yield from _bound(name, nested, feeds)
 
 
-def _bound(name: str, nested: FusedProgram, operands: list[Meta]) -> Iterator[_BrokenRule]:
+def _bound(name: str, nested: ProgramData, operands: list[Meta]) -> Iterator[_BrokenRule]:
     """Yield which feeds of a program among a step's attributes do not match their operands."""
     feeds = nested.ordered_feeds
     if len(feeds) != len(operands):
@@ -209,10 +209,10 @@ def _nested(step: OpStep, depth: int) -> Iterator[_BrokenRule]:
             yield finding._replace(path=(place, *finding.path))
 
 
-def nested_programs(step: OpStep) -> Iterator[tuple[str, FusedProgram]]:
+def nested_programs(step: OpStep) -> Iterator[tuple[str, ProgramData]]:
     """Yield the programs among a step's attributes, with the attribute's name."""
     for name, value in step.attrs:
-        if isinstance(value, FusedProgram):
+        if isinstance(value, ProgramData):
             yield name, value
 
 
@@ -221,7 +221,7 @@ def _alike(a: Meta, b: Meta) -> bool:
 
 
 # ---------------------------------------------------------------- metas and the boundary
-def _meta_findings(program: FusedProgram, made: set[int]) -> Iterator[_BrokenRule]:
+def _meta_findings(program: ProgramData, made: set[int]) -> Iterator[_BrokenRule]:
     for i in sorted(made - program.meta.keys()):
         yield _BrokenRule(9, f"%{i} has no meta")
     for i in sorted(program.meta.keys() - made):
@@ -251,7 +251,7 @@ def _meta_problems(meta: Meta, i: int = 0) -> list[str]:
     return problems
 
 
-def _boundary_findings(program: FusedProgram, made: set[int]) -> Iterator[_BrokenRule]:
+def _boundary_findings(program: ProgramData, made: set[int]) -> Iterator[_BrokenRule]:
     delivered = [(f"output {path!r}", i) for path, i in program.outputs.items()]
     delivered += [(f"the new state of %{feed}", i) for feed, i in program.state_out.items()]
     delivered += [(f"the write to %{feed}", i) for feed, i in program.writes.items()]
@@ -271,7 +271,7 @@ def _boundary_findings(program: FusedProgram, made: set[int]) -> Iterator[_Broke
                 yield _BrokenRule(rule, f"%{feed} {now}")
 
 
-def _state_findings(program: FusedProgram) -> Iterator[_BrokenRule]:
+def _state_findings(program: ProgramData) -> Iterator[_BrokenRule]:
     for i in sorted(program.state_in - program.feeds):
         yield _BrokenRule(12, f"%{i} is state, but no feed")
     for i in sorted(program.state_out.keys() - program.state_in):

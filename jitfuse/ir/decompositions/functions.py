@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import is_integer, kind
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules
 from jitfuse.ir.rules.ufunc_dtypes import loop_of
+from jitfuse.ir.schema import Meta
 
 Tensor = Any
 

@@ -11,7 +11,7 @@ import numpy as np
 from jitfuse.dtypes import is_integer, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir.decompositions.arrangements import cut, join
-from jitfuse.ir.program import Meta
+from jitfuse.ir.schema import Meta
 
 Tensor = Any
 

@@ -1,20 +1,23 @@
-"""Decode documents of programs: turn lists, dicts and scalars from JSON or MessagePack into a FusedProgram.
+"""Decode documents of programs: turn JSON, or lists, dicts and scalars from MessagePack, into a FusedProgram.
 
-Owns the check of a document's types and structure, and the messages that locate damage. Does not decide whether a
-program is valid (`jitfuse.ir.analysis.verify`).
+Owns the check of a document's types and structure, and the messages that locate damage. Programs are made of the class
+that the caller hands in, which this file does not know. Does not decide whether a program is valid
+(`jitfuse.ir.analysis.verify`).
 """
 from __future__ import annotations
 
 import binascii
+import json
 import reprlib
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from jitfuse.base.floats import text_float
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.formats.codec import FORMAT, text_bytes
-from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
+from jitfuse.ir.formats.encoding import FORMAT, text_bytes
+from jitfuse.ir.schema import PROGRAM_VERSION, AttrValue, Meta, OpStep, P, ProgramData
 
 _FIELDS: Final = {
     "format", "version", "feeds", "feed_names", "steps", "outputs", "state_in", "state_out", "writes", "meta",
@@ -25,10 +28,26 @@ _META_FIELDS: Final = ("shape", "dtype", "device", "weak", "axes")
 T = TypeVar("T")
 
 
-def program_of(document: Any, where: str = "the program") -> FusedProgram:
+def from_json(text: str, kind: type[P]) -> P:
+    """Return the program that `to_json` wrote, valid or not.
+
+    Raises JitfuseError where the text is damaged, is another kind of document, or has an unknown version.
+    """
+    try:
+        found = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise JitfuseError(f"this is no program: the text is not JSON ({error})") from error
+    return program_of(found, kind)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"it holds a bare {name}")
+
+
+def program_of(document: Any, kind: type[P]) -> P:
     """Return the program of a document; raise JitfuseError if it is another kind or has an unknown version."""
     try:
-        return _decode(document, where)
+        return _decode(kind, document, "the program")
     except RecursionError as error:
         raise JitfuseError("this is no program: its values are nested too deeply") from error
 
@@ -45,7 +64,7 @@ def _wrong(where: str, expected: str, found: Any) -> JitfuseError:
     return JitfuseError(f"this is no program: {where} should be {expected}, not {reprlib.repr(found)}")
 
 
-def _decode(document: Any, where: str) -> FusedProgram:
+def _decode(kind: type[P], document: Any, where: str) -> P:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _wrong(where, f"an object whose format is {FORMAT!r}", document)
     version = _int(document.get("version"), f"version of {where}")
@@ -64,9 +83,9 @@ def _decode(document: Any, where: str) -> FusedProgram:
             raise JitfuseError(f"this is no program: {where} has no {name!r}")
         return decode(document[name], f"{name} of {where}")
 
-    return FusedProgram(
+    return kind(
         feeds=field("feeds", _ids),
-        steps=tuple(field("steps", _list_of(_decode_step))),
+        steps=tuple(field("steps", _list_of(partial(_decode_step, kind)))),
         outputs=field("outputs", _mapping(_str, _int)),
         meta=field("meta", _mapping(_int, _decode_meta)),
         feed_names=field("feed_names", _mapping(_int, _str)),
@@ -145,13 +164,13 @@ def _record(value: Any, fields: tuple[str, ...], where: str) -> list[Any]:
     return value
 
 
-def _decode_step(value: Any, where: str) -> OpStep:
+def _decode_step(kind: type[ProgramData], value: Any, where: str) -> OpStep:
     step_id, op_name, inputs, attrs, results, mode_sensitive, level = _record(value, _STEP_FIELDS, where)
     return OpStep(
         step_id=_int(step_id, f"id of {where}"),
         op_name=_str(op_name, f"op of {where}"),
         input_ids=_ints(inputs, f"inputs of {where}"),
-        attrs=tuple(_mapping(_str, _decode_value)(attrs, f"attrs of {where}").items()),
+        attrs=tuple(_mapping(_str, partial(_decode_value, kind))(attrs, f"attrs of {where}").items()),
         result_ids=_ints(results, f"results of {where}"),
         mode_sensitive=_bool(mode_sensitive, f"mode_sensitive of {where}"),
         level=_int(level, f"level of {where}"),
@@ -167,13 +186,13 @@ def _decode_meta(value: Any, where: str) -> Meta:
     )
 
 
-def _decode_value(value: Any, where: str) -> AttrValue:
+def _decode_value(kind: type[ProgramData], value: Any, where: str) -> AttrValue:
     if isinstance(value, str):
         return _str(value, where)
     if value is None or isinstance(value, bool) or type(value) is int:
         return value
     if isinstance(value, list):
-        return tuple(_list_of(_decode_value)(value, where))
+        return tuple(_list_of(partial(_decode_value, kind))(value, where))
     if isinstance(value, dict) and len(value) == 1:
         ((tag, content),) = value.items()
         try:
@@ -186,5 +205,5 @@ def _decode_value(value: Any, where: str) -> AttrValue:
         except (ValueError, OverflowError, struct.error, binascii.Error) as error:
             raise _wrong(where, f"{tag} content", content) from error
         if tag == "program":
-            return _decode(content, where)
+            return _decode(kind, content, where)
     raise _wrong(where, "an attribute's value", value)

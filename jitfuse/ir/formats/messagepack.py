@@ -1,4 +1,4 @@
-"""A FusedProgram as MessagePack: the document of `jitfuse.ir.formats.codec` in binary, with the same version and
+"""A FusedProgram as MessagePack: the document of `jitfuse.ir.formats.encoding` in binary, with the same version and
 checks.
 
 Floats are IEEE doubles with all their bits, bytes are raw; integers beyond 64 bits and bytes are extension types.
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from jitfuse.base.floats import float_text, text_float
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.formats import codec
+from jitfuse.ir.formats import encoding
 from jitfuse.ir.formats.decoding import program_of, unique_keys
-from jitfuse.ir.program import FusedProgram
+from jitfuse.ir.schema import P, ProgramData
 
 _BYTES: Final = 1
 _INTEGER: Final = 2
@@ -20,19 +20,18 @@ _INTEGER_BYTES: Final = 1024
 """The longest integer that is read: Python can still print its digits."""
 
 
-def to_messagepack(program: FusedProgram) -> bytes:
+def to_messagepack(program: ProgramData) -> bytes:
     """Return the program with its sources as MessagePack bytes; `from_messagepack` gives back an equal program."""
     import msgpack  # type: ignore[import-untyped]
 
-    packed: bytes = msgpack.packb(_packed(codec.document(program)), use_bin_type=True)
+    packed: bytes = msgpack.packb(_packed(encoding.document(program)), use_bin_type=True)
     return packed
 
 
-def from_messagepack(data: bytes, *, check: bool = True) -> FusedProgram:
-    """Return the program that `to_messagepack` wrote; `check=False` skips the check that it is valid.
+def from_messagepack(data: bytes, kind: type[P]) -> P:
+    """Return the program that `to_messagepack` wrote, valid or not.
 
-    Raises JitfuseError where the bytes are damaged, are another kind of document, or have an unknown version, and
-    VerifyError where the program is not valid.
+    Raises JitfuseError where the bytes are damaged, are another kind of document, or have an unknown version.
     """
     import msgpack
 
@@ -41,7 +40,7 @@ def from_messagepack(data: bytes, *, check: bool = True) -> FusedProgram:
     except (ValueError, TypeError, RecursionError, MemoryError) as error:  # MemoryError: a list may claim any length
         reason = str(error) or type(error).__name__
         raise JitfuseError(f"this is no program: the bytes are not MessagePack ({reason})") from error
-    return codec.checked(program_of(found), check)
+    return program_of(found, kind)
 
 
 def _packed(value: Any) -> Any:
@@ -52,7 +51,7 @@ def _packed(value: Any) -> Any:
         if value.keys() == {"float"}:
             return text_float(value["float"])
         if value.keys() == {"bytes"}:
-            return msgpack.ExtType(_BYTES, codec.text_bytes(value["bytes"]))
+            return msgpack.ExtType(_BYTES, encoding.text_bytes(value["bytes"]))
         return {k: _packed(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_packed(v) for v in value]
@@ -69,7 +68,7 @@ def _object(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
 
 def _extension(code: int, data: bytes) -> Any:
     if code == _BYTES:
-        return {"bytes": codec.bytes_text(data)}
+        return {"bytes": encoding.bytes_text(data)}
     if code == _INTEGER and len(data) <= _INTEGER_BYTES:
         return int.from_bytes(data, "big", signed=True)
     raise ValueError(f"extension type {code} of {len(data)} bytes is unknown")

@@ -1,6 +1,7 @@
 """Read the text form of a FusedProgram (`jitfuse.ir.formats.text`) back.
 
-Owns the grammar. White space separates, and a comment behind a step is its source:
+Owns the grammar. Programs are of the class that the caller hands in. White space separates, and a comment behind a step
+is its source:
 
     program  = "program" INT "{" line* "}"
     line     = ("feed" | "state") ID ":" meta STRING?
@@ -18,13 +19,12 @@ import math
 import re
 import reprlib
 from collections.abc import Callable, Container
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from jitfuse.base.floats import text_float
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.formats.codec import checked
-from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
+from jitfuse.ir.schema import PROGRAM_VERSION, AttrValue, Meta, OpStep, P
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+) | (?P<comment>\#[^\n\ud800-\udfff]*) | (?P<id>%-?[0-9]+) | (?P<bytes>h'(?:[0-9a-f]{2})*')
@@ -49,12 +49,9 @@ class _Token(NamedTuple):
     line: int
 
 
-def parse(text: str, *, check: bool = True) -> FusedProgram:
-    """Return the program that the text describes; `check=False` skips the check that it is valid.
-
-    Raises JitfuseError naming the line that cannot be read, and VerifyError where the program is not valid.
-    """
-    parser = _Parser(_tokens(text))
+def from_text(text: str, kind: type[P]) -> P:
+    """Return the program that the text describes, valid or not; raise JitfuseError naming the unreadable line."""
+    parser = _Parser(_tokens(text), kind)
     try:
         program = parser.program()
     except RecursionError as error:
@@ -62,7 +59,7 @@ def parse(text: str, *, check: bool = True) -> FusedProgram:
     parser.skip_comments()
     if parser.peek().kind != "end":
         parser.fail("the end of the text")
-    return checked(program, check)
+    return program
 
 
 def _unreadable(line: int, why: str) -> JitfuseError:
@@ -99,11 +96,12 @@ def _escaped(match: re.Match[str]) -> str:
     return chr(int("".join(c for c in codes if c), 16))
 
 
-class _Parser:
+class _Parser(Generic[P]):
     """A recursive descent over the tokens, with one method for each rule of the grammar."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[_Token], kind: type[P]) -> None:
         self._tokens = tokens
+        self._kind = kind
         self._at = 0
 
     # ------------------------------------------------------------ tokens
@@ -157,7 +155,7 @@ class _Parser:
         return key
 
     # ------------------------------------------------------------ programs and lines
-    def program(self) -> FusedProgram:
+    def program(self) -> P:
         self.skip_comments()
         self._take("word", "program")
         version = self._int()
@@ -176,7 +174,7 @@ class _Parser:
             else:
                 self._statement(parts)
         parts["feeds"], parts["state_in"] = frozenset(parts["feeds"]), frozenset(parts["state_in"])
-        return FusedProgram(**{**parts, "steps": tuple(parts["steps"])}, version=version)
+        return self._kind(**{**parts, "steps": tuple(parts["steps"])}, version=version)
 
     def _statement(self, parts: dict[str, Any]) -> None:
         keyword = self.peek().text

@@ -12,7 +12,7 @@ from typing import Final
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.formats.picture_layout import Box, PictureLayout, lay_out
 from jitfuse.ir.formats.text import meta_text, step_text
-from jitfuse.ir.program import FusedProgram
+from jitfuse.ir.schema import ProgramData
 
 MAX_STEPS: Final = 400
 """Up to this many steps, a program is drawn step by step; larger ones by their kernels."""
@@ -43,7 +43,7 @@ class _PictureNode(NamedTuple):
     group: int | None
 
 
-def program_svg(program: FusedProgram, groups: Sequence[DrawnGroup] = (), title: str = "") -> str:
+def program_svg(program: ProgramData, groups: Sequence[DrawnGroup] = (), title: str = "") -> str:
     """Return a self-contained SVG of a program; with `groups`, a step's colour shows what computes it.
 
     Programs of more than `MAX_STEPS` steps are drawn by their groups, if these are given.
@@ -59,7 +59,7 @@ def program_svg(program: FusedProgram, groups: Sequence[DrawnGroup] = (), title:
 
 
 def _by_steps(
-    program: FusedProgram, groups: Sequence[DrawnGroup]
+    program: ProgramData, groups: Sequence[DrawnGroup]
 ) -> tuple[list[_PictureNode], list[tuple[str, str]]]:
     home: dict[int, int] = {}
     times: dict[int, int] = {}
@@ -91,7 +91,7 @@ def _by_steps(
     return nodes, edges
 
 
-def _by_groups(program: FusedProgram, groups: Sequence[DrawnGroup]) -> tuple[list[_PictureNode], list[tuple[str, str]]]:
+def _by_groups(program: ProgramData, groups: Sequence[DrawnGroup]) -> tuple[list[_PictureNode], list[tuple[str, str]]]:
     """Return only the kernels and library calls, in the order in which they run."""
     home = {value: k for k, group in reversed(list(enumerate(groups))) for value in group.values}
     nodes, edges = [], []
@@ -103,7 +103,7 @@ def _by_groups(program: FusedProgram, groups: Sequence[DrawnGroup]) -> tuple[lis
     return nodes, edges
 
 
-def _deliveries(program: FusedProgram) -> Iterable[tuple[str, int]]:
+def _deliveries(program: ProgramData) -> Iterable[tuple[str, int]]:
     for path, value in program.outputs.items():
         yield f"return {path}", value
     for feed, value in sorted(program.writes.items()):
@@ -112,7 +112,7 @@ def _deliveries(program: FusedProgram) -> Iterable[tuple[str, int]]:
         yield f"update {_feed_name(program, feed)}", value
 
 
-def _feed_name(program: FusedProgram, feed: int) -> str:
+def _feed_name(program: ProgramData, feed: int) -> str:
     return program.feed_names.get(feed, f"%{feed}")
 
 

@@ -1,4 +1,4 @@
-"""A FusedProgram as text for people: one line for each feed, step and output, which `parse` reads back.
+"""A FusedProgram as text for people: one line for each feed, step and output, which `from_text` reads back.
 
     program 1 {
       feed %0: float32[3, 4] 'args[0]'
@@ -23,30 +23,23 @@ from collections.abc import Iterator
 from typing import Final
 
 from jitfuse.base.floats import float_text
-from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
+from jitfuse.ir.schema import AttrValue, Meta, OpStep, ProgramData
 
 _WORD: Final = re.compile(r"\w[\w:.-]*\Z")
 _INDENT: Final = "  "
 
 
-def parse(text: str, *, check: bool = True) -> FusedProgram:
-    """Return the program of a text, as `jitfuse.ir.formats.parse.parse`, which is imported when needed."""
-    from jitfuse.ir.formats.parse import parse as parse_text
-
-    return parse_text(text, check=check)
-
-
-def to_text(program: FusedProgram) -> str:
+def to_text(program: ProgramData) -> str:
     """Return the whole program as text, without a newline at the end."""
     return "\n".join(_lines(program, ""))
 
 
-def first_lines(program: FusedProgram, count: int) -> list[str]:
+def first_lines(program: ProgramData, count: int) -> list[str]:
     """Return the first lines of the program's text, at most `count`."""
     return "\n".join(itertools.islice(_lines(program, ""), count)).splitlines()[:count]
 
 
-def step_text(program: FusedProgram, step: OpStep) -> str:
+def step_text(program: ProgramData, step: OpStep) -> str:
     """Return one step as in the program's text, on one line; of nested programs only the size."""
     source = program.sources.get(step.step_id)
     return _step(program, step, None) + (f"  # {_one_line(source)}" if source else "")
@@ -62,7 +55,7 @@ def meta_text(meta: Meta | None) -> str:
     return text if meta.axes is None else f"{text} axes {_value(meta.axes, None)}"
 
 
-def _lines(program: FusedProgram, indent: str) -> Iterator[str]:
+def _lines(program: ProgramData, indent: str) -> Iterator[str]:
     inner = indent + _INDENT
     yield f"program {program.version} {{"
     for i in program.ordered_feeds:
@@ -81,7 +74,7 @@ def _lines(program: FusedProgram, indent: str) -> Iterator[str]:
     yield indent + "}"
 
 
-def _step(program: FusedProgram, step: OpStep, indent: str | None) -> str:
+def _step(program: ProgramData, step: OpStep, indent: str | None) -> str:
     results = ", ".join(f"%{i}: {meta_text(program.meta.get(i))}" for i in step.result_ids)
     operands = [f"%{i}" for i in step.input_ids]
     operands += [f"{name}={_value(value, indent)}" for name, value in step.attrs]
@@ -103,7 +96,7 @@ def _value(value: AttrValue, indent: str | None) -> str:
     if isinstance(value, tuple):
         items = ", ".join(_value(v, indent) for v in value)
         return f"({items},)" if len(value) == 1 else f"({items})"
-    if isinstance(value, FusedProgram):
+    if isinstance(value, ProgramData):
         return f"program of {len(value.steps)} steps" if indent is None else "\n".join(_lines(value, indent))
     return repr(str(value))
 

@@ -13,7 +13,7 @@ from jitfuse.errors import JitfuseError
 from jitfuse.ir.kernels.stages import POSITIONS, Instr
 from jitfuse.ir.operators import ops
 from jitfuse.ir.operators.families import FAMILIES
-from jitfuse.ir.program import Meta
+from jitfuse.ir.schema import Meta
 
 REAL: Final = frozenset(KINDS) - COMPONENT.keys()
 """Dtypes of values: a complex operand is read and written in parts."""

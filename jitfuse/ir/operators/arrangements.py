@@ -9,8 +9,8 @@ import numpy as np
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir.decompositions import arrangements, padding
 from jitfuse.ir.operators.op import REQUIRED, VARIADIC, VIEW, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 
 
 def _infer_roll(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

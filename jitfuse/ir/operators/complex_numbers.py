@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jitfuse.ir.operators.op import ELEMENTWISE, LIBRARY, Op, add, get
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules, meta_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import reference
 
 

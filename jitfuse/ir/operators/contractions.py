@@ -9,8 +9,8 @@ import numpy as np
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.decompositions import einsum
 from jitfuse.ir.operators.op import CONTRACTION, REQUIRED, VARIADIC, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules, meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import reference
 
 

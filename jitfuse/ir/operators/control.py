@@ -10,13 +10,13 @@ from typing import Any
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators.op import CONTROL, REQUIRED, VARIADIC, InferResults, NestedFeeds, Op, add
-from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.ir.schema import Meta, ProgramData
 from jitfuse.ir.semantics import control, rerolled
 
 _INDEX = Meta((), "int64")
 
 
-def _outputs(program: FusedProgram) -> list[Meta]:
+def _outputs(program: ProgramData) -> list[Meta]:
     """Return the metas of a program's outputs; weak ones become strong."""
     metas = [program.meta[i] for i in program.outputs.values()]
     return [Meta(m.shape, m.dtype, m.device) for m in metas]
@@ -43,7 +43,7 @@ def _infer_cond(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...
     return tuple(chosen)
 
 
-def _carried(name: str, metas: Sequence[Meta], count: int, body: FusedProgram) -> tuple[Meta, ...]:
+def _carried(name: str, metas: Sequence[Meta], count: int, body: ProgramData) -> tuple[Meta, ...]:
     """Return the metas of carried values, which the body must return as it got them."""
     if count > len(metas):
         raise ArgumentError(f"{name} carries {count} values, and has {len(metas)} operands for them")

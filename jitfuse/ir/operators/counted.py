@@ -13,8 +13,8 @@ import numpy as np
 from jitfuse.dtypes import can_cast, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators.op import LIBRARY, REQUIRED, InferResults, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import counted
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from jitfuse.dtypes import integer_range, is_integer, itemsize, kind, weak_dtype
 from jitfuse.errors import DTypeError, OutOfRangeError, ShapeError
 from jitfuse.ir.operators.op import CREATION, REQUIRED, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import reference
 
 _RANKS: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}

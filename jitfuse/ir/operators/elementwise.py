@@ -11,9 +11,9 @@ from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import statuses
 from jitfuse.ir.decompositions import composites, functions
 from jitfuse.ir.operators.op import ELEMENTWISE, REQUIRED, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules, meta_rules, shape_rules
 from jitfuse.ir.rules.ufunc_dtypes import loop_of
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import reference
 
 PYTHON_DTYPES: Final = frozenset({"bool", "int64", "float64"})

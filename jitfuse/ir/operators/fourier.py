@@ -11,8 +11,8 @@ import numpy as np
 from jitfuse.dtypes import component, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators.op import LIBRARY, REQUIRED, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import shape_rules
+from jitfuse.ir.schema import Meta
 
 _NORMS: Final = ("backward", "ortho", "forward")
 _FROM_REAL: Final = frozenset({"rfft", "ihfft", "rfftn"})

@@ -8,8 +8,8 @@ from typing import Any, Final
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators.op import LIBRARY, REQUIRED, VARIADIC, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import generators
 
 _PARAMETERS: Final = {

@@ -9,9 +9,9 @@ import numpy as np
 from jitfuse.dtypes import can_cast, is_integer
 from jitfuse.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from jitfuse.ir.operators.op import LIBRARY, REQUIRED, VARIADIC, VIEW, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.rules.ufunc_dtypes import loop_of
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import gathers
 
 MODES: Final = ("raise", "wrap", "clip")

@@ -7,8 +7,8 @@ from typing import Any
 from jitfuse.dtypes import COMPONENT, is_narrow, kind, promote
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators.op import LIBRARY, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import linear_algebra
 
 _COMPLEX_OF = {real: whole for whole, real in COMPONENT.items()}

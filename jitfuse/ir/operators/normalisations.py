@@ -6,8 +6,8 @@ from typing import Any
 
 from jitfuse.ir.decompositions import composites, reductions
 from jitfuse.ir.operators.op import REDUCTION, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import reduction_reference, reference
 
 

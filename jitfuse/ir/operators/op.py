@@ -12,8 +12,8 @@ from typing import Any, Final
 from jitfuse.base.records import Record
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.operators.families import FAMILIES
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules
+from jitfuse.ir.schema import Meta
 
 ELEMENTWISE: Final = "elementwise"
 REDUCTION: Final = "reduction"

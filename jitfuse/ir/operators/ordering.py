@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir.operators.op import LIBRARY, REQUIRED, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import library
 
 _SORTINGS: Final = ("quicksort", "heapsort", "stable")

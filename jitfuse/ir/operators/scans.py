@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.ir.operators.op import REQUIRED, SCAN, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import reduction_reference, reference
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from jitfuse.dtypes import can_cast, ufunc_type
 from jitfuse.ir.operators.op import LIBRARY, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules, meta_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import library
 
 

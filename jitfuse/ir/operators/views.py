@@ -7,8 +7,8 @@ from typing import Any
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, BoundsError, ShapeError
 from jitfuse.ir.operators.op import REQUIRED, UPDATE, VARIADIC, VIEW, Op, add
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import reference
 
 

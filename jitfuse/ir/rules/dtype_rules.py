@@ -12,7 +12,7 @@ from typing import Final
 from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import component, is_integer, itemsize, kind, result_type, ufunc_type
 from jitfuse.errors import DTypeError
-from jitfuse.ir.program import Meta
+from jitfuse.ir.schema import Meta
 
 
 class DtypeRule(NamedTuple):

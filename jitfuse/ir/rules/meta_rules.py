@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from jitfuse.dtypes import SUPPORTED, component, kind
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedDTypeError
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules.dtype_rules import LoopRule, joined_dtype, refusal
 from jitfuse.ir.rules.shape_rules import broadcast, reduced_shape
+from jitfuse.ir.schema import Meta
 
 
 def elementwise_meta(name: str, rule: LoopRule, metas: Sequence[Meta]) -> Meta:

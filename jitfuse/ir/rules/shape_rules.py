@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError, AxisError, ShapeError
-from jitfuse.ir.program import Meta
+from jitfuse.ir.schema import Meta
 
 
 def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype, ufunc_type
 from jitfuse.errors import DTypeError, UnsupportedDTypeError
-from jitfuse.ir.program import Meta
 from jitfuse.ir.rules.dtype_rules import DtypeRule, LoopRule
+from jitfuse.ir.schema import Meta
 
 _PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, "float64": float, "complex128": complex}
 """What represents a weak operand of each dtype."""

@@ -11,11 +11,10 @@ from jitfuse.backends.interpreter import diagnostics
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.errors import ArgumentError, BoundInput, BoundsError, CutWireError, DTypeError, NumericError, ShapeError
-from jitfuse.ir.formats.text import parse
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 X, Y = np.ones((3, 4), "float32"), np.ones(4, "float32")
-PROGRAM = parse("""\
+PROGRAM = FusedProgram.from_text("""\
 program 1 {
   feed %0: float32[3, 4] 'x'
   feed %1: float32[4] 'y'
@@ -103,7 +102,7 @@ def test_a_feed_that_does_not_fit(value: Any, like: type[Exception], reason: str
 
 
 def test_a_strong_value_for_a_weak_feed_of_another_dtype() -> None:
-    program = parse("program 1 { feed %0: float64[] weak 's' return '': %0 }")
+    program = FusedProgram.from_text("program 1 { feed %0: float64[] weak 's' return '': %0 }")
     assert cut(program, {0: 2}, DTypeError).reason == "the feed s (%0) has the wrong dtype"
     assert cut(program, {0: np.float32(2)}, DTypeError).actual == "float32[]"
     assert cut(program, {0: np.ones(1)}, ShapeError).actual == "float64[1]"
@@ -149,7 +148,7 @@ def test_an_operator_that_the_class_lacks() -> None:
     assert "'add' is no method of this class; looked at" in error.reason and "Poor: the closest are" in error.reason
 
 
-MODES = parse("""\
+MODES = FusedProgram.from_text("""\
 program 1 {
   feed %0: float32[3, 4]
   feed %1: float32[4]
@@ -272,7 +271,7 @@ def test_a_value_that_is_read_before_it_is_made() -> None:
 
 
 def test_an_operator_that_fails_on_a_value() -> None:
-    program = parse(
+    program = FusedProgram.from_text(
         "program 1 { feed %0: int64[2] 'base' %1: int64[] weak = full(dtype='int64', shape=(), value=-1, weak=True) "
         "{step 0, level 0} %2: int64[2] = power(%0, %1) {step 1, level 1} # model.py:3\n return '': %2 }"
     )
@@ -286,7 +285,7 @@ def test_an_operator_that_fails_on_a_value() -> None:
 
 
 def test_a_python_int_out_of_range_fails_on_its_value() -> None:
-    program = parse(
+    program = FusedProgram.from_text(
         "program 1 { feed %0: int32[2] feed %1: int64[] weak "
         "%2: int32[2] = add(%0, %1) {step 0, level 0} return '': %2 }"
     )
@@ -295,8 +294,9 @@ def test_a_python_int_out_of_range_fails_on_its_value() -> None:
 
 
 def test_an_index_out_of_bounds_can_be_caught_as_numpys() -> None:
-    program = parse("program 1 { feed %0: int64[2] feed %1: int64[1] %2: int64[1] = gather(%0, %1, axes=(0,), place=0) "
-                    "{step 0, level 0} return '': %2 }")
+    program = FusedProgram.from_text(
+        "program 1 { feed %0: int64[2] feed %1: int64[1] %2: int64[1] = gather(%0, %1, axes=(0,), place=0) "
+        "{step 0, level 0} return '': %2 }")
     error = cut(program, {0: np.ones(2, "int64"), 1: np.array([2])}, BoundsError)
     assert isinstance(error, IndexError) and (error.step_id, error.op_name) == (0, "gather")
 

@@ -15,13 +15,12 @@ from jitfuse.backends.interpreter.runner import NestedProgram, ProgramRunner, te
 from jitfuse.errors import ArgumentError, CutWireError
 from jitfuse.ir.analysis.liveness import live_steps
 from jitfuse.ir.analysis.verify import verify
-from jitfuse.ir.formats.text import parse
 from jitfuse.ir.operators import ops
 from jitfuse.ir.operators.op import _TABLE
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.semantics import reference
 
-TRAINING = parse("""\
+TRAINING = FusedProgram.from_text("""\
 program 1 {
   feed %0: float32[3, 4] 'x'
   feed %1: float64[] weak 'scale'
@@ -65,7 +64,7 @@ def feeds() -> dict[int, Any]:
 
 def run(text: str, *values: Any, training: bool = False) -> Any:
     """The only output of a program whose feeds are bound in order."""
-    program = parse(text)
+    program = FusedProgram.from_text(text)
     verify(program)
     result = ProgramRunner(program)(dict(zip(program.ordered_feeds, values, strict=True)), training)
     (output,) = result.outputs.values()
@@ -124,7 +123,7 @@ def test_the_other_modes_branch_is_not_run() -> None:
 
 def test_aliases_and_defaults_of_attributes_are_normalised() -> None:
     text = "program 1 { feed %0: int64[2, 3] %1: int64[2] = sum(%0, dim=1) {step 0, level 0} return '': %1 }"
-    program = parse(text, check=False)
+    program = FusedProgram.from_text(text, check=False)
     assert ProgramRunner(program)({0: np.ones((2, 3), "int64")}).outputs[""].tolist() == [3, 3]
 
 
@@ -138,7 +137,7 @@ def test_every_operator_runs_by_name(op: ops.Op, cases: Any, comparable: Any) ->
         outputs = {f"[{k}]": i for k, i in enumerate(results)}
         program = FusedProgram(frozenset(range(n)), (step,), outputs, dict(enumerate([*metas, *made])))
         verify(program)
-        assert FusedProgram.from_json(program.to_json()) == parse(str(program)) == program
+        assert FusedProgram.from_json(program.to_json()) == FusedProgram.from_text(str(program)) == program
         for training in (False, True):
             mode = {"training": training} if op.mode_sensitive else {}
             with np.errstate(all="ignore"):
@@ -175,7 +174,7 @@ program 1 {
 
 def test_deliveredshare_memory_with_nothing() -> None:
     x = np.zeros((2, 3))
-    result = ProgramRunner(parse(VIEWS))({0: x})
+    result = ProgramRunner(FusedProgram.from_text(VIEWS))({0: x})
     assert result.outputs["exp"] is result.outputs["again"]
     different = [x, *(result.outputs[p] for p in ("reshaped", "exp", "transposed", "repeated")), result.writes[0]]
     for k, a in enumerate(different):
@@ -202,7 +201,7 @@ def test_axes_of_a_transpose_may_count_from_the_end() -> None:
 
 
 def test_a_written_feed_that_swaps_with_another_is_a_copy() -> None:
-    program = parse("program 1 { feed %0: bool[1] feed %1: bool[1] write %0 <- %1 write %1 <- %0 }")
+    program = FusedProgram.from_text("program 1 { feed %0: bool[1] feed %1: bool[1] write %0 <- %1 write %1 <- %0 }")
     a, b = np.array([True]), np.array([False])
     writes = ProgramRunner(program)({0: a, 1: b}).writes
     a[:], b[:] = writes[0], writes[1]
@@ -241,7 +240,7 @@ def test_nothing_warns() -> None:
 
 def test_values_are_freed_after_their_last_use() -> None:
     chain = "".join(f"%{k + 1}: float64[100000] = exp(%{k}) {{step {k}, level {k}}}\n" for k in range(30))
-    program = parse(f"program 1 {{ feed %0: float64[100000]\n{chain} return '': %30 }}")
+    program = FusedProgram.from_text(f"program 1 {{ feed %0: float64[100000]\n{chain} return '': %30 }}")
     runner, bound = ProgramRunner(program), {0: np.full(100_000, -1e300)}
     runner(bound)
     tracemalloc.start()
@@ -275,9 +274,10 @@ def test_the_class_of_the_feeds_decides() -> None:
 
 def test_running_over_numpy_does_not_import_torch() -> None:
     code = (
-        "import sys, numpy\nfrom jitfuse.ir.formats.text import parse\n"
+        "import sys, numpy\nfrom jitfuse.ir.program import FusedProgram\n"
         "from jitfuse.backends.interpreter.runner import ProgramRunner\n"
-        "p = parse(\"program 1 { feed %0: bool[1] %1: bool[1] = logical_not(%0) {step 0, level 0} return '': %1 }\")\n"
+        "p = FusedProgram.from_text(\"program 1 { feed %0: bool[1] \"\n"
+        "    \"%1: bool[1] = logical_not(%0) {step 0, level 0} return '': %1 }\")\n"
         "ProgramRunner(p)({0: numpy.ones(1, bool)})\nprint({'torch', 'llvmlite', 'wgpu'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -334,4 +334,4 @@ def test_a_nested_program_binds_operands_in_ascending_order_and_gets_the_mode() 
 
 def test_a_nested_program_refuses_the_wrong_number_of_operands() -> None:
     with pytest.raises(ArgumentError, match=r"the nested program has 2 feed\(s\), not 1"):
-        NestedProgram(parse(BODY), False)(np.ones(2))
+        NestedProgram(FusedProgram.from_text(BODY), False)(np.ones(2))

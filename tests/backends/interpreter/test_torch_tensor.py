@@ -11,8 +11,8 @@ from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner, tensor_class
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError, CutWireError, DTypeError, ShapeError
-from jitfuse.ir.formats.text import parse
 from jitfuse.ir.operators import ops
+from jitfuse.ir.program import FusedProgram
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -120,7 +120,7 @@ def test_mistakes_raise_the_same_errors_as_over_numpy(call: Any, error: type[Exc
 
 
 # ---------------------------------------------------------------- programs
-PROGRAM = parse("""\
+PROGRAM = FusedProgram.from_text("""\
 program 1 {
   feed %0: int32[3, 4] 'x'
   feed %1: float64[] weak 'scale'

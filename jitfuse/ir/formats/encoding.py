@@ -2,8 +2,7 @@
 
 Both are the same document; canonical bytes leave out the sources and all white space. Owns how every value is written
 exactly: floats (and the parts of complex numbers) in hexadecimal, NaN with its bits, bytes in base64, nested programs
-in place. Does not own how documents are read back (`jitfuse.ir.formats.decoding`), nor whether a program is valid
-(`jitfuse.ir.analysis.verify`).
+in place. Does not own how documents are read back (`jitfuse.ir.formats.decoding`).
 """
 from __future__ import annotations
 
@@ -13,53 +12,24 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jitfuse.base.floats import float_text
-from jitfuse.errors import JitfuseError
-from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
+from jitfuse.ir.schema import AttrValue, Meta, OpStep, ProgramData
 
 FORMAT: Final = "jitfuse.FusedProgram"
 
 
-def canonical_bytes(program: FusedProgram) -> bytes:
+def canonical_bytes(program: ProgramData) -> bytes:
     """Return the program without its sources as JSON in ASCII: equal programs give equal bytes everywhere."""
     return json.dumps(_encode(program, sources=False), separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def document(program: FusedProgram) -> dict[str, Any]:
+def document(program: ProgramData) -> dict[str, Any]:
     """Return the program with its sources as lists, dicts and JSON's scalars."""
     return _encode(program, sources=True)
 
 
-def to_json(program: FusedProgram) -> str:
+def to_json(program: ProgramData) -> str:
     """Return the program with its sources as JSON text that carries the format's name and version."""
     return json.dumps(document(program), allow_nan=False)
-
-
-def from_json(text: str, *, check: bool = True) -> FusedProgram:
-    """Return the program that `to_json` wrote; `check=False` skips the check that it is valid.
-
-    Raises JitfuseError where the text is damaged, is another kind of document, or has an unknown version, and
-    VerifyError where the program is not valid.
-    """
-    from jitfuse.ir.formats.decoding import program_of, unique_keys  # warm calls write programs, but read none
-
-    try:
-        found = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise JitfuseError(f"this is no program: the text is not JSON ({error})") from error
-    return checked(program_of(found), check)
-
-
-def checked(program: FusedProgram, check: bool = True) -> FusedProgram:
-    """Return a program that was read; raise VerifyError if `check` is set and it is not valid."""
-    if check:
-        from jitfuse.ir.analysis.verify import verify
-
-        verify(program)
-    return program
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"it holds a bare {name}")
 
 
 def bytes_text(data: bytes) -> str:
@@ -73,7 +43,7 @@ def text_bytes(text: str) -> bytes:
 
 
 # ---------------------------------------------------------------- writing
-def _encode(program: FusedProgram, sources: bool) -> dict[str, Any]:
+def _encode(program: ProgramData, sources: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": program.version,
@@ -118,5 +88,5 @@ def _encode_value(value: AttrValue, sources: bool) -> Any:
         return {"bytes": bytes_text(value)}
     if isinstance(value, tuple):
         return [_encode_value(v, sources) for v in value]
-    assert isinstance(value, FusedProgram), type(value)
+    assert isinstance(value, ProgramData), type(value)
     return {"program": _encode(value, sources)}

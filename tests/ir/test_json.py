@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from jitfuse.base.floats import text_float
 from jitfuse.errors import JitfuseError, VerifyError
-from jitfuse.ir.formats.codec import from_json
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -31,7 +30,7 @@ SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 @given(data=st.data())
 def test_any_program_comes_back_equal_with_its_sources(any_program: Any, data: Any) -> None:
     program = data.draw(any_program)
-    again = from_json(program.to_json(), check=False)
+    again = FusedProgram.from_json(program.to_json(), check=False)
     assert again.canonical_bytes == program.canonical_bytes
     assert again == program and hash(again) == hash(program)
     assert dict(again.sources) == dict(program.sources)
@@ -49,7 +48,7 @@ def constant(value: Any) -> FusedProgram:
 ])
 def test_floats_keep_every_bit(bits: int) -> None:
     (value,) = struct.unpack("<d", struct.pack("<Q", bits))
-    back = from_json(constant(value).to_json(), check=False).steps[0].attr("value")
+    back = FusedProgram.from_json(constant(value).to_json(), check=False).steps[0].attr("value")
     assert struct.pack("<d", back) == struct.pack("<d", value)
 
 
@@ -57,11 +56,12 @@ def test_values_of_different_types_are_different_programs() -> None:
     values = [0, False, 0.0, -0.0, None, "", b"", (), "0", (0,), math.nan, "nan", 2**70, 1, True, 1.0]
     assert len({constant(v).canonical_bytes for v in values}) == len(values)
     for value in values:
-        assert type(from_json(constant(value).to_json(), check=False).steps[0].attr("value")) is type(value)
+        again = FusedProgram.from_json(constant(value).to_json(), check=False)
+        assert type(again.steps[0].attr("value")) is type(value)
 
 
 def test_nested_programs_are_part_of_the_bytes(nesting_program: FusedProgram) -> None:
-    again = from_json(nesting_program.to_json(), check=False)
+    again = FusedProgram.from_json(nesting_program.to_json(), check=False)
     body = again.steps[0].attr("body")
     assert again == nesting_program and isinstance(body, FusedProgram)
     assert dict(body.sources) == {0: "body.py:3"}
@@ -190,7 +190,7 @@ def test_unchecked_reading_is_for_looking_at_invalid_programs(training_program: 
     broken = replace(training_program, outputs={"": 99})
     with pytest.raises(VerifyError, match="rule 11"):
         FusedProgram.from_json(broken.to_json())
-    assert from_json(broken.to_json(), check=False) == broken
+    assert FusedProgram.from_json(broken.to_json(), check=False) == broken
 
 
 @pytest.mark.parametrize("copied", [
