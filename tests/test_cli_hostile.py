@@ -88,9 +88,9 @@ def test_machine_code_never_comes_from_a_text(
     text = printed(capsys, "show", good.key, "--only", "asm")
     assert "k0" in text and "kernel forms compile to" in text and "owned" not in text and "not from here" not in text
     held = find(default_store(), good.key)[1]
-    from jitfuse.compile.objects.kernel_object import KernelObject
+    from jitfuse.compile.rebuild import assembly
 
-    assert "owned" not in KernelObject(held.canonical, held.code, held).assembly
+    assert "owned" not in assembly(held.canonical)
 
 
 def test_what_is_believed_without_a_check_is_all_claims(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jitfuse.backends.llvm.load.loader import OWN_LOADER
+from jitfuse.backends.llvm.loader import OWN_LOADER
 from jitfuse.cache.sources import list_sources, package_root
 from jitfuse.ir.operators.families import FAMILIES
 

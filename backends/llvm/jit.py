@@ -1,7 +1,7 @@
 """Compiles LLVM assembly text to object code for this machine.
 
 Owns: the host target as LLVM sees it, LLVM's options, and loading through LLVM's linker on systems that
-`jitfuse.backends.llvm.load.loader` has no loader for. Does not own: what the text means
+`jitfuse.backends.llvm.loader` has no loader for. Does not own: what the text means
 (`jitfuse.backends.llvm.text.builder`) or where object code is kept (the cache).
 
 A process that finds everything in its cache does not import this module. `llvmlite` is imported on first use.
@@ -265,7 +265,7 @@ def _excerpt(text: str, first: int, last: int) -> str:
 
 # ---------------------------------------------------------------------- load
 class JitLibrary:
-    """Code loaded by LLVM, as `jitfuse.backends.llvm.load.loader.JitLibrary`."""
+    """Code loaded by LLVM, as `jitfuse.backends.llvm.loader.Library`."""
 
     def __init__(self, tracker: Any, names: frozenset[str]) -> None:
         self._tracker = tracker
@@ -283,7 +283,7 @@ class JitLibrary:
 
 
 def load(object_code: bytes, *, allowed: Container[str] = ()) -> JitLibrary:
-    """Link object code into the process through LLVM, for `jitfuse.backends.llvm.load.loader.load`."""
+    """Link object code into the process through LLVM, for `jitfuse.backends.llvm.loader.load`."""
     symbols = object_symbols(object_code)
     refuse_foreign(symbols.undefined, allowed)
     imports = sorted(symbols.undefined)

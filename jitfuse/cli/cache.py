@@ -147,7 +147,7 @@ def _machine_code(backend: str, entry: Entry) -> tuple[str | None, str | None]:
     except CompileError as error:
         refused = str(error)
     from jitfuse.cache.parts import recorded_parts
-    from jitfuse.compile.objects import rebuild
+    from jitfuse.compile import rebuild
     from jitfuse.compile.objects.keys import kernel_parts
 
     if recorded_parts(entry.metadata) != kernel_parts():

@@ -1,6 +1,6 @@
 """``jitfuse cache verify --recompile``: rebuilds each entry's code from its kernel form, and compares.
 
-Owns the counts of the results. Does not own how an entry is rebuilt (`jitfuse.compile.objects.rebuild`).
+Owns the counts of the results. Does not own how an entry is rebuilt (`jitfuse.compile.rebuild`).
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recompiled(store: Store) -> Recompiled:
     An entry without the parts of its key counts as foreign: nothing here can have stored it.
     """
     from jitfuse.cache.inspect import walk
-    from jitfuse.compile.objects.rebuild import Verdict, remade
+    from jitfuse.compile.rebuild import Verdict, remade
 
     report = Recompiled()
     for number, (info, entry) in enumerate(walk(store), 1):

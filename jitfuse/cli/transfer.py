@@ -16,7 +16,7 @@ from jitfuse.cli.output import print_json, progress
 from jitfuse.errors import JitfuseError
 
 if TYPE_CHECKING:
-    from jitfuse.compile.objects.rebuild import Remade
+    from jitfuse.compile.rebuild import Remade
 
 _SHOWN = 20
 
@@ -72,7 +72,7 @@ def import_entries(options: argparse.Namespace) -> int:
 
 
 def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
-    from jitfuse.compile.objects.rebuild import Verdict, remade
+    from jitfuse.compile.rebuild import Verdict, remade
 
     if not _lacks(store, entry):
         report.present += 1
@@ -104,7 +104,7 @@ def _believed(entry: Entry) -> Remade:
     from jitfuse.cache.entry import MAX_METADATA_BYTES, json_text
     from jitfuse.cache.metadata import MOST_NAMES
     from jitfuse.cache.parts import key_from_parts
-    from jitfuse.compile.objects.rebuild import Remade, Verdict
+    from jitfuse.compile.rebuild import Remade, Verdict
 
     if key_from_parts(entry) != entry.key:
         return Remade(Verdict.MISNAMED)

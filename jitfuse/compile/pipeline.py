@@ -126,10 +126,10 @@ def compile_mode(
     return made
 
 
-def native_entry(spec: Specialisation, training: bool, function: str) -> tuple[NativeEntry, bool]:
+def native_entry(spec: Specialisation, training: bool) -> tuple[NativeEntry, bool]:
     """Return a signature's native entry with the tables of a compiled mode, and whether these are new.
 
-    `function` is the function's name, for errors. Raises CompileError if the kernels cannot be linked.
+    Raises CompileError if the kernels cannot be linked.
     """
     entry, made = spec.bound.entry, spec.plans[training]
     if entry.plan(training) is not None:
@@ -137,9 +137,7 @@ def native_entry(spec: Specialisation, training: bool, function: str) -> tuple[N
     tables = entry.plan(not training) if spec.plans.get(not training) is made else None
     if tables is None:
         with PAUSED:
-            tables = PlanBinder(
-                spec.bound, spec.trace.result, made.call, made.kernels, made.constants, function
-            ).build()
+            tables = PlanBinder(spec.bound, spec.trace.result, made.call, made.kernels, made.constants).build()
     entry.set_plan(training=training, plan=tables)
     return entry, True
 

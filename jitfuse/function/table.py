@@ -156,7 +156,7 @@ class SignatureTable:
         if not native.is_supported or not compiler.runtime_is_ready(spec.plans[training].call):
             return False
         compiler.native_runtime().accept_error_state()
-        entry, is_new = compiler.native_entry(spec, training, self.definition.name)
+        entry, is_new = compiler.native_entry(spec, training)
         entries = self.entries_of(spec)
         if not entries.prepend(entry) and is_new:
             entries.generation += 1
@@ -172,9 +172,9 @@ class SignatureTable:
         from jitfuse.graph_breaks.tree import start_key
 
         if breaks.native_tree is None:
-            name, go_on = self.definition.name, functools.partial(self._go_on, weakref.ref(self))
-            handler = functools.partial(raise_or_decline, name)
-            breaks.native_tree = NativeTree(name, handler, go_on, torch=bool(self.key.tensors))
+            go_on = functools.partial(self._go_on, weakref.ref(self))
+            handler = functools.partial(raise_or_decline, self.definition.name)
+            breaks.native_tree = NativeTree(handler, go_on, torch=bool(self.key.tensors))
         if not breaks.native_tree.is_due(tree) or not compiler.runtime_is_ready():
             return
         call = path.call

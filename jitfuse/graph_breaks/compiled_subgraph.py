@@ -106,5 +106,5 @@ class CompiledSubgraph(NativeCallable):
             if not is_supported or not compiler.runtime_is_ready(self.spec.plans[self._training].call):
                 return False
             compiler.native_runtime().accept_error_state()
-            entry, _ = compiler.native_entry(self.spec, self._training, self._origin.function)
+            entry, _ = compiler.native_entry(self.spec, self._training)
             return self._entries.prepend(entry)

@@ -40,8 +40,8 @@ class NativeTree:
     `torch` as in `jitfuse.graph_breaks.paths.part_for`.
     """
 
-    def __init__(self, name: str, handler: Handler, go_on: GoOn, *, torch: bool) -> None:
-        self._name, self._handler, self._go_on, self._torch = name, handler, go_on, torch
+    def __init__(self, handler: Handler, go_on: GoOn, *, torch: bool) -> None:
+        self._handler, self._go_on, self._torch = handler, go_on, torch
         self._made: dict[Hashable, _Made] = {}
         self._size = self._walks = 0
         self._wait = 1
@@ -66,7 +66,7 @@ class NativeTree:
             return known.bound.entry
         bound = BoundEntry(part.entrance, state_feeds(), self._handler) if known is None else known.bound
         try:
-            plan = PathTable(part, bound, self._name, functools.partial(_leaving, part, self._go_on)).build()
+            plan = PathTable(part, bound, functools.partial(_leaving, part, self._go_on)).build()
         except UnfitSignal:
             return None
         bound.entry.set_plan(training=training, plan=plan)

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from jitfuse.backends.llvm.runtime.plan_table import Label
 from jitfuse.backends.llvm.runtime.result_tree import ArrayResult, CallResult, Output, ResultTree, SlotResult
 from jitfuse.compile.bind.copies import copy_window
-from jitfuse.compile.bind.plan import Outputs, delivered, known_result, scalar_result
-from jitfuse.compile.bind.steps import PlanMemory, StepBinder
+from jitfuse.compile.bind.plan import Outputs, delivered, known_result, scalar_result, step_binder
+from jitfuse.compile.bind.steps import PlanMemory
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
@@ -58,11 +58,11 @@ class PathTable:
     """Writes the table of a part; `resume` makes the function that continues a call where it leaves the table."""
 
     def __init__(
-        self, part: NativePaths, bound: BoundEntry, name: str, resume: Callable[[Left], Callable[[list[Any]], Any]]
+        self, part: NativePaths, bound: BoundEntry, resume: Callable[[Left], Callable[[list[Any]], Any]]
     ) -> None:
         self._part, self._bound, self._resume = part, bound, resume
         self._builder = bound.entry.plan_builder()
-        self._binder = StepBinder(bound, self._builder, None, name)
+        self._binder = step_binder(bound, self._builder)
         self._scratch = self._binder.reserve(
             max((self._arena(edge.tree_edge.subgraph) for edge in part.edges), default=0)
         )

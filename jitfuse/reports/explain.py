@@ -43,8 +43,10 @@ class Kernel(Described):
 
     @functools.cached_property
     def asm(self) -> str:
-        """The assembly of the object that holds the kernel."""
-        return str(self._object.assembly)
+        """The assembly of the object that holds the kernel: its forms compiled again, never a text from its entry."""
+        from jitfuse.compile.rebuild import assembly
+
+        return assembly(self._object.canonical)
 
 
 def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:

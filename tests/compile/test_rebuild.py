@@ -12,7 +12,7 @@ import jitfuse as jf
 from jitfuse.cache import Entry, cache_key, default_store, expand_text
 from jitfuse.cache.inspect import find
 from jitfuse.cache.parts import describe, recorded_parts
-from jitfuse.compile.objects.rebuild import Verdict, check, remade
+from jitfuse.compile.rebuild import Verdict, check, remade
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.kernels.decoding import form_of
 
@@ -78,7 +78,7 @@ def test_what_is_no_form_is_refused_and_never_run(canonical: bytes) -> None:
 
 
 def test_the_runtime_is_made_again_too() -> None:
-    from jitfuse.backends.llvm.load.loader import load
+    from jitfuse.backends.llvm.loader import load
     from jitfuse.backends.llvm.runtime import native
     from jitfuse.compile.objects.keys import runtime_parts
     from jitfuse.compile.objects.runtime_object import load_runtime_object

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.backends.llvm.load import target
-from jitfuse.backends.llvm.load.loader import OWN_LOADER
+from jitfuse.backends.llvm import target
+from jitfuse.backends.llvm.loader import OWN_LOADER
 from jitfuse.cache import Entry, default_store, keys
 from jitfuse.cache.sources import list_sources, package_root
 from jitfuse.compile.objects import keys as compile_keys

@@ -8,7 +8,7 @@ import json
 import random
 from typing import Any
 
-from jitfuse.compile.objects.rebuild import kernel_code
+from jitfuse.compile.rebuild import kernel_code
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.kernels.decoding import form_of
 from jitfuse.ir.kernels.verify_form import verify_form

@@ -1,1 +1,1 @@
-"""Loading object code without LLVM: reading objects, linking them into images, identifying the machine."""
+"""Loading object code without LLVM: reading objects, linking them into images."""

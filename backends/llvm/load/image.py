@@ -72,7 +72,7 @@ def load(code: bytes) -> LoadedImage:
 
 
 class LoadedImage:
-    """The `jitfuse.backends.llvm.load.loader.Library` of an image; its memory is freed when this object is dropped."""
+    """The `jitfuse.backends.llvm.loader.Library` of an image; its memory is freed when this object is dropped."""
 
     def __init__(self, image: Image) -> None:
         self._pages = Pages(image.end)

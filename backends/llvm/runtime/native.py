@@ -10,9 +10,8 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from jitfuse.backends.llvm.load.loader import Library, load
 from jitfuse.backends.llvm.load.process import c_function, process_address, process_lock
-from jitfuse.backends.llvm.load.target import machine_identity
+from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.runtime.layout import (
     ERROR_STATE_ACCEPTED,
     MEMORY_HANDLER,
@@ -21,6 +20,7 @@ from jitfuse.backends.llvm.runtime.layout import (
 )
 from jitfuse.backends.llvm.runtime.threads import asked_threads, thread_count
 from jitfuse.backends.llvm.runtime.words import ABI, configuration, error_state
+from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.errors import CompileError
 
 LEVEL = 0

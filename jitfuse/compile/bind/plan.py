@@ -10,10 +10,11 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitfuse.backends.llvm.runtime.plan_table import PlanBuilder
 from jitfuse.backends.llvm.runtime.result_tree import (
     AppliedResult,
     ArrayResult,
@@ -29,6 +30,7 @@ from jitfuse.backends.llvm.runtime.result_tree import (
     TupleResult,
     ViewResult,
 )
+from jitfuse.base.later import Later
 from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import CallPlan
 from jitfuse.compile.guards.guard_tables import BoundEntry
@@ -48,6 +50,11 @@ from jitfuse.tracing.results.returned import (
     tree_of,
 )
 from jitfuse.tracing.results.returned import ResultTree as Tree
+
+if TYPE_CHECKING:
+    from jitfuse.compile.bind import control_ops
+else:
+    control_ops = Later("jitfuse.compile.bind.control_ops")
 
 
 class Outputs:
@@ -107,20 +114,25 @@ def _strided_results(plan: CallPlan) -> dict[int, Any]:
     }
 
 
+def step_binder(bound: BoundEntry, builder: PlanBuilder, kernels: Kernels | None = None) -> StepBinder:
+    """Return the binder of all kinds of steps; few plans have loops or branches."""
+    return StepBinder(bound, builder, kernels, lambda *step: control_ops.bind_control(*step))
+
+
 class PlanBinder:
-    """Writes the plan of one mode of the function `name` under a bound entry; `tree` is what calls return.
+    """Writes the plan of one mode of a function under a bound entry; `tree` is what calls return.
 
     The tables hold addresses in `kernels` and `constants`: the caller keeps both as long as the plan is used.
     """
 
     def __init__(
         self, bound: BoundEntry, tree: Tree, plan: CallPlan, kernels: Kernels | None,
-        constants: Mapping[int, np.ndarray[Any, Any]], name: str,
+        constants: Mapping[int, np.ndarray[Any, Any]],
     ) -> None:
         self.bound, self.tree, self.plan = bound, tree, plan
         self._builder = bound.entry.plan_builder()
         self._outputs = Outputs(plan, self._builder.output)
-        self._binder = StepBinder(bound, self._builder, kernels, name)
+        self._binder = step_binder(bound, self._builder, kernels)
         self._memory = PlanMemory(
             plan, {feed: (value, 0) for feed, value in bound.feed_values.items()}, self._outputs.places,
             self._binder.constants(constants), self._binder.reserve(plan.arena_bytes),

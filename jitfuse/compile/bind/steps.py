@@ -1,7 +1,7 @@
 """Bind the steps of a plan, and of the programs that its steps hold, as ops of the native driver.
 
 Owns the buffers' locations (`PlanMemory`), the choice of threads, and the host steps. Does not own results
-(`jitfuse.compile.bind.plan`), loops and branches (`jitfuse.compile.bind.control_ops`), nor the ops' format
+(`jitfuse.compile.bind.plan`), loops and branches (`jitfuse.compile.bind.control_ops`, handed in), nor the ops' format
 (`jitfuse.backends.llvm.runtime.tables`).
 """
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from jitfuse.backends.llvm.runtime.native import expect_threads
 from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostStepArray, PlanBuilder, SweptLaunch
+from jitfuse.base.later import Later
 from jitfuse.compile.call_plans.call_plan import CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.compile.objects.kernel_object import Kernels
@@ -20,6 +21,9 @@ from jitfuse.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     from jitfuse.compile.bind.launch_loops import Course
+    from jitfuse.compile.call_plans import host_functions
+else:
+    host_functions = Later("jitfuse.compile.call_plans.host_functions")
 
 PARALLEL_NS: Final = 3_000
 """Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""
@@ -62,15 +66,21 @@ class PlanMemory:
         return value, at + offset
 
 
-class StepBinder:
-    """Writes the steps of plans into the ops of one mode of the function `name`."""
+BindControl = Callable[["StepBinder", LibraryCall, PlanMemory, int], None]
+"""Writes a loop or branch by a binder; the number estimates how often it runs."""
 
-    def __init__(self, bound: BoundEntry, builder: PlanBuilder, kernels: Kernels | None, name: str) -> None:
+
+class StepBinder:
+    """Writes the steps of plans into the ops of one mode of a function; `bind_control` writes loops and branches."""
+
+    def __init__(
+        self, bound: BoundEntry, builder: PlanBuilder, kernels: Kernels | None, bind_control: BindControl
+    ) -> None:
         self.bound = bound
         self.builder = builder
         self.cost = 0
         self.kernels = kernels
-        self._name = name
+        self._bind_control = bind_control
         self._slots = {bound.feed_values[feed]: slot for feed, slot in bound.feed_slots.items()
                        if feed in bound.feed_values}
         self._slots[bound.anchor_value] = bound.anchor_slot
@@ -109,13 +119,9 @@ class StepBinder:
                 self._launch(step, memory)
                 self.cost += repeated * step.cost_ns
             elif step.bodies:
-                from jitfuse.compile.bind.control_ops import bind_control
-
-                bind_control(self, step, memory, repeated)
+                self._bind_control(self, step, memory, repeated)
             else:
-                from jitfuse.compile.run.host_functions import host_function
-
-                self.host(host_function(step), step, memory)
+                self.host(host_functions.host_function(step), step, memory)
                 self.cost += repeated * HOST_NS
 
     def _launch(self, launch: KernelCall, memory: PlanMemory) -> None:

@@ -9,7 +9,7 @@ import marshal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse.backends.llvm.load.loader import load
+from jitfuse.backends.llvm.loader import load
 from jitfuse.cache import Entry, compress_text, expand_text
 from jitfuse.compile.objects.keys import kernel_parts, object_key
 from jitfuse.compile.objects.origin import Origin, entry_metadata, recorded_milliseconds
@@ -74,13 +74,6 @@ class KernelObject:
     def source(self) -> str:
         """The LLVM IR of the object."""
         return expand_text(self.entry.metadata.get("ir"))
-
-    @property
-    def assembly(self) -> str:
-        """The object's assembly: its kernel forms compiled again, never a text from its entry."""
-        from jitfuse.compile.objects.rebuild import assembly
-
-        return assembly(self.canonical)
 
 
 class Kernels:

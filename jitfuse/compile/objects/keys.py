@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from jitfuse.backends.llvm.load.target import machine_identity
+from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.cache import cache_key, environment_parts
 
 LEVEL: Final = 1

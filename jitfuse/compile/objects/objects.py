@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from jitfuse.backends.llvm.load.loader import link
+from jitfuse.backends.llvm.loader import link
 from jitfuse.base import forks
 from jitfuse.cache import (
     Entry,

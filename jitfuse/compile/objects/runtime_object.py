@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jitfuse.backends.llvm.load.loader import Library
-from jitfuse.backends.llvm.load.loader import link as link_object
+from jitfuse.backends.llvm.loader import Library
+from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.runtime.threads import asked_threads
 from jitfuse.base import background, forks

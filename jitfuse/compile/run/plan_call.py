@@ -16,10 +16,11 @@ from jitfuse.compile.objects.kernel_object import KERNEL, Kernels
 from jitfuse.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
-    from jitfuse.compile.run import bodies, host_functions
+    from jitfuse.compile.call_plans import host_functions
+    from jitfuse.compile.run import bodies
 else:
     bodies = Later("jitfuse.compile.run.bodies")
-    host_functions = Later("jitfuse.compile.run.host_functions")
+    host_functions = Later("jitfuse.compile.call_plans.host_functions")
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 OnStatus = Callable[[Any, int], Any]

@@ -11,7 +11,7 @@ import pytest
 
 from jitfuse.backends.llvm import disassembly, jit
 from jitfuse.backends.llvm.load.elf import undefined_symbols
-from jitfuse.backends.llvm.load.loader import link
+from jitfuse.backends.llvm.loader import link
 from jitfuse.backends.llvm.text.builder import Module, Value
 from jitfuse.errors import CompileError
 

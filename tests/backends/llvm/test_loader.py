@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.backends.llvm import jit
-from jitfuse.backends.llvm.load import elf, image, loader
+from jitfuse.backends.llvm import jit, loader
+from jitfuse.backends.llvm.load import elf, image
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.errors import CompileError
 
@@ -252,7 +252,7 @@ def test_a_child_has_data_of_its_own() -> None:
     assert call(library, "count") == 41
     code = f"""
 import ctypes, os, warnings
-warnings.simplefilter("ignore")
+from jitfuse.backends.llvm import loader
 from jitfuse.backends.llvm.load import loader
 library = loader.load({jit.compile_text(EVERYTHING)!r})
 count = ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("count"))

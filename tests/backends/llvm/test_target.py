@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from jitfuse.backends.llvm import loader, target
 from jitfuse.backends.llvm.jit import host_target
-from jitfuse.backends.llvm.load import loader, target
 from jitfuse.errors import CompileError
 
-PRINT = "import sys; from jitfuse.backends.llvm.load.target import machine_identity; print(machine_identity())"
+PRINT = "import sys; from jitfuse.backends.llvm.target import machine_identity; print(machine_identity())"
 own = pytest.mark.skipif(not loader.OWN_LOADER, reason="this system asks LLVM")
 
 

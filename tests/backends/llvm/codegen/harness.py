@@ -13,7 +13,7 @@ from evaluate import Evaluator, Memory
 from jitfuse.backends.llvm import jit
 from jitfuse.backends.llvm.codegen.kernel import emit_kernel
 from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
-from jitfuse.backends.llvm.load.loader import load
+from jitfuse.backends.llvm.loader import load
 from jitfuse.backends.llvm.text.builder import Module
 from jitfuse.ir.kernels.form import Axis, KernelForm
 from jitfuse.ir.kernels.stages import Instr, Reduction, Stage

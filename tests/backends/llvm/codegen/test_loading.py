@@ -11,8 +11,8 @@ from harness import filled, launch
 from test_elementwise import cases, elementwise_form
 from test_rows import softmax_form, whole_form
 
-from jitfuse.backends.llvm import jit
-from jitfuse.backends.llvm.load import elf, loader
+from jitfuse.backends.llvm import jit, loader
+from jitfuse.backends.llvm.load import elf
 from jitfuse.ir.kernels.form import KernelForm
 
 pytestmark = pytest.mark.skipif(not loader.OWN_LOADER, reason="this system loads through LLVM")

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from jitfuse.backends.llvm.jit import compile_text
-from jitfuse.backends.llvm.load.loader import Library, load
+from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.native import runtime
 from jitfuse.backends.llvm.runtime.tables import EntryBuilder, ObjectResult, StateBlock

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from jitfuse.backends.llvm import jit
-from jitfuse.backends.llvm.load.loader import Library, load
+from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.text.builder import Module, Value
 

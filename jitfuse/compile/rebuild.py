@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from jitfuse.backends.llvm.load.loader import link
+from jitfuse.backends.llvm.loader import link
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.base.records import NamedTuple
 from jitfuse.cache import Entry, compress_text

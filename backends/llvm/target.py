@@ -14,8 +14,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Final
 
-from jitfuse.backends.llvm.load.loader import OWN_LOADER
 from jitfuse.backends.llvm.load.process import EXECUTE, PAGE, READ, Pages, c_function
+from jitfuse.backends.llvm.loader import OWN_LOADER
 from jitfuse.errors import CompileError
 
 
