@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jitfuse.base import forks as _forks  # noqa: F401 (first: see there)
 from jitfuse.base.gc_pause import PAUSED as _PAUSED
 from jitfuse.base.gc_pause import search_young as _search_young
+from jitfuse.base.later import Later as _Later
 
 with _PAUSED:  # objects that modules make are long-lived
     from jitfuse.errors import (
@@ -30,6 +31,7 @@ with _PAUSED:  # objects that modules make are long-lived
         UntraceableError,
         VerifyError,
     )
+    from jitfuse.function import pipeline as _pipeline
     from jitfuse.function.adapters import spec
     from jitfuse.fuse import FusedFunction, fuse
     from jitfuse.ir.program import FusedProgram
@@ -37,6 +39,7 @@ with _PAUSED:  # objects that modules make are long-lived
     from jitfuse.tracing.record.mode import is_training
     from jitfuse.version import __version__
 
+_pipeline.gpu = _Later("jitfuse.gpu.call")
 _search_young()  # once, so that no first call has to
 
 if TYPE_CHECKING:

@@ -86,7 +86,7 @@ def test_a_copy_of_an_argument_has_memory_of_its_own() -> None:
 
 def test_numbers_that_are_returned_are_interpreted() -> None:
     """A Python number among the arguments that is a result is no array to be copied."""
-    from jitfuse.function.interpreting import interpret
+    from jitfuse.compile.run.interpreting import interpret
     from jitfuse.tracing.tracer import trace_call
 
     trace = trace_call(lambda x, n: (x + n, n), (np.ones(3), 2), {}, None)

@@ -37,8 +37,8 @@ cache
 compile.debugging compile.call_plans compile.objects compile.guards compile.bind compile.run compile.planning
 compile.gpu compile
 exporting
-arrays gpu
-random function graph_breaks reports fuse
+arrays
+random graph_breaks function reports fuse gpu
 control array_api nn linalg fft
 cli __main__
 """

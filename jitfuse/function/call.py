@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
+from jitfuse.compile.native_entries import NativeEntries, Returned
 from jitfuse.compile.run.delivery import Delivery
 from jitfuse.function.adapters import Adapted, in_kind, needs_adapting
-from jitfuse.function.native import NativeEntries, Returned
 from jitfuse.function.rng_state import RngUse
 from jitfuse.tracing.interruption import WORK
 from jitfuse.tracing.record.rng_states import RngStates

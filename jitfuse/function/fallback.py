@@ -96,7 +96,7 @@ def fall_back(call: Call, failed: Failed, *, of_function: bool = True) -> Any:
 
 def interpret(call: Call, spec: Specialisation, failed: Failed) -> Delivery:
     """Run a signature in the interpreter, because its kernels cannot be built."""
-    from jitfuse.function.interpreting import interpret as run
+    from jitfuse.compile.run.interpreting import interpret as run
 
     call.table.counters.note_fallback("the interpreter", failed.take())
     call.hold_generators()

@@ -10,10 +10,10 @@ from typing import Any
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.compile.interface import Specialisation
+from jitfuse.compile.native_entries import NativeEntries
 from jitfuse.function.call import PLAIN, Key
 from jitfuse.function.counters import Counters
 from jitfuse.function.definition import Definition
-from jitfuse.function.native import NativeEntries
 from jitfuse.function.options import Options
 from jitfuse.function.pipeline import go_on
 from jitfuse.function.table import SignatureTable

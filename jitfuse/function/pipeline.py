@@ -19,13 +19,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitfuse.compile import interface as compiler
+from jitfuse.compile import native_entries
 from jitfuse.compile.interface import Specialisation
+from jitfuse.compile.native_entries import Returned
 from jitfuse.errors import CompileError, VolatileError
-from jitfuse.function import native
 from jitfuse.function.adapters import needs_adapting, raising_error_state, reads_eager, reads_tensors
 from jitfuse.function.call import Call, call_left_by_native_code, normalise
 from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
-from jitfuse.function.native import Returned
 from jitfuse.graph_breaks.call_path import Path
 from jitfuse.random import state_feeds
 from jitfuse.tracing.interruption import WORK, interrupts_trace, trace_suspended
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from jitfuse.function.parts import Parts
     from jitfuse.function.table import SignatureTable
     from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
+
+gpu: Any = None
+"""`jitfuse.gpu.call`, handed in by `jitfuse`: arrays on the GPU compute by fused functions, so it stands above them."""
 
 
 def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -93,7 +96,7 @@ def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Fa
     if isinstance(found, Returned):
         return found
     if runs_on_gpu(call, found):
-        return attempt(_run_on_gpu, call, found)
+        return attempt(gpu.run, call, found)
     answered = attempt(_run_kernels, call, found)
     if isinstance(answered, Failed) and answered.is_a(CompileError):
         answered = attempt(_interpret, call, found, answered)
@@ -161,7 +164,7 @@ def _find_or_trace(call: Call) -> Returned | Specialisation:
     if definition.options.strict or definition.runs_on_gpu:
         with table.lock:
             return table.find_or_trace(call)
-    if breaks.tree is not None and native.is_supported and compiler.runtime_is_ready():
+    if breaks.tree is not None and native_entries.is_supported and compiler.runtime_is_ready():
         compiler.native_runtime().accept_error_state()
     if breaks.limits.tree_is_full:
         with table.lock:
@@ -200,7 +203,7 @@ def _launch(call: Call, spec: Specialisation) -> Delivery:
             functools.partial(compiler.raise_status, name), name,
         )
     finally:
-        if native.is_supported:
+        if native_entries.is_supported:
             compiler.build_runtime()
 
 
@@ -212,17 +215,4 @@ def _interpret(call: Call, spec: Specialisation, failed: Failed) -> Returned:
 
 def runs_on_gpu(call: Call, spec: Specialisation) -> bool:
     """Return whether a call runs on the GPU: by option, or because a tensor lives there."""
-    if call.table.definition.runs_on_gpu:
-        return True
-    if "jitfuse.gpu" not in sys.modules:
-        return False
-    from jitfuse.gpu.call import touches_gpu
-
-    return touches_gpu(spec, call.args, call.kwargs)
-
-
-def _run_on_gpu(call: Call, spec: Specialisation) -> Returned:
-    """Run a call of a signature on the GPU; raises DeviceError if there is none."""
-    from jitfuse.function.on_gpu import run
-
-    return Returned(run(call, spec))
+    return call.table.definition.runs_on_gpu or ("jitfuse.gpu" in sys.modules and gpu.reads_tensors(call, spec))

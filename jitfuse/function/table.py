@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.compile import interface as compiler
+from jitfuse.compile import native_entries
+from jitfuse.compile.native_entries import NativeEntries
 from jitfuse.errors import VolatileError
-from jitfuse.function import native
 from jitfuse.function.adapters import tensor_feeds
 from jitfuse.function.call import Call, Key
 from jitfuse.function.counters import Counters
-from jitfuse.function.native import NativeEntries
 from jitfuse.function.rng_state import RngUse
 from jitfuse.graph_breaks.breaks import Breaks
 from jitfuse.random import state_feeds
@@ -153,7 +153,7 @@ class SignatureTable:
         """
         if spec.tensors and self.key.rng_use != RngUse():
             return False
-        if not native.is_supported or not compiler.runtime_is_ready(spec.plans[training].call):
+        if not native_entries.is_supported or not compiler.runtime_is_ready(spec.plans[training].call):
             return False
         compiler.native_runtime().accept_error_state()
         entry, is_new = compiler.native_entry(spec, training)
@@ -166,7 +166,7 @@ class SignatureTable:
         """Make native code answer calls along the tree, if that is supported and a table is due."""
         tree, walk, breaks = path.tree, path.walk, self.breaks
         assert tree is not None and walk is not None
-        if not native.is_supported or walk.eager:
+        if not native_entries.is_supported or walk.eager:
             return
         from jitfuse.graph_breaks.native import NativeTree
         from jitfuse.graph_breaks.tree import start_key

@@ -1,12 +1,12 @@
 """Calls of fused functions on the GPU: bind feeds, run the plan, return tensors.
 
-Owns the test whether a call runs here, uploads of host arrays, writes to arguments, and the fallback to the interpreter
-where no plan can be compiled. Does not own tracing or plans.
+`jitfuse` hands this module to the pipeline of calls (`jitfuse.function.pipeline`). Owns the test whether a call reads
+GPU tensors, uploads of host arrays, writes to arguments, and the fallback to the interpreter where no plan can be
+compiled. Does not own tracing or plans.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,28 +17,30 @@ from jitfuse.backends.wgsl.runtime.device import default_device
 from jitfuse.compile.debugging import verified
 from jitfuse.compile.gpu.plan import GpuPlan
 from jitfuse.compile.gpu.run import Resident
-from jitfuse.compile.interface import Origin, Specialisation, debugging
+from jitfuse.compile.interface import Specialisation, debugging
+from jitfuse.compile.native_entries import Returned
 from jitfuse.compile.run.delivery import Delivery, bind_feeds
 from jitfuse.dtypes import itemsize, numpy_dtype
-from jitfuse.errors import CompileError, JitfuseError
+from jitfuse.errors import CompileError
+from jitfuse.function.call import Call
+from jitfuse.function.counters import Counters
 from jitfuse.gpu.tensor import GpuStorage, GpuTensor
 from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
+from jitfuse.random import state_feeds
 from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf, window
 
 POLICY: Final = LoweringPolicy(chain=False, keep=False)
 """The lowering policy for a GPU, where computing again costs less than rows of scratch memory. Scores are the CPU's."""
-State = Mapping[str, np.ndarray[Any, Any]]
-Note = Callable[[str, JitfuseError], None]
 
 
-def touches_gpu(spec: Specialisation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a call reads a GPU tensor, so that it runs on the GPU."""
+def reads_tensors(call: Call, spec: Specialisation) -> bool:
+    """Return whether a call of a signature reads a GPU tensor."""
     return any(
-        isinstance(source.source.resolve(args, kwargs), GpuTensor)
+        isinstance(source.source.resolve(call.args, call.kwargs), GpuTensor)
         for source in spec.trace.feeds.values() if source.kind == "array"
     )
 
@@ -46,16 +48,15 @@ def touches_gpu(spec: Specialisation, args: Sequence[Any], kwargs: Mapping[str, 
 class GpuCall:
     """One call of a signature on the GPU."""
 
-    def __init__(
-        self, spec: Specialisation, training: bool, args: Sequence[Any], kwargs: Mapping[str, Any], state: State,
-        origin: Origin, *, use_cache: bool,
-    ) -> None:
-        self.spec, self.trace, self.training = spec, spec.trace, training
+    def __init__(self, call: Call, spec: Specialisation) -> None:
+        """Raises DeviceError if there is no GPU."""
+        definition = call.table.definition
+        self.spec, self.trace, self.training = spec, spec.trace, call.training
         self.device = default_device()
         self.pool = pool_of(self.device)
-        self._origin, self._use_cache = replace(origin, program=spec.trace.program), use_cache
-        self._args, self._kwargs = args, kwargs
-        self.bound = bind_feeds(self.trace, args, kwargs, state)
+        self._origin, self._use_cache = definition.origin.replace(program=spec.trace.program), definition.options.cache
+        self._args, self._kwargs = call.args, call.kwargs
+        self.bound = bind_feeds(self.trace, call.args, call.kwargs, state_feeds())
         self.launches = 0
         """The number of kernels that the call has launched."""
         self._on_host = frozenset(f for f, v in self.bound.items() if isinstance(v, np.ndarray))
@@ -200,13 +201,31 @@ class GpuCall:
         storage.block = self.pool.upload(np.frombuffer(data, np.uint8))
 
 
-def call_on_gpu(call: GpuCall, note: Note) -> Any:
-    """Run a call on the GPU, or in the interpreter if its kernels cannot be compiled; `note` counts and warns."""
+def run(call: Call, spec: Specialisation) -> Returned:
+    """Run a call on the GPU; count it and what it compiles.
+
+    It runs in the interpreter if its kernels cannot be compiled. Raises DeviceError if there is no GPU.
+    """
+    counters = call.table.counters
+    before = counters.counts["cache_misses"]
+    with call.table.lock:
+        with counters.counting():
+            made = GpuCall(call, spec)
+            call.hold_generators()
+            result = _run_or_interpret(made, counters)
+        counters.launches += made.launches
+        if counters.counts["cache_misses"] > before:
+            kernels = (k for plan in spec.gpu_plans.values() for k in plan.kernels)
+            counters.missed = tuple(k for k in kernels if not k.from_cache)
+        return Returned(result)
+
+
+def _run_or_interpret(call: GpuCall, counters: Counters) -> Any:
     try:
         plan = call.prepare()
     except CompileError as error:
-        note("the interpreter", error)
+        counters.note_fallback("the interpreter", error)
         return call.interpret()
     for host in plan.host_calls:
-        note("NumPy, in part", CompileError(f"{host.name} has no WGSL version"))
+        counters.note_fallback("NumPy, in part", CompileError(f"{host.name} has no WGSL version"))
     return call.run()

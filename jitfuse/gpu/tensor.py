@@ -18,6 +18,7 @@ from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
 from jitfuse.backends.wgsl.runtime.device import Device, default_device
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
+from jitfuse.fuse import fuse
 from jitfuse.gpu.writes import Writable
 from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import AbstractTensor
@@ -200,8 +201,6 @@ def _checked(value: Any) -> np.ndarray[Any, Any]:
 
 
 def _fused(fn: Callable[..., Any], name: str, **options: Any) -> Callable[..., Any]:
-    from jitfuse.fuse import fuse
-
     made: Callable[..., Any] = fuse(fn, device="gpu", name=name, **options)
     return made
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.errors import ArgumentError
+from jitfuse.fuse import fuse
 from jitfuse.tracing.record.device_array import DeviceArray
 from jitfuse.tracing.record.recorder import active
 
@@ -23,8 +24,6 @@ _STATIC: Final = (operator.ipow, operator.ilshift, operator.irshift)
 @functools.cache
 def _writing(update: Callable[[Any, Any], Any], static: bool) -> Callable[..., Any]:
     """Return the fused function that updates its first argument by the second."""
-    from jitfuse.fuse import fuse
-
     def write(target: Any, value: Any) -> None:
         if active() is None:
             raise ArgumentError("this array on the GPU cannot be written here: its elements share memory with one "

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse.function.counters import Counters
 from jitfuse.graph_breaks.budget import Limits
 
 if TYPE_CHECKING:
+    from jitfuse.function.counters import Counters
     from jitfuse.function.definition import Definition
     from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
     from jitfuse.graph_breaks.native import NativeTree

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitfuse.base.later import Later
 from jitfuse.compile.interface import Specialisation
+from jitfuse.compile.native_entries import Returned
 from jitfuse.compile.run.delivery import Delivery
 from jitfuse.errors import VolatileError
-from jitfuse.function.call import Call
-from jitfuse.function.native import Returned
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.random import state_feeds
 from jitfuse.tracing.record import output
 from jitfuse.tracing.trace import Trace, TraceEnd
 
 if TYPE_CHECKING:
+    from jitfuse.function.call import Call
     from jitfuse.graph_breaks import signals
     from jitfuse.graph_breaks.building import Building
     from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk

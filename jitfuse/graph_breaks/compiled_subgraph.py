@@ -8,23 +8,25 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optree
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.compile import interface as compiler
+from jitfuse.compile.native_entries import NativeEntries, is_supported
 from jitfuse.compile.run.direct import call_directly
+from jitfuse.compile.run.interpreting import interpret
 from jitfuse.errors import CompileError, JitfuseError
-from jitfuse.function.interpreting import interpret
-from jitfuse.function.native import NativeEntries, is_supported
-from jitfuse.function.options import Options
 from jitfuse.ir.analysis.liveness import looks_at_mode
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.results.returned import OutputLeaf, ResultTree
 from jitfuse.tracing.subgraph import TracedSubgraph
 from jitfuse.tracing.trace import FeedSource, Trace
+
+if TYPE_CHECKING:
+    from jitfuse.function.options import Options
 
 NoteFallback = Callable[[str, JitfuseError], None]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jitfuse.base import background
 from jitfuse.compile import interface as compiler
+from jitfuse.compile import native_entries
 from jitfuse.errors import UntraceableError
-from jitfuse.function import native
+from jitfuse.function import pipeline
 from jitfuse.function.adapters import materialise_specs
 from jitfuse.function.call import Call, normalise
 from jitfuse.function.parts import Parts
-from jitfuse.function.pipeline import runs_on_gpu
 from jitfuse.graph_breaks.call_path import Path
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.interruption import WORK
@@ -79,10 +79,8 @@ def explain(call: Call, function: Any, html: str | os.PathLike[str] | None) -> s
         if split is not None:
             return split
         spec = table.find_or_trace(call)
-        if runs_on_gpu(call, spec):
-            from jitfuse.function.on_gpu import gpu_call
-
-            made = gpu_call(call, spec).plan()
+        if pipeline.runs_on_gpu(call, spec):
+            made = pipeline.gpu.GpuCall(call, spec).plan()
             plan, kernels = made.plan, tuple(made.kernels)
         else:
             table.compile(spec, training)
@@ -122,14 +120,12 @@ def _warm(call: Call) -> None:
     table = call.table
     with table.lock:
         spec = table.find_or_trace(call)
-        if runs_on_gpu(call, spec):
-            from jitfuse.function.on_gpu import gpu_call
-
+        if pipeline.runs_on_gpu(call, spec):
             with table.counters.counting():
-                gpu_call(call, spec).prepare()
+                pipeline.gpu.GpuCall(call, spec).prepare()
             return
         table.compile(spec, call.training)
-        if native.is_supported:
+        if native_entries.is_supported:
             compiler.native_runtime()
 
 

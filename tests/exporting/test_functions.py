@@ -23,7 +23,7 @@ from hypothesis.strategies import randoms
 
 import jitfuse as jf
 from jitfuse import random as jf_random
-from jitfuse.function.interpreting import interpret
+from jitfuse.compile.run.interpreting import interpret
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.reports.export import export_call, with_feeds_of_the_result
 from jitfuse.tracing.trace import Trace

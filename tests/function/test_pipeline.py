@@ -63,7 +63,7 @@ def test_the_first_call_of_a_signature_runs_natively_where_native_code_is_there(
 @pytest.mark.skipif(not jf.FusedFunction.native, reason="native code cannot take calls here")
 def test_what_native_code_always_declines_is_launched_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler.native_runtime()
-    monkeypatch.setattr("jitfuse.function.native.NativeEntries.attempt", lambda *_: None)
+    monkeypatch.setattr("jitfuse.compile.native_entries.NativeEntries.attempt", lambda *_: None)
     f = jf.fuse(lambda x: np.exp(x) * 0.34375)
     np.testing.assert_allclose(f(X), np.exp(X) * 0.34375)
     assert f.stats()["fallbacks"] == 0 and f.stats()["launches"] == 1

@@ -11,7 +11,7 @@ from typing import Any
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import NativeEntry, StateBlock
 from jitfuse.base.records import NamedTuple
-from jitfuse.compile import interface as compiler
+from jitfuse.compile.objects.runtime_object import native_runtime
 
 is_supported = NativeCallable.native
 """Whether native code can take calls in this interpreter."""
@@ -56,7 +56,7 @@ class NativeEntries:
     def prepend(self, entry: NativeEntry) -> bool:
         """Make native code try an entry first; return False if it was among the entries before."""
         if self._state is None:
-            self._address = compiler.native_runtime().address("jf_fastcall")
+            self._address = native_runtime().address("jf_fastcall")
             self._state = StateBlock(_declined, training=self._training)
             function = None if self._callable is None else self._callable()
             if function is not None:
