@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from jitfuse.function.rng_state import GeneratorStates, RngUse, is_generator
 from jitfuse.tracing.record import error_state
 from jitfuse.tracing.record.device_array import HostArray, unwrapped
 from jitfuse.tracing.record.foreign import array_as_tensor, is_torch_tensor, tensor_as_array
+
+_NUMBERS: Final = (float, int, bool, complex)
+"""Types of arguments that are passed as they are, and that most calls have."""
 
 
 class ArraySpec(Record, frozen=True):
@@ -61,8 +64,8 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             if id(leaf) not in containers:  # it may hold itself
                 containers.add(id(leaf))
                 leaves.extend(leaf.values() if type(leaf) is dict else leaf)
-        elif isinstance(leaf, HostArray) or is_generator(leaf) or (
-                torch is not None and isinstance(leaf, torch.Tensor)):
+        elif type(leaf) not in _NUMBERS and (isinstance(leaf, HostArray) or is_generator(leaf) or (
+                torch is not None and isinstance(leaf, torch.Tensor))):
             return True
     return False
 

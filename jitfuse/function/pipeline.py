@@ -159,7 +159,7 @@ def _find_or_trace(call: Call) -> Returned | Specialisation:
     if spec is not None:
         return spec
     breaks = table.breaks
-    if breaks.is_fallback:
+    if breaks.limits.reason is not None and not breaks.keeps_paths:
         raise VolatileError(breaks.limits.reason)
     if definition.options.strict or definition.runs_on_gpu:
         with table.lock:

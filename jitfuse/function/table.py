@@ -33,7 +33,7 @@ MAX_SIGNATURES: Final = 512
 MAX_KEPT_PLANS: Final = 16
 """Signatures of a table whose plans are stored on disk: those that the next process starts with."""
 GoOn = Callable[..., Any]
-"""`jitfuse.function.pipeline.go_on`, passed in because that module imports this one."""
+"""`jitfuse.function.pipeline.go_on`, handed in: the pipeline uses tables, not they it."""
 
 
 class SignatureTable:

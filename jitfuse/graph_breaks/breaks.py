@@ -41,9 +41,9 @@ class Breaks:
             subgraph.lock = threading.Lock()
 
     @property
-    def is_fallback(self) -> bool:
-        """Whether calls that fit no signature run as plain Python at once, without trying known paths."""
-        return self.limits.reason is not None and (self.tree is None or not self.limits.keeps_paths)
+    def keeps_paths(self) -> bool:
+        """Whether calls still follow known paths although the function has fallen back."""
+        return self.tree is not None and self.limits.keeps_paths
 
     @property
     def launches(self) -> int:

@@ -13,7 +13,7 @@ from jitfuse.compile.bind.control_step import CarriedBuffers, ControlStep, HeldB
 from jitfuse.compile.bind.copies import window_bytes
 from jitfuse.compile.bind.launch_loops import Course
 from jitfuse.compile.bind.loop_memory import in_parts, layout_of, part_bytes, scan_layout
-from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
+from jitfuse.compile.bind.steps import Location, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import LibraryCall
 
 GUESSED: Final = 32
@@ -67,7 +67,7 @@ def _fori_loop(step: ControlStep) -> None:
     carried.begin()
     body.settle()
 
-    def iteration(counter: Place) -> None:
+    def iteration(counter: Location) -> None:
         body.run([counter, *carried.places, *others], step.repeated * GUESSED)
         carried.turn()
 
@@ -111,7 +111,7 @@ def _scan(step: ControlStep) -> None:
     builder.move(starts)
     carried.begin()
 
-    def iteration(counter: Place) -> None:
+    def iteration(counter: Location) -> None:
         body.run([*carried.places, *parts, *others], step.repeated * length)
         for k, row in copied:
             body.deliver(k, (row, 0))
@@ -122,7 +122,7 @@ def _scan(step: ControlStep) -> None:
     carried.end()
 
 
-def _parts_of(step: ControlStep, k: int) -> tuple[Place, int]:
+def _parts_of(step: ControlStep, k: int) -> tuple[Location, int]:
     """Return the location of the first row of a scanned array, and the bytes from one row to the next."""
     window = step.call.inputs[k]
     if not window.contiguous and in_parts(window):

@@ -14,7 +14,7 @@ import numpy as np
 from jitfuse.compile.bind.copies import copy_window, transfer_window, window_bytes
 from jitfuse.compile.bind.launch_loops import Course
 from jitfuse.compile.bind.loop_memory import results_of
-from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
+from jitfuse.compile.bind.steps import Location, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import BodyPlan, LibraryCall, Window
 from jitfuse.compile.call_plans.literals import literal_arrays
 from jitfuse.dtypes import itemsize
@@ -31,7 +31,7 @@ class HeldBody:
         self.binder.builder.hold(constants)
         self._constants = self.binder.constants(constants)
         self._arena = self.binder.reserve(plan.arena_bytes)
-        self.outputs: dict[int, Place] = {}
+        self.outputs: dict[int, Location] = {}
         self.results = results_of(self.body)
 
     def claim(self, k: int) -> int | None:
@@ -49,26 +49,28 @@ class HeldBody:
             if value not in self.outputs:
                 self.outputs[value] = self.binder.room(itemsize(dtype) * math.prod(shape))
 
-    def run(self, feeds: Sequence[Place], repeated: int) -> None:
+    def run(self, feeds: Sequence[Location], repeated: int) -> None:
         """Write the body's steps."""
         self.binder.steps(self.body.plan.steps, self._memory(feeds), repeated)
 
-    def sweep(self, feeds: Sequence[Place], course: Course, bounds: tuple[Place, Place], repeated: int) -> None:
+    def sweep(
+        self, feeds: Sequence[Location], course: Course, bounds: tuple[Location, Location], repeated: int
+    ) -> None:
         """Write the iterations of the body, whose launches loop over them, as `StepBinder.sweep`."""
         self.binder.sweep(self.body.plan.steps, self._memory(feeds), course, bounds, repeated)
 
-    def _memory(self, feeds: Sequence[Place]) -> PlanMemory:
+    def _memory(self, feeds: Sequence[Location]) -> PlanMemory:
         plan = self.body.plan
         assert not plan.commits, "bodies write no arguments"
         places = {feed: at for (feed, _), at in zip(self.body.feeds, feeds, strict=True)}
         return PlanMemory(plan, places, self.outputs, self._constants, self._arena)
 
-    def deliver(self, k: int, place: Place) -> None:
+    def deliver(self, k: int, place: Location) -> None:
         """Copy result k to a location."""
         window = self.results[k].window
         self.step.copy(place, window, self.place(k))
 
-    def place(self, k: int) -> Place:
+    def place(self, k: int) -> Location:
         """Return the location of result k."""
         value, window, _ = self.results[k]
         assert value is not None, "it lies where it was carried"
@@ -87,7 +89,7 @@ class CarriedBuffers:
         iteration does not write. `kept` are the numbers of values that only the first iteration reads."""
         builder = step.binder.builder
         self.step, self.body, self.count, self.kept = step, body, count, kept
-        self.places: list[Place] = []
+        self.places: list[Location] = []
         """Where the body reads the values."""
         self.later: list[tuple[int, int]] = []  # (where the body writes, where it writes next time)
         self.pairs: list[tuple[int, int]] = []  # (result, where it is copied to)
@@ -135,7 +137,7 @@ class CarriedBuffers:
         builder.move(self.moves)
         builder.swap(self.later)
 
-    def end(self, last: Callable[[Place], Place] = lambda place: place) -> None:
+    def end(self, last: Callable[[Location], Location] = lambda place: place) -> None:
         """Copy the last values to the step's results; `last` maps a location to the one after the loop."""
         for k, place in enumerate(self.places):
             if not self.body.in_place(k):
@@ -152,9 +154,9 @@ class ControlStep:
         self.attrs = dict(call.attrs)
         assert all(w.contiguous for w in call.outputs), "results have buffers of their own"
         self.results = [memory.place(w.buffer, w.offset) for w in call.outputs]
-        self._operands: dict[int, Place] = {}
+        self._operands: dict[int, Location] = {}
 
-    def operand(self, k: int) -> Place:
+    def operand(self, k: int) -> Location:
         """Return the location of an operand in C order, which is copied if it is not."""
         found = self._operands.get(k)
         if found is None:
@@ -167,7 +169,7 @@ class ControlStep:
             self._operands[k] = found
         return found
 
-    def start(self, k: int, result: int) -> Place:
+    def start(self, k: int, result: int) -> Location:
         """Return the location of a carried operand, which is copied if it lies in the memory of its result."""
         place, window = self.operand(k), self.call.inputs[k]
         if place != self.results[result]:
@@ -176,30 +178,30 @@ class ControlStep:
         self.binder.builder.copy(found, place, window_bytes(window))
         return found
 
-    def operands(self, first: int) -> list[Place]:
+    def operands(self, first: int) -> list[Location]:
         """Return the locations of the operands from `first` on."""
         return [self.operand(k) for k in range(first, len(self.call.inputs))]
 
-    def copy(self, place: Place, window: Window, source: Place) -> None:
+    def copy(self, place: Location, window: Window, source: Location) -> None:
         """Copy a window into C order at a location."""
         copy_window(self.binder, place, window, source, self.call.step)
 
-    def transfer(self, target: Window, place: Place, window: Window, source: Place) -> None:
+    def transfer(self, target: Window, place: Location, window: Window, source: Location) -> None:
         """Copy a window to another of the same shape."""
         transfer_window(self.binder, target, place, window, source, self.call.step)
 
-    def times(self, length: int, body: Callable[[Place], None]) -> None:
+    def times(self, length: int, body: Callable[[Location], None]) -> None:
         """Write a loop with `length` iterations."""
         self.counted(*self.bounds(length), body)
 
-    def bounds(self, length: int) -> tuple[Place, Place]:
+    def bounds(self, length: int) -> tuple[Location, Location]:
         """Return the locations of the numbers 0 and `length`."""
         bounds = {0: np.array([0, length], np.int64)}
         self.binder.builder.hold(bounds)
         value, offset = self.binder.constants(bounds)(0)
         return (value, offset), (value, offset + 8)
 
-    def counted(self, low: Place, high: Place, body: Callable[[Place], None]) -> None:
+    def counted(self, low: Location, high: Location, body: Callable[[Location], None]) -> None:
         """Write a loop over the integers from `low` to below `high`."""
         builder, counter = self.binder.builder, self.binder.room(8)
         again, test = builder.label(), builder.label()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.compile.bind.steps import Place, StepBinder
+from jitfuse.compile.bind.steps import Location, StepBinder
 from jitfuse.compile.call_plans.call_plan import Window
 from jitfuse.dtypes import itemsize
 
@@ -20,7 +20,7 @@ def window_bytes(window: Window) -> int:
     return itemsize(window.dtype) * math.prod(window.shape)
 
 
-def copy_window(binder: StepBinder, place: Place, window: Window, source: Place, site: int) -> None:
+def copy_window(binder: StepBinder, place: Location, window: Window, source: Location, site: int) -> None:
     """Copy a window that begins at `source` into C order at a location; `site` is the step that errors name."""
     if window.contiguous:
         binder.builder.copy(place, source, window_bytes(window))
@@ -29,7 +29,7 @@ def copy_window(binder: StepBinder, place: Place, window: Window, source: Place,
 
 
 def transfer_window(
-    binder: StepBinder, target: Window, place: Place, window: Window, source: Place, site: int
+    binder: StepBinder, target: Window, place: Location, window: Window, source: Location, site: int
 ) -> None:
     """Copy a window to another of the same shape."""
     run, innermost = itemsize(window.dtype), True

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.compile.bind.steps import Place
+from jitfuse.compile.bind.steps import Location
 
 Moves = Sequence[tuple[int, int, int]]
 """(value, the value whose address it takes, bytes added to that), in order."""
@@ -22,27 +22,27 @@ _KNOWN: Final = 4
 class Moving(NamedTuple):
     """A location in the second iteration: it advances by `step` bytes, or alternates with `turn` if there is one."""
 
-    place: Place
+    place: Location
     step: int
-    turn: Place | None
+    turn: Location | None
 
 
 class Course:
     """The locations of a loop's values: `starts` before it, then `moves`, `swaps` and `steps` after each iteration."""
 
     def __init__(self, starts: Moves, moves: Moves, swaps: Sequence[tuple[int, int]], steps: Moves) -> None:
-        self._states: list[dict[int, Place]] = [_moved({}, starts)]
+        self._states: list[dict[int, Location]] = [_moved({}, starts)]
         while len(self._states) < _KNOWN:
             state = _moved(self._states[-1], moves)
             for a, b in swaps:
                 state[a], state[b] = state[b], state[a]
             self._states.append(_moved(state, steps))
 
-    def first(self, place: Place) -> Place:
+    def first(self, place: Location) -> Location:
         """Return a location in the first iteration."""
         return self._at(0, place)
 
-    def after(self, place: Place) -> Moving:
+    def after(self, place: Location) -> Moving:
         """Return a location in the second iteration, and how it changes after that."""
         a, b, c = (self._at(k, place) for k in range(1, _KNOWN))
         if a[0] == b[0] == c[0] and b[1] - a[1] == c[1] - b[1]:
@@ -50,19 +50,19 @@ class Course:
         assert a == c, "operands move by steps, or between two places"
         return Moving(a, 0, b)
 
-    def last(self, place: Place, count: int) -> Place:
+    def last(self, place: Location, count: int) -> Location:
         """Return a location after `count` iterations, at least one."""
         at, step, turn = self.after(place)
         if turn is not None:
             return at if count % 2 else turn
         return at[0], at[1] + (count - 1) * step
 
-    def _at(self, k: int, place: Place) -> Place:
+    def _at(self, k: int, place: Location) -> Location:
         value, offset = self._states[k].get(place[0], (place[0], 0))
         return value, offset + place[1]
 
 
-def _moved(state: dict[int, Place], moves: Moves) -> dict[int, Place]:
+def _moved(state: dict[int, Location], moves: Moves) -> dict[int, Location]:
     new = dict(state)
     for target, source, by in moves:
         value, offset = new.get(source, (source, 0))

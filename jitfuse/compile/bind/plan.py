@@ -31,7 +31,7 @@ from jitfuse.backends.llvm.runtime.result_tree import (
     ViewResult,
 )
 from jitfuse.base.later import Later
-from jitfuse.compile.bind.steps import Place, PlanMemory, StepBinder
+from jitfuse.compile.bind.steps import Location, PlanMemory, StepBinder
 from jitfuse.compile.call_plans.call_plan import CallPlan
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.compile.objects.kernel_object import Kernels
@@ -70,7 +70,7 @@ class Outputs:
         return make(dtype, self._shape(value)) if view is None else make(dtype, view.shape, view.strides)
 
     @property
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, Location]:
         """Where the outputs lie."""
         return {v: (output.value, 0) for v, output in self.made.items()}
 
@@ -170,7 +170,7 @@ def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
     return ViewResult(bound.feed_slots[leaf.feed], element, leaf.shape, leaf.strides, leaf.offset)
 
 
-def scalar_result(place: Place, dtype: str, kind: str) -> ResultTree:
+def scalar_result(place: Location, dtype: str, kind: str) -> ResultTree:
     """Return the number at a location, as NumPy's ("scalar") or as Python's."""
     scalar = ScalarResult(place[0], numpy_dtype(dtype), place[1])
     return scalar if kind == "scalar" else AppliedResult(NUMBERS[dtype], scalar)

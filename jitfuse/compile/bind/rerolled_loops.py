@@ -12,7 +12,7 @@ from jitfuse.compile.bind.control_step import CarriedBuffers, ControlStep, HeldB
 from jitfuse.compile.bind.copies import window_bytes
 from jitfuse.compile.bind.launch_loops import Course
 from jitfuse.compile.bind.loop_memory import rerolled_layout
-from jitfuse.compile.bind.steps import Place
+from jitfuse.compile.bind.steps import Location
 from jitfuse.compile.call_plans.call_plan import Window
 from jitfuse.ir.semantics.rerolled import IterationWindow
 
@@ -33,7 +33,7 @@ class _RerolledWriter:
         self.sources = step.results[self.carries :] + step.operands(self.carries + self.arrays)
         self.starts: list[tuple[int, int, int]] = []
         self.moves: list[tuple[int, int, int]] = []
-        self._values: dict[tuple[Place, int], int] = {}
+        self._values: dict[tuple[Location, int], int] = {}
 
     def bind(self) -> None:
         """Write the loop."""
@@ -61,7 +61,7 @@ class _RerolledWriter:
         self.builder.move(self.starts)
         carried.begin()
 
-        def iteration(counter: Place) -> None:
+        def iteration(counter: Location) -> None:
             for access, source, place in packed:
                 step.copy(place, self.window(access), source)
             self.body.run([*carried.places, *parts, *self.sources], step.repeated * self.length)
@@ -73,7 +73,7 @@ class _RerolledWriter:
         step.times(self.length, iteration)
         carried.end()
 
-    def sweep(self, carried: CarriedBuffers, parts: Sequence[Place]) -> None:
+    def sweep(self, carried: CarriedBuffers, parts: Sequence[Location]) -> None:
         """Write the loop as one op."""
         assert not carried.pairs
         course = Course([*self.starts, *carried.starts], carried.moves, carried.later, self.moves)
@@ -81,7 +81,7 @@ class _RerolledWriter:
         self.body.sweep([*carried.places, *parts, *self.sources], course, bounds, repeated)
         carried.end(lambda place: course.last(place, self.length))
 
-    def moving(self, access: IterationWindow) -> Place:
+    def moving(self, access: IterationWindow) -> Location:
         """Return the start of a window in each iteration."""
         size, source = self.layout.sizes[access.operand], self.sources[access.operand]
         if not access.step:
@@ -101,7 +101,7 @@ class _RerolledWriter:
         strides = tuple(s * size for s in access.strides)
         return Window(("value", 0), 0, dtype, access.shape, strides, access.contiguous)
 
-    def write(self, k: int, access: IterationWindow, place: Place) -> None:
+    def write(self, k: int, access: IterationWindow, place: Location) -> None:
         """Copy a result to its window."""
         target, made = self.window(access), self.body.results[k].window
         if target.contiguous and made.contiguous:

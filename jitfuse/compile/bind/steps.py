@@ -35,7 +35,7 @@ HOST_NS: Final = 2_000
 """Assumed cost of a host step."""
 ALIGN: Final = 64
 
-Place = tuple[int, int]
+Location = tuple[int, int]
 """(value, byte offset): a location of memory in a call."""
 
 
@@ -43,8 +43,8 @@ class PlanMemory:
     """Where the buffers of one plan lie: its feeds and outputs by number, its literal arrays, its arena."""
 
     def __init__(
-        self, plan: CallPlan, feeds: Mapping[int, Place], outputs: Mapping[int, Place],
-        constants: Callable[[int], Place], arena: int,
+        self, plan: CallPlan, feeds: Mapping[int, Location], outputs: Mapping[int, Location],
+        constants: Callable[[int], Location], arena: int,
     ) -> None:
         self.plan = plan
         self.feeds = feeds
@@ -52,7 +52,7 @@ class PlanMemory:
         self._constants = constants
         self._arena = arena
 
-    def place(self, buffer: Any, offset: int = 0) -> Place:
+    def place(self, buffer: Any, offset: int = 0) -> Location:
         """Return the location of an offset in a buffer."""
         kind, number = buffer
         if kind == "feed":
@@ -94,7 +94,7 @@ class StepBinder:
             self.builder.arena(self._arena)
         return at
 
-    def room(self, nbytes: int) -> Place:
+    def room(self, nbytes: int) -> Location:
         """Return a location in the arena with room for this many bytes."""
         return ARENA, self.reserve(max(nbytes, 1))
 
@@ -107,7 +107,7 @@ class StepBinder:
         """Release all that was reserved since this much was."""
         self._arena = reserved
 
-    def constants(self, arrays: Mapping[int, np.ndarray[Any, Any]]) -> Callable[[int], Place]:
+    def constants(self, arrays: Mapping[int, np.ndarray[Any, Any]]) -> Callable[[int], Location]:
         """Return the function that locates literal arrays, which the caller keeps alive."""
         return lambda number: (self.bound.anchor_value, arrays[number].ctypes.data - self.bound.anchor)
 
@@ -140,7 +140,7 @@ class StepBinder:
 
     def sweep(
         self, launches: Sequence[KernelCall | LibraryCall], memory: PlanMemory, course: Course,
-        bounds: tuple[Place, Place],
+        bounds: tuple[Location, Location],
         repeated: int,
     ) -> None:
         """Write launches that loop over iterations, one after the other, over operands that move on a course.
@@ -178,7 +178,7 @@ class StepBinder:
             site=step.step,
         )
 
-    def array(self, window: Window, place: Place, writeable: bool = False) -> HostStepArray:
+    def array(self, window: Window, place: Location, writeable: bool = False) -> HostStepArray:
         """Return memory as an array for a host step."""
         strides = None if window.contiguous else window.strides
         value, offset = place
