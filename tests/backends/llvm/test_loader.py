@@ -252,8 +252,8 @@ def test_a_child_has_data_of_its_own() -> None:
     assert call(library, "count") == 41
     code = f"""
 import ctypes, os, warnings
+warnings.simplefilter("ignore")
 from jitfuse.backends.llvm import loader
-from jitfuse.backends.llvm.load import loader
 library = loader.load({jit.compile_text(EVERYTHING)!r})
 count = ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("count"))
 assert count() == 41
