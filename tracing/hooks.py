@@ -13,7 +13,7 @@ from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.tracing.control import replication
 from jitfuse.tracing.interception.chain import Chain
-from jitfuse.tracing.numpy_like.substitutes import substitute
+from jitfuse.tracing.numpy_like.substitutes import replace, substitute
 from jitfuse.tracing.observe import loop_counters
 from jitfuse.tracing.record.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.record.dispatch_wrappers import unwrapped_function
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from jitfuse.tracing.numpy_like import generators, lists
     from jitfuse.tracing.scalars import branch_values, conversions
     from jitfuse.tracing.tensor import mixed_numbers
+    from jitfuse.tracing.torch_like import creation as torch_creation
+    from jitfuse.tracing.torch_like import modules as torch_modules
 else:
     if_conversion = Later("jitfuse.tracing.control.if_conversion")
     long_loops = Later("jitfuse.tracing.control.long_loops")
@@ -41,16 +43,18 @@ else:
     generators = Later("jitfuse.tracing.numpy_like.generators")
     loop_capture = Later("jitfuse.tracing.control.loop_capture")
     lists = Later("jitfuse.tracing.numpy_like.lists")
+    torch_creation = Later("jitfuse.tracing.torch_like.creation")  # torch's modules import torch
+    torch_modules = Later("jitfuse.tracing.torch_like.modules")
 
 _PROXIES: Final = frozenset({TracedTensor, ModeFlag})
 _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
 
 
-def _torch_modules() -> Any:
-    """Return the module for torch's modules and tensors; imported only where torch is."""
-    from jitfuse.tracing.torch_like import modules
-
-    return modules
+def _know_torch() -> None:
+    """Replace torch's functions in traced user code, once all of torch is imported."""
+    torch = sys.modules.get("torch")
+    if hasattr(torch, "compile") and hasattr(torch, "nn"):
+        replace("torch", torch_creation.replacements)
 
 
 branches.take_steps_from(lambda name: if_conversion.STEPS[name])
@@ -78,7 +82,7 @@ class TracingHooks:
 
     def module(self, view: Any, chain: Chain, value: Any) -> None:
         """Make feeds of a module's parameters and guard the rest of its state."""
-        _torch_modules().guard(view, chain, value)
+        torch_modules.guard(view, chain, value)
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""
@@ -100,7 +104,7 @@ class TracingHooks:
     def array(self, chain: Chain, value: Any) -> Any:
         """Return an array's traced tensor; raises ArgumentError for subclasses, DTypeError for unsupported dtypes."""
         if is_torch_tensor(value):
-            return _torch_modules().read(self.run, chain, value)
+            return torch_modules.read(self.run, chain, value)
         session, wrapped = self.run.session, isinstance(value, HostArray)
         session.eager = session.eager or wrapped
         session.on_device = session.on_device or isinstance(value, DeviceArray)
@@ -113,7 +117,7 @@ class TracingHooks:
         feed = session.array_feed(chain, str(chain), value, wrapped)
         if id(value) in self.foreign:
             session.torch = True
-            return _torch_modules().wrapped_module(self.run, feed)
+            return torch_modules.wrapped_module(self.run, feed)
         tensor = self._tensor(feed)
         return generators.external_generator(self.run, tensor) if id(value) in self.states else tensor
 
@@ -141,10 +145,12 @@ class TracingHooks:
         if self.states:
             generators.refuse_other(value)
         function = unwrapped_function(value)
+        if str(getattr(function, "__module__", "")).startswith("torch"):
+            _know_torch()
         found = substitute(function)
         if found is None and self.run.session.torch and type(function) is types.FunctionType and (
                 str(function.__module__).startswith("jitfuse.")):
-            return _torch_modules().over_tensors(function)
+            return torch_modules.over_tensors(function)
         return function if found is None and function is not value else found
 
     def concrete(self, value: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -56,8 +56,6 @@ def substitute(value: Any) -> Callable[..., Any] | None:
     name = getattr(value, "__name__", None)
     if type(name) is str and name in SAMPLED:
         _know_samples()
-    if "torch" in sys.modules and str(getattr(value, "__module__", "")).startswith("torch"):
-        _know_torch()
     found = _TABLE.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
@@ -203,16 +201,12 @@ def _know_samples() -> None:
     _known_modules.update({"samples", "numpy.fft"} if ready else {"samples"})
 
 
-def _know_torch() -> None:
-    """Replace torch's functions once torch is imported."""
-    torch = sys.modules["torch"]
-    if "torch" in _known_modules or not hasattr(torch, "compile") or not hasattr(torch, "nn"):
-        return
-    from jitfuse.tracing.torch_like import creation
-
-    for original, function in creation.replacements():
-        _in_place_of(original)(function)
-    _known_modules.add("torch")
+def replace(library: str, replacements: Callable[[], Iterable[tuple[Any, Callable[..., Any]]]]) -> None:
+    """Replace the functions of a library, unless that is done already."""
+    if library not in _known_modules:
+        for original, function in replacements():
+            _in_place_of(original)(function)
+        _known_modules.add(library)
 
 
 for _original, _function in hidden_effects.replacements():

@@ -10,18 +10,13 @@ from typing import Any
 
 import torch
 
-from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, strong
+from jitfuse.tracing.torch_like.creation import tensor
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
 from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import assign, wrap
-
-
-def require_cpu(device: Any) -> None:
-    """Raise ArgumentError for devices other than the CPU."""
-    if device is not None and torch.device(device).type != "cpu":
-        raise ArgumentError(f"a tensor on {device}: fused functions of torch tensors run on the CPU, at {user_line()}")
 
 
 @method("to")
@@ -239,7 +234,5 @@ def new_full(self: Any, shape: Any, fill_value: Any, *, dtype: Any = None, devic
 @method("new_tensor")
 def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return data as a tensor of the tensor's dtype."""
-    from jitfuse.tracing.torch_like.creation import tensor
-
     return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device)
 

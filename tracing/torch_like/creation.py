@@ -18,7 +18,6 @@ from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
-from jitfuse.tracing.torch_like.casts import require_cpu
 from jitfuse.tracing.torch_like.promotion import (
     NAMES,
     TORCH,
@@ -28,6 +27,7 @@ from jitfuse.tracing.torch_like.promotion import (
     dtype_named,
     numbers,
     operand,
+    require_cpu,
     run_of_trace,
 )
 from jitfuse.tracing.torch_like.shapes import extents

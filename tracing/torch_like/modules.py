@@ -12,15 +12,11 @@ from typing import Any, Final
 
 import torch
 
-from jitfuse.errors import UntraceableError
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.user_code import is_user_class
 from jitfuse.tracing.record.foreign import Foreign, tensor_as_array
-from jitfuse.tracing.record.recorder import Recorder, active
-from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.tensor.lifting import lift
-from jitfuse.tracing.tensor.traced import from_feed
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.torch_like.real_tensors import tensor_of
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, unwrap, wrap
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -31,12 +27,9 @@ _DERIVED: Final = ("_flat_weights", "_flat_weight_refs")
 
 def wrapped_module(run: Recorder, feed: Any) -> TracedTorchTensor:
     """Return a feed's tensor as torch's, the same object each time in a trace."""
-    found = run.wrapped_modules.get(feed.id)
+    found: TracedTorchTensor | None = run.wrapped_modules.get(feed.id)
     if found is None:
-        tensor: Tensor | None = run.feed_tensors.get(feed.id)
-        if tensor is None:
-            tensor = run.feed_tensors[feed.id] = from_feed(run, feed)
-        found = run.wrapped_modules[feed.id] = TracedTorchTensor(tensor)
+        found = run.wrapped_modules[feed.id] = TracedTorchTensor(tensor_of(run, feed))
     return found
 
 
@@ -51,21 +44,6 @@ def read(run: Recorder, chain: Chain, tensor: Any) -> TracedTorchTensor:
         known = session.met[id(tensor)] = tensor, feed
     session.torch = True
     return wrapped_module(run, known[1])
-
-
-def met(tensor: Any) -> Tensor:
-    """Return the proxy of a real tensor among a function's operands; one made in the call is a constant."""
-    run = active()
-    assert run is not None
-    known = run.session.met.get(id(tensor))
-    if known is not None:
-        return wrapped_module(run, known[1]).tensor
-    if isinstance(tensor, torch.nn.Parameter) or tensor.requires_grad:
-        raise UntraceableError(
-            f"a parameter that no name, attribute or module leads to is used at {user_line()}: its changes would not "
-            "be seen. Keep it in an nn.Module or an attribute, or pass it as an argument."
-        )
-    return lift(run, tensor_as_array(tensor))
 
 
 def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,8 +18,9 @@ from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.torch_like.convolutions import each, positive, windows
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, run_of_trace
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -127,13 +128,10 @@ def _places(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...
         first = np.arange(window.counts[k]) * window.strides[k] - window.padding[k]
         starts = starts + step * first.reshape(along)
         step *= spatial[k]
-    return gathering.take(_constant(best, offsets.ravel()), best, 0) + _constant(best, starts)
+    return gathering.take(_constant(offsets.ravel()), best, 0) + _constant(starts)
 
 
-def _constant(like: Tensor, array: Any) -> Tensor:
-    from jitfuse.tracing.tensor.lifting import lift
-    from jitfuse.tracing.torch_like.promotion import run_of_trace
-
+def _constant(array: Any) -> Tensor:
     return lift(run_of_trace(), array)
 
 

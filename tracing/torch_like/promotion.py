@@ -12,13 +12,14 @@ import numpy as np
 import torch
 
 from jitfuse.dtypes import is_narrow, kind
-from jitfuse.errors import DTypeError
+from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.lifting import lift
-from jitfuse.tracing.tensor.traced import TracedTensor, fresh
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh, plain
+from jitfuse.tracing.torch_like.real_tensors import met
 
 NAMES: Final[dict[Any, str]] = {
     torch.bool: "bool", torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32",
@@ -99,8 +100,6 @@ def operand(value: Any) -> Tensor:
     if isinstance(value, Foreign):
         return value.tensor
     if isinstance(value, torch.Tensor):
-        from jitfuse.tracing.torch_like.modules import met
-
         return met(value)
     return lift(run_of_trace(), value)
 
@@ -143,6 +142,12 @@ def require_float(name: str, value: Any) -> None:
         raise DTypeError(f"{name} is not implemented for {t.dtype}, at {user_line()}. Cast with x.float().")
 
 
+def require_cpu(device: Any) -> None:
+    """Raise ArgumentError for devices other than the CPU."""
+    if device is not None and torch.device(device).type != "cpu":
+        raise ArgumentError(f"a tensor on {device}: fused functions of torch tensors run on the CPU, at {user_line()}")
+
+
 def narrowed(result: Any, like: Any) -> Any:
     """Round a wider float result to the dtype of a tensor of 16-bit floats; return any other as it is."""
     dtype = str(operand(like).dtype)
@@ -159,8 +164,6 @@ def memory(t: Tensor) -> Tensor:
 
 def numbers(value: Any) -> Any:
     """Replace traced numbers in a tree by their values, which become guards."""
-    from jitfuse.tracing.tensor.traced import plain
-
     value = bare(value)
     if isinstance(value, list | tuple):
         return tuple(numbers(v) for v in value)

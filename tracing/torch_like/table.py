@@ -16,6 +16,7 @@ import torch
 
 from jitfuse.errors import UnsupportedError
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.torch_like.promotion import narrowed, require_float
 
 Function = Callable[..., Any]
 FUNCTIONS: Final[dict[str, Function]] = {}
@@ -46,8 +47,6 @@ def of_floats(*names: str) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         @functools.wraps(function)
         def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-            from jitfuse.tracing.torch_like.promotion import narrowed, require_float
-
             require_float(names[0], input)
             return narrowed(function(input, *args, **kwargs), input)
 
