@@ -8,13 +8,9 @@ from __future__ import annotations
 import sys
 import types
 import weakref
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.interception.reader import View
-
-current: Final[ContextVar[View | None]] = ContextVar("jitfuse_view", default=None)
+from jitfuse.tracing.rewrite.environment import current as current
 
 
 def enter(code: int) -> None:

@@ -20,11 +20,10 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from jitfuse.base.later import Later
+from jitfuse.tracing.rewrite import loop_statements
 from jitfuse.tracing.rewrite.branch_expressions import (
     FORBIDDEN,
-    MARK,
     NAME,
-    TESTS,
     Expressions,
     RewriteContext,
     assign,
@@ -37,12 +36,9 @@ from jitfuse.tracing.rewrite.branch_expressions import (
 )
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.rewrite import loop_statements, single_exit
+    from jitfuse.tracing.rewrite import single_exit
 else:
-    loop_statements = Later("jitfuse.tracing.rewrite.loop_statements")
     single_exit = Later("jitfuse.tracing.rewrite.single_exit")
-
-__all__ = ["MARK", "TESTS", "BranchRewriter"]
 
 _DEPTH: Final = 8
 _OPERATORS: Final = {
@@ -106,10 +102,14 @@ class BranchRewriter(RewriteContext):
         assert isinstance(end, ast.Return) and end.value is not None
         if has(end.value, *FORBIDDEN) or (steps and not self.fits(steps)):
             return False
-        branches = BranchBody(self)
+        branches = self.branches()
         node.body = [*branches.block(steps), located(ast.Return(branches.value(end.value)), end)]
         self.count += 1
         return True
+
+    def branches(self) -> BranchBody:
+        """Return what rewrites the statements of branches and of captured loops."""
+        return BranchBody(self)
 
     def _independent_loops(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Rewrite the loops that may be vectorised, and nothing else."""
@@ -183,7 +183,7 @@ class BranchRewriter(RewriteContext):
         place = self.place(node)
         t, listed = self.temporary(), constant(tuple(names))
         test = Expressions(self, in_branch).truth(node.test)
-        branches = BranchBody(self)
+        branches = self.branches()
         body, orelse = branches.block(node.body), branches.block(node.orelse)
         made: list[ast.stmt] = [
             assign([t], call("ask", place, test)),
@@ -258,9 +258,11 @@ class BranchBody:
         self.rewriter = rewriter
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Rewrite a block of statements."""
         return [located(made, s) for s in body for made in self.statement(s)]
 
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
+        """Rewrite one statement."""
         if isinstance(s, ast.If):
             return self.rewriter._branch(s, loop=False, in_branch=True)
         if isinstance(s, ast.For | ast.While):
@@ -278,6 +280,7 @@ class BranchBody:
         return [s]
 
     def value(self, node: ast.expr) -> ast.expr:
+        """Rewrite an expression."""
         made: ast.expr = Expressions(self.rewriter, in_branch=True).visit(node)
         return made
 

@@ -11,13 +11,13 @@ import ast
 import opcode
 import sys
 import types
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.base.later import Later
-from jitfuse.tracing.interception import probes
+from jitfuse.tracing.rewrite import environment
+from jitfuse.tracing.rewrite.branch_expressions import MARK, TESTS
 
 if TYPE_CHECKING:
     from jitfuse.tracing.rewrite import branch_statements, independence, loop_statements, parsing
@@ -30,7 +30,6 @@ else:
 _Place = tuple[str, int]
 _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
 _ADD_TO: Final = opcode.opmap["BINARY_OP"], 13
-_REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
 _wanted: Final[dict[_Place, frozenset[int]]] = {}
 """By file and first line of code whose branches are if-converted: the lines of its loops to be captured."""
 _long: Final[dict[_Place, frozenset[int]]] = {}
@@ -60,7 +59,7 @@ class BranchProbe:
 
     def __call__(self, *values: Any) -> Any:
         """Take the step in the current trace; outside of traces, do what the step does there."""
-        view = probes.current.get()
+        view = environment.current.get()
         if view is not None:
             return view.hooks.branch(self.name, sys._getframe(1), values)
         # in another thread, or in a function that outlives the trace
@@ -79,7 +78,7 @@ def want_loop(code: types.CodeType, line: int) -> bool:
 
 def want_end(code: types.CodeType, line: int) -> bool:
     """Capture the loop that ends by a value read at a line from now on. False as for `want`."""
-    node = _function(code.co_filename, code.co_firstlineno)
+    node = parsing.function_in(code.co_filename, code.co_firstlineno)
     loops = [n for n in ast.walk(node) if isinstance(n, ast.For | ast.While)
              and n.lineno <= line <= (n.end_lineno or line)] if node is not None else []
     inner = max(loops, key=lambda n: n.lineno, default=None)
@@ -121,7 +120,7 @@ def want_inner(code: types.CodeType) -> bool:
     place = code.co_filename, code.co_firstlineno
     if place in _inner:
         return False
-    found = _read(code)
+    found = parsing.matching(code)
     _inner[place] = found is not None and branch_statements.BranchRewriter(code.co_filename).inner(found[1])
     if _inner[place]:
         _made.clear()
@@ -135,7 +134,7 @@ def is_inner(code: types.CodeType) -> bool:
 
 def loops_around(code: types.CodeType, line: int) -> list[int]:
     """Return the lines of the loops around a line of a frame's code, outermost first."""
-    found = _function(code.co_filename, code.co_firstlineno)
+    found = parsing.function_in(code.co_filename, code.co_firstlineno)
     loops = [n for n in ast.walk(found) if isinstance(n, ast.For)] if found is not None else []
     return sorted({n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or n.lineno)})
 
@@ -168,16 +167,10 @@ def _independent_lines(code: types.CodeType) -> frozenset[int]:
         return frozenset()
     known = _apart.get(id(code))
     if known is None or known[0]() is not code:
-        key, found = id(code), _function(code.co_filename, code.co_firstlineno)
+        key, found = id(code), parsing.function_in(code.co_filename, code.co_firstlineno)
         lines = frozenset[int]() if found is None else independence.lines_of(found)
         known = _apart[key] = weakref.ref(code, lambda _: _apart.pop(key, None)), lines
     return known[1]
-
-
-def _function(filename: str, line: int) -> ast.FunctionDef | None:
-    """Return the function that begins at a line of a file."""
-    tree = parsing.parsed(filename, line)
-    return None if tree is None else parsing.function_at(tree, line)
 
 
 def _is_wanted(code: types.CodeType) -> bool:
@@ -189,7 +182,7 @@ def _sites_in(
     filename: str, line: int, lines: frozenset[int], loop: int | None, long: frozenset[int] = frozenset()
 ) -> bool:
     """Return whether a function has branches that can be if-converted, or the given loop at a line."""
-    found = _function(filename, line)
+    found = parsing.function_in(filename, line)
     if found is None:
         return False
     rewriter = branch_statements.BranchRewriter(filename, lines, long)
@@ -199,7 +192,7 @@ def _sites_in(
 
 def _compiled(code: types.CodeType) -> types.CodeType | None:
     """Compile a function again from its source; None where the source does not match the code."""
-    found = _read(code)
+    found = parsing.matching(code)
     if found is None:
         return None
     tree, node = found
@@ -212,50 +205,8 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
         rewriter.inner(node)
     else:
         rewriter.function(node)
-    made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
+    made = parsing.code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
     return None if made is None or made.co_freevars != code.co_freevars else _with_probes(made)
-
-
-def source_of(code: types.CodeType) -> ast.FunctionDef | None:
-    """Return a function's source; None where the file does not match its code, or the function uses reflection."""
-    found = _read(code)
-    return None if found is None else found[1]
-
-
-def _read(code: types.CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
-    """Return the parsed part of the module that defines a function, and the function in it."""
-    tree = parsing.parsed(code.co_filename, code.co_firstlineno)
-    node = None if tree is None else parsing.function_at(tree, code.co_firstlineno)
-    if tree is None or node is None or not _REFLECTS.isdisjoint(code.co_names):
-        return None
-    same = _code_of(tree, code)
-    return (tree, node) if same is not None and _are_equal(same, code) else None
-
-
-def _code_of(tree: ast.Module, like: types.CodeType) -> types.CodeType | None:
-    """Compile a module; return the code of the function that matches `like`."""
-    with warnings.catch_warnings(action="ignore"):
-        whole = compile(tree, like.co_filename, "exec", dont_inherit=True)
-    todo = [whole]
-    while todo:
-        code = todo.pop()
-        if (code.co_qualname, code.co_firstlineno) == (like.co_qualname, like.co_firstlineno):
-            return code
-        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return None
-
-
-def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
-    fields = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_name", "co_linetable")
-    if any(getattr(one, f) != getattr(other, f) for f in fields) or len(one.co_consts) != len(other.co_consts):
-        return False
-    for a, b in zip(one.co_consts, other.co_consts):
-        if isinstance(a, types.CodeType):
-            if not isinstance(b, types.CodeType) or not _are_equal(a, b):
-                return False
-        elif type(a) is not type(b) or repr(a) != repr(b):
-            return False
-    return True
 
 
 def _with_probes(code: types.CodeType) -> types.CodeType:
@@ -263,9 +214,9 @@ def _with_probes(code: types.CodeType) -> types.CodeType:
     def exchanged(value: Any) -> Any:
         if isinstance(value, types.CodeType):
             return _with_probes(value)
-        if not (isinstance(value, str) and value.startswith(branch_statements.MARK)):
+        if not (isinstance(value, str) and value.startswith(MARK)):
             return value
-        name = value.removeprefix(branch_statements.MARK)
-        return _steps[0](name) if name in branch_statements.TESTS else BranchProbe(name)
+        name = value.removeprefix(MARK)
+        return _steps[0](name) if name in TESTS else BranchProbe(name)
 
     return code.replace(co_consts=tuple(map(exchanged, code.co_consts)))

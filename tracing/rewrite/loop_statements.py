@@ -22,10 +22,12 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jitfuse.tracing.rewrite.branch_expressions import FORBIDDEN, NAME, assign, call, constant, has, load, located
-from jitfuse.tracing.rewrite.branch_statements import BranchBody, BranchRewriter
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.rewrite.branch_statements import BranchRewriter
 
 HARMLESS: Final = frozenset({
     "errstate", "printoptions", "catch_warnings", "nullcontext", "closing", "redirect_stdout", "open", "no_grad",
@@ -75,7 +77,7 @@ def _as_for(rewriter: BranchRewriter, node: ast.For) -> list[ast.stmt] | None:
     around = any(
         isinstance(n, ast.For | ast.While) and _line(n) in rewriter.lines for n in (node, *_within(node.body))
         if n is not node or stop is not None)
-    branches = BranchBody(rewriter)
+    branches = rewriter.branches()
     args = [branches.value(a) for a in over.args]
     is_loop, ended = call("is_loop", load(t)), _named([*names, target.id], call("finish", load(t)))
     independent = stop is None and not rebound and node.lineno in rewriter.independent
@@ -107,7 +109,7 @@ def _as_while(rewriter: BranchRewriter, node: ast.While) -> list[ast.stmt] | Non
     rewriter.loops.update(range(node.lineno, (node.test.end_lineno or node.lineno) + 1))
     rewriter.count += 1
     is_loop, wanted = call("is_loop", load(t)), _line(node) in rewriter.lines
-    branches = BranchBody(rewriter)
+    branches = rewriter.branches()
     looped: list[ast.stmt] = [
         ast.For(ast.Name(variable, ast.Store()), load(t), [
             *_named(names, call("enter", load(t))),

@@ -1,0 +1,10 @@
+"""The tracing environment of the current thread, which the probes of rewritten and recompiled code call."""
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.interception.reader import View
+
+current: Final[ContextVar[View | None]] = ContextVar("jitfuse_view", default=None)
