@@ -29,7 +29,7 @@ from jitfuse.tracing.tensor.traced import TracedTensor, from_feed
 
 if TYPE_CHECKING:
     from jitfuse.tracing.control import if_conversion, long_loops, loop_capture
-    from jitfuse.tracing.numpy_like import generators, lists
+    from jitfuse.tracing.numpy_like import generators, legacy_generators, lists, new_generators
     from jitfuse.tracing.scalars import branch_values, conversions
     from jitfuse.tracing.tensor import mixed_numbers
     from jitfuse.tracing.torch_like import creation as torch_creation
@@ -41,6 +41,8 @@ else:
     conversions = Later("jitfuse.tracing.scalars.conversions")
     mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
     generators = Later("jitfuse.tracing.numpy_like.generators")
+    legacy_generators = Later("jitfuse.tracing.numpy_like.legacy_generators")
+    new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
     loop_capture = Later("jitfuse.tracing.control.loop_capture")
     lists = Later("jitfuse.tracing.numpy_like.lists")
     torch_creation = Later("jitfuse.tracing.torch_like.creation")  # torch's modules import torch
@@ -119,7 +121,7 @@ class TracingHooks:
             session.torch = True
             return torch_modules.wrapped_module(self.run, feed)
         tensor = self._tensor(feed)
-        return generators.external_generator(self.run, tensor) if id(value) in self.states else tensor
+        return self._generator(tensor) if id(value) in self.states else tensor
 
     def number(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of an int, float or complex number."""
@@ -136,6 +138,15 @@ class TracingHooks:
         if tensor is None:
             tensor = self.run.feed_tensors[feed.id] = from_feed(self.run, feed)
         return tensor
+
+    def _generator(self, state: TracedTensor) -> Any:
+        """Return the proxy of a generator from outside, whose state is an array; that is written back at the end."""
+        found = self.run.external_generators.get(id(state))
+        if found is None:
+            legacy = generators.is_legacy(state)
+            kind = legacy_generators.TracedRandomState if legacy else new_generators.TracedGenerator
+            found = self.run.external_generators[id(state)] = kind(self.run, state.as_copy(), state)
+        return found
 
     def substitute(self, value: Any) -> Any | None:
         """Return the replacement of a NumPy creation function, a random generator, a clock and so on, or None.

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.schedule.scheduler import ILPScheduler, Load, SchedulingProblem, load_of
+from jitfuse.tracing.schedule.scheduler import ILPScheduler, Load, SchedulingProblem
 
 pytest.importorskip("highspy", reason="schedule='ilp' needs highspy (extra `ilp`)")
 
@@ -40,13 +40,13 @@ def valid(problem: SchedulingProblem, order: list[int]) -> bool:
 
 def best_load(problem: SchedulingProblem) -> Load:
     orders = (list(o) for o in itertools.permutations(problem.ids))
-    return min(load_of(problem, order) for order in orders if valid(problem, order))
+    return min(problem.load_of(order) for order in orders if valid(problem, order))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_small_problems_are_solved(seed: int) -> None:
     problem = random_problem(7, seed)
-    assert load_of(problem, order_of(problem, "ilp")) == best_load(problem)
+    assert problem.load_of(order_of(problem, "ilp")) == best_load(problem)
 
 
 @pytest.mark.parametrize(("count", "seed"), [(10, 1), (20, 2), (36, 3)])
@@ -54,7 +54,7 @@ def test_never_worse_than_the_other_methods(count: int, seed: int) -> None:
     problem = random_problem(count, seed)
     found = order_of(problem, "ilp")
     assert valid(problem, found)
-    assert load_of(problem, found) <= min(load_of(problem, order_of(problem, m)) for m in ("asap", "slack"))
+    assert problem.load_of(found) <= min(problem.load_of(order_of(problem, m)) for m in ("asap", "slack"))
     assert found == order_of(problem, "ilp")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.program import make_attrs
-from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem, load_of, size_class
+from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem, size_class
 from jitfuse.tracing.tracer import trace
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -106,7 +106,7 @@ def branches(count, depth):
 def test_slack_peaks_below_asap(count, depth):
     problem = branches(count, depth)
     peaks = {
-        m: load_of(problem, order_of(problem, ILPScheduler(m).levels(problem))).peak for m in ("asap", "alap", "slack")
+        m: problem.load_of(order_of(problem, ILPScheduler(m).levels(problem))).peak for m in ("asap", "alap", "slack")
     }
     assert peaks["slack"] == 3 << 20 if count > 2 else peaks["slack"] <= peaks["asap"]
     assert peaks["asap"] >= (count + 1) << 20
@@ -212,4 +212,4 @@ def test_ops_of_several_results(method):
     levels = ILPScheduler(method).levels(problem)
     assert problem.places().before() == [[], [0, 0], [0], [0, 1], [0, 3]]
     assert levels[2] < min(levels[4], levels[6]) and levels[4] < levels[8] < levels[10]
-    assert load_of(problem, order_of(problem, levels)).peak == (1 << 20) + 2 * 4096
+    assert problem.load_of(order_of(problem, levels)).peak == (1 << 20) + 2 * 4096

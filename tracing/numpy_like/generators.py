@@ -3,19 +3,18 @@
 The RNG state is a traced array. Each RNG call is a library step from the state to the numbers and the next state
 (`jitfuse.ir.semantics.generators`), so the numbers are NumPy's own. Seeds, parameters and shuffled arrays may be
 traced; the number of samples is part of the program. Owns states, RNG calls, and the methods that `Generator`
-(`...new_generators`) and `RandomState` (`...legacy_generators`) share. Does not own how RNG states enter and leave a
-call (`jitfuse.function.rng_state`).
+(`...new_generators`) and `RandomState` (`...legacy_generators`) share. Does not own which of them stands for a state
+(`jitfuse.tracing.hooks`), or how RNG states enter and leave a call (`jitfuse.function.rng_state`).
 """
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.base.later import Later
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.semantics import generators
@@ -27,12 +26,6 @@ from jitfuse.tracing.scalars.branch_values import as_python
 from jitfuse.tracing.tensor.function_table import strong
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor
-
-if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import legacy_generators, new_generators
-else:
-    legacy_generators = Later("jitfuse.tracing.numpy_like.legacy_generators")
-    new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
 
 REQUIRED: Final = object()
 _MANY_RNG_CALLS: Final = 64
@@ -72,14 +65,9 @@ def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
     return run, strong(lift(run, seed)).call("generator_seed", **attrs)
 
 
-def external_generator(run: Recorder, state: TracedTensor) -> TracedRng:
-    """Return the proxy of a generator from outside, whose state is `state`; the state is written back at the end."""
-    found: TracedRng | None = run.external_generators.get(id(state))
-    if found is None:
-        legacy = state.shape == (generators.places("uint64", legacy=True),)
-        kind: type[TracedRng] = legacy_generators.TracedRandomState if legacy else new_generators.TracedGenerator
-        found = run.external_generators[id(state)] = kind(run, state.as_copy(), state)
-    return found
+def is_legacy(state: TracedTensor) -> bool:
+    """Return whether an RNG state is that of a RandomState."""
+    return bool(state.shape == (generators.places("uint64", legacy=True),))
 
 
 def refuse_other(value: Any) -> None:

@@ -11,11 +11,13 @@ schedule everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.schedule.scheduler import SchedulingProblem, load_of
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.schedule.scheduler import SchedulingProblem
 
 WHOLE: Final = 10
 """Ops up to which a schedule is one integer program; longer ones are improved in overlapping pieces."""
@@ -32,16 +34,16 @@ def improved(problem: SchedulingProblem, order: Sequence[int]) -> list[int]:
     """
     solver = _solver()
     best = list(order)
-    load = load_of(problem, best)
+    load = problem.load_of(best)
     if len(best) <= WHOLE:
         found = _solve(solver, _piece(problem, best, 0, len(best)))
-        return found if load_of(problem, found) < load else best
+        return found if problem.load_of(found) < load else best
     for _ in range(ITERATIONS):
         before = load
         for begin in range(0, len(best) - PIECE // 2, PIECE // 2):
             end = min(begin + PIECE, len(best))
             candidate = [*best[:begin], *_solve(solver, _piece(problem, best, begin, end)), *best[end:]]
-            reached = load_of(problem, candidate)
+            reached = problem.load_of(candidate)
             if reached < load:
                 best, load = candidate, reached
         if load == before:

@@ -64,6 +64,34 @@ class SchedulingProblem(Record, frozen=True):
                 readers[place].append(k)
         return OpPositions(number, owners, reads, readers)
 
+    def freed(self, number: Mapping[int, int], places: int) -> list[int]:
+        """Return the bytes of each number that are freed when its last reader has run."""
+        freed = [0] * places
+        for t, place in number.items():
+            freed[place] = self.nbytes[t]
+        for t in self.kept:
+            if t in number:
+                freed[number[t]] = 0
+        return freed
+
+    def load_of(self, order: Sequence[int]) -> Load:
+        """Return the load of running the ops in this order of ids."""
+        position = {op: k for k, op in enumerate(self.ids)}
+        number, owners, reads, readers = self.places()
+        left = list(map(len, readers))
+        freed = self.freed(number, len(owners))
+        live = peak = over_time = 0
+        for op in order:
+            k = position[op]
+            live += sum(self.nbytes[t] for t in self.results[k])
+            peak = max(peak, live)
+            over_time += live
+            for place in reads[k]:
+                left[place] -= 1
+                if not left[place]:
+                    live -= freed[place]
+        return Load(peak, over_time)
+
 
 class OpPositions(NamedTuple):
     """The tensors that ops make, by numbers, and the positions of their ops.
@@ -89,25 +117,6 @@ class Load(NamedTuple):
 
     peak: int
     over_time: int
-
-
-def load_of(problem: SchedulingProblem, order: Sequence[int]) -> Load:
-    """Return the load of running the ops in this order of ids."""
-    position = {op: k for k, op in enumerate(problem.ids)}
-    number, owners, reads, readers = problem.places()
-    left = list(map(len, readers))
-    freed = _freed(problem, number, len(owners))
-    live = peak = over_time = 0
-    for op in order:
-        k = position[op]
-        live += sum(problem.nbytes[t] for t in problem.results[k])
-        peak = max(peak, live)
-        over_time += live
-        for place in reads[k]:
-            left[place] -= 1
-            if not left[place]:
-                live -= freed[place]
-    return Load(peak, over_time)
 
 
 class ILPScheduler:
@@ -146,7 +155,7 @@ def _by_integer_program(problem: SchedulingProblem, places: OpPositions) -> dict
     from jitfuse.tracing.schedule.integer_schedule import improved
 
     starts = [linear(problem.ids, found) for found in (_asap(places.before()), _slack(problem, places))]
-    order = improved(problem, min(starts, key=lambda order: load_of(problem, order)))
+    order = improved(problem, min(starts, key=problem.load_of))
     return {op: level for level, op in enumerate(order)}
 
 
@@ -178,17 +187,6 @@ def _alap(before: list[list[int]], early: list[int]) -> list[int]:
     return level
 
 
-def _freed(problem: SchedulingProblem, number: Mapping[int, int], places: int) -> list[int]:
-    """Return the bytes of each number that are freed when its last reader has run."""
-    freed = [0] * places
-    for t, place in number.items():
-        freed[place] = problem.nbytes[t]
-    for t in problem.kept:
-        if t in number:
-            freed[number[t]] = 0
-    return freed
-
-
 def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
     """Return levels by taking the ready op with the least (allocated - freed, slack, id), one after the other.
 
@@ -200,7 +198,7 @@ def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
     before = places.before()
     early = _asap(before)
     slack = [late - soon for late, soon in zip(_alap(before, early), early, strict=True)]
-    nbytes, freed = problem.nbytes, _freed(problem, number, len(owners))
+    nbytes, freed = problem.nbytes, problem.freed(number, len(owners))
     left, remaining = list(map(len, readers)), list(map(sum, readers))
     cost = [nbytes[made[0]] if len(made) == 1 else sum([nbytes[t] for t in made]) for made in problem.results]
     for place, count in enumerate(left):
