@@ -149,7 +149,7 @@ def _avg_pool(rank: int) -> None:
             return wrap(cast(total / float(numbers(divisor_override)), str(x.dtype)))
         counts = _counted(window, x.shape[-rank:], bool(count_include_pad))
         divisor: Any = float(counts.flat[0]) if (counts == counts.flat[0]).all() else _constant(
-            x, counts.astype("float32")).astype(str(total.dtype))
+            counts.astype("float32")).astype(str(total.dtype))
         return wrap(cast(total / divisor, str(x.dtype)))
 
     function.__name__ = name
