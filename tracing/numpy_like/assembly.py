@@ -61,13 +61,13 @@ def _rank(arrays: Any) -> int:
 def _places(name: str, obj: Any, extent: int) -> np.ndarray[Any, Any]:
     """Return indices that are known while tracing, as non-negative integers."""
     if isinstance(obj, AbstractTensor) and obj.ndim:
-        raise UnsupportedError(f"np.{name} at a traced array of places has a shape that depends on data, at "
+        raise UnsupportedError(f"np.{name} at a traced array of indices has a shape that depends on data, at "
                                f"{user_line()}. Pass Python integers, or use np.where.")
     if isinstance(obj, slice):
         return np.arange(*obj.indices(extent))
     found = np.asarray(plain(obj))
     if found.dtype == bool and not found.ndim:
-        raise ArgumentError(f"np.{name} takes no bool for a place, at {user_line()}")
+        raise ArgumentError(f"np.{name} takes no bool as an index, at {user_line()}")
     if found.dtype == bool:
         found = np.flatnonzero(found)
     return found.astype("int64") if not found.size else found

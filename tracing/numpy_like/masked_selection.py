@@ -63,8 +63,8 @@ class MaskedSelection(TracedTensor):
         if self._picked is None:
             run = self._run
             if run.session.region is not self._region:  # values of a loop's body are unknown outside
-                raise UnsupportedError(f"x[mask] is picked in the body of a loop, at {user_line()}. Pick it before: "
-                                       "x[mask].copy().")
+                raise UnsupportedError(f"x[mask] is gathered in the body of a loop, at {user_line()}. Gather it "
+                                       "before the loop: x[mask].copy().")
             places_ = places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
             # a mask's own indices are within bounds in every branch
             branches, run.active_branches = run.active_branches, []

@@ -263,5 +263,5 @@ def _path(subscripts: subscripts_.Subscripts, sizes: dict[str, int], optimize: A
     try:
         path, _ = opt_einsum.contract_path(str(subscripts), *rounded, shapes=True, optimize=method)
     except (KeyError, TypeError) as error:
-        raise ArgumentError(f"np.einsum: there is no way {optimize!r} to find a path, at {user_line()}") from error
+        raise ArgumentError(f"np.einsum: optimize={optimize!r} is no known method, at {user_line()}") from error
     return tuple(tuple(sorted(int(k) for k in step)) for step in path)

@@ -79,7 +79,7 @@ def reduceat(name: str, reduce_: Callable[..., Tensor], a: Tensor, indices: Any,
              out: Any = None) -> Tensor:
     """Return a ufunc's `reduceat`: reductions of the parts between indices, which are known while tracing."""
     if isinstance(indices, AbstractTensor):
-        raise UnsupportedError(f"np.{name}.reduceat at traced places is not available, at {user_line()}. Scatter: "
+        raise UnsupportedError(f"np.{name}.reduceat at traced indices is not available, at {user_line()}. Scatter: "
                                "np.add.at(np.zeros(n), which, x).")
     x = strong(lifted(a)[0])
     shape_rules.refuse_bools(axis)
@@ -95,8 +95,8 @@ def reduceat(name: str, reduce_: Callable[..., Tensor], a: Tensor, indices: Any,
     if len(places) > _PIECES and ascending and name in ("add", "multiply", "maximum", "minimum"):
         return deliver(name, _scattered(name, cast(x, dtype, name), along, places), out)
     if len(places) > 16 * _PIECES:
-        raise UnsupportedError(f"np.{name}.reduceat at {len(places)} places is not available, at {user_line()}. Pass "
-                               "places that ascend, or reduce a reshaped array.")
+        raise UnsupportedError(f"np.{name}.reduceat at {len(places)} indices is not available, at {user_line()}. Pass "
+                               "indices that ascend, or reduce a reshaped array.")
     parts = [
         reduce_(x[(*lead, slice(i, j))] if i < j else x[(*lead, slice(i, i + 1))], axis=along, dtype=dtype,
                 keepdims=True)

@@ -120,7 +120,7 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
     if low > high:
         raise ArgumentError(f"histc: max must be larger than min, at {user_line()}")
     if low == high:
-        raise UnsupportedError(f"histc without limits looks at the smallest and largest elements, at {user_line()}. "
+        raise UnsupportedError(f"histc without limits reads the smallest and largest elements, at {user_line()}. "
                                "Pass min and max.")
     count, flat = int(numbers(bins)), x.ravel()
     place = cast(((flat - low) / (high - low) * count).call("clip", 0, count), "int64").call("minimum", count - 1)

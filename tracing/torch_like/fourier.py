@@ -62,7 +62,7 @@ def stft(input: Any, n_fft: Any, hop_length: Any = None, win_length: Any = None,
     if center:
         signals = FUNCTIONS_OF_TORCH["pad"](wrap(signals), (size // 2, size // 2), pad_mode).tensor
     if hop < 1 or not 0 < width <= size <= signals.shape[1]:
-        raise ShapeError(f"stft: parts of {size}, {hop} apart, and a window of {width} do not fit signals of "
+        raise ShapeError(f"stft: frames of {size} with hop {hop} and a window of {width} do not fit signals of "
                          f"{x.shape}, at {user_line()}")
     parts = signals.call("windows", sizes=(size,), steps=(hop,), dilations=(1,)).swapaxes(-1, -2)
     left = (size - width) // 2

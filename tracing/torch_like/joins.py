@@ -171,7 +171,7 @@ def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
     along = axis_of(x, dimension)
     extent = x.shape[along] if x.ndim else 1
     if by < 1 or not 0 <= count <= extent:
-        raise ShapeError(f"unfold: windows of {count}, {by} apart, along an axis of {extent}, at {user_line()}")
+        raise ShapeError(f"unfold: windows of {count} with step {by} along an axis of {extent}, at {user_line()}")
     if not x.ndim:
         return wrap(x.reshape((1,))[:count])
     windows = (x.shape[along] - count) // by + 1
