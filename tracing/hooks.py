@@ -227,8 +227,8 @@ class TracingHooks:
         """Raise UntraceableError for a generator that outlives the call: its RNG state would not be updated there."""
         if "jitfuse.tracing.numpy_like.generators" in sys.modules and issubclass(type(value), generators.TracedRng):
             raise UntraceableError(
-                f"a generator is kept as {place}, at {user_line()}: compiled calls would not move it on there. Make it "
-                "outside, or where it is used."
+                f"a generator is stored as {place}, at {user_line()}: compiled calls would not move it on there. Make "
+                "it outside, or where it is used."
             )
 
     def stored(self, place: str, value: Any) -> Any:

@@ -223,7 +223,7 @@ class _TracedCall(Record, frozen=True):
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if put and effects.are_views(values, leaves, sum(effect.count for effect in put)):
                 view.guard_log.volatile.append(
-                    f"{put[0].place} or another place keeps a view of what outlives the call"
+                    f"{put[0].place} or another result keeps a view of what outlives the call"
                 )
             chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
             leaves += [RawLeaf(None, mixed.truth, "scalar", -mixed.truth) for _, mixed in chosen]
@@ -301,7 +301,7 @@ class _TracedCall(Record, frozen=True):
         read_sources = {recorder.session.feeds[feed].source for feed in recorder.session.guarded_values}
         counted = next((place for place, _, _ in found if place in read_sources), None)
         if counted is not None:
-            view.guard_log.volatile.append(f"Python looks at the value of {counted}, which is another one in each call")
+            view.guard_log.volatile.append(f"Python reads the value of {counted}, which changes from call to call")
         trees = [result, *(value for _, value, _ in found)]
         if effects.share_containers(trees, view.place_of) or effects.share_memory(values, returned):
             view.guard_log.volatile.append(f"{found[0][0]} shares memory, or a container, with what else is delivered")

@@ -30,8 +30,8 @@ def refuse_unlike(result: Any, is_leaf: Callable[[Any], bool]) -> None:
         if not (is_dict or is_data or isinstance(tree, list | tuple | deque)) or is_leaf(tree):
             continue
         if id(tree) in met and not isinstance(tree, tuple):
-            raise ArgumentError(f"{path} is a {type(tree).__name__} that the function returns twice: each place would "
-                                "get one of its own")
+            raise ArgumentError(f"{path} is a {type(tree).__name__} that the function returns twice: a compiled call "
+                                "would return two. Return it once")
         met.add(id(tree))
         names = [f.name for f in sys.modules["dataclasses"].fields(tree)] if is_data else []
         more = [name for name in getattr(tree, "__dict__", ()) if name not in names]
