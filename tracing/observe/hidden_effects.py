@@ -27,10 +27,10 @@ DRAWN_IDS: Final = frozenset({"uuid1", "uuid4", "uuid6", "uuid7", "getnode"})
 """Functions of `uuid` with another result each time."""
 _CLOCK_WAY_OUT: Final = "The function runs once, when it is traced. Measure around the call of the fused function."
 _CONTEXT_WAY_OUT: Final = "Its value is not seen. Pass it as an argument."
-_WARNINGS_WAY_OUT: Final = "Kernels warn of nothing. Look at the results (np.isfinite)."
+_WARNINGS_WAY_OUT: Final = "Kernels give no warnings. Check the results (np.isfinite)."
 _THREADS_WAY_OUT: Final = (
-    "What other threads read and draw is not seen. Compute there, call the fused function in each thread, or pass what "
-    "they make as arguments; kernels have threads of their own."
+    "jitfuse does not see what other threads read and draw. Compute there, call the fused function in each thread, or "
+    "pass what they make as arguments; kernels have threads of their own."
 )
 _POOLS: Final = (
     ("concurrent.futures", "Executor"), ("multiprocessing.pool", "Pool"), ("multiprocessing.process", "BaseProcess"),

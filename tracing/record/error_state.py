@@ -30,6 +30,6 @@ def refuse_shown() -> None:
     options = asked_for()
     if options:
         raise UntraceableError(
-            f"the function computes under np.errstate({options}), at {user_line()}, but fused kernels do not look at "
-            "floating-point flags. Look at the results instead (np.isfinite)."
+            f"the function computes under np.errstate({options}), at {user_line()}, but fused kernels do not check "
+            "floating-point flags. Check the results instead (np.isfinite)."
         )

@@ -151,12 +151,12 @@ _WAY_OUT: Final = {
 
 def way_out(what: str) -> str:
     """Return advice on what to write instead of a read of a value."""
-    return _WAY_OUT.get(what, "Return the value and look at it outside the fused function.")
+    return _WAY_OUT.get(what, "Return the value and read it outside the fused function.")
 
 
 def value_read_error(description: str, what: str) -> TracedValueError:
     """Return the error for a read of a value that is not known while tracing."""
     return TracedValueError(
-        f"{what} at {user_line()} looks at the value of a traced array, which is known only when the compiled "
+        f"{what} at {user_line()} reads the value of a traced array, which is known only when the compiled "
         f"program runs: {description}. {way_out(what)}"
     )

@@ -47,7 +47,7 @@ def refuse_in_try(name: str) -> None:
     if is_caught():
         raise UntraceableError(
             f"{name} may raise inside of a try or with block at {user_line()}, which is known only when the compiled "
-            "program runs. Take it out of the block, or look at the values first."
+            "program runs. Take it out of the block, or check the values first."
         )
 
 
