@@ -184,8 +184,8 @@ def set_masked(x: Any, mask: Any, value: Any) -> None:
     fits = len(new.shape) <= len(rest) and all(n in (1, m) for n, m in zip(new.shape[::-1], rest[::-1]))
     if new.ndim > len(rest) + 1:
         raise ShapeError(
-            f"x[mask] = value with a value of shape {new.shape}, which has parts for places where the mask holds in "
-            f"{len(rest) + 1} axes at most, at {user_line()}. Or write x[...] = np.where(mask, value, x)."
+            f"x[mask] = value takes a value of at most {len(rest) + 1} axes, not of shape {new.shape}, at "
+            f"{user_line()}. Or write x[...] = np.where(mask, value, x)."
         )
     if not fits:  # one value for each element or row that the mask selects
         set_item(x, where, new)
