@@ -125,7 +125,7 @@ class Limits:
         many = (calls >= MAX_GROWING and reads >= MAX_GROWN) or (calls >= MAX_LONG and reads >= MAX_ADDED)
         if self.reason is None and (many or self._rerun >= MAX_RERUN):
             self._lost = 0
-            self.reason = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
+            self.reason = ("Python reads data and takes another path in each call, and each path is traced. Work on "
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 
     @property
@@ -155,7 +155,7 @@ class Limits:
         self._retraced += operators if operators >= LONG_TRACE else 0
         if self._retraced >= MAX_RETRACED:
             what = f" ({why[0].partition(':')[0]})" if why else ""
-            self.reason = (f"Python looks at texts or floats that are new in each call{what}, and {self._retraced:,} "
+            self.reason = (f"Python reads texts or floats that are new in each call{what}, and {self._retraced:,} "
                           "operators were traced for them. Pass arrays of numbers in place of texts, and compare "
                           "floats with np.where.")
 
@@ -185,14 +185,14 @@ class Limits:
         """Record a loop that is traced iteration by iteration; raises GiveUpSignal if that has happened often."""
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
         if times > MAX_VALUES:
-            self.give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
+            self.give_up(f"a loop at {question.place} is traced iteration by iteration, because each changes what "
                           "Python knows (a list that grows, a counter that is more than counted with), and its end "
                           "changes from call to call. Count in an array, or use jf.while_loop.")
 
     def note_length(self, question: Question, reads: int) -> NoReturn:
         """Raise GiveUpSignal: the call has more graph breaks than are worth tracing."""
-        self.give_up(f"Python looks at data more than {reads} times in a call, last at {question.place}, and "
-                      "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
+        self.give_up(f"Python reads data more than {reads} times in a call, last at {question.place}, and "
+                      "each read is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
 
     def note_writes(self, program: FusedProgram) -> None:
@@ -200,15 +200,15 @@ class Limits:
         if "scatter" in program.op_names or "rolled_loop" in program.op_names:
             found = effort.touched(program)
             if found.is_waste:
-                self.give_up(f"{found.writes:,} writes at places that data says (x[i] = v) would go over "
+                self.give_up(f"{found.writes:,} writes at indices that are data (x[i] = v) would go over "
                               f"{found.over >> 20:,} MiB of arrays, and there is little else to compile. Write at all "
-                              "places at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
+                              "indices at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
 
     def note_program(self, program: FusedProgram) -> None:
         """Check a program that is to be compiled; raises GiveUpSignal if it has too many steps."""
         steps = len(program.steps) if program.dtypes.isdisjoint(COMPONENT) else effort.planned(program)
         if steps > MAX_STEPS:
-            self.give_up(f"its calls come to more than {MAX_STEPS:,} steps that are no equal rounds of loops, and each "
+            self.give_up(f"its calls come to more than {MAX_STEPS:,} steps that are no equal iterations, and each "
                           "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def begin_call(self) -> None:
@@ -222,7 +222,7 @@ class Limits:
     def note_effort(self, question: Question, operators: int, reads: int, steps: int) -> None:
         """Check a run's cost at a graph break; raises GiveUpSignal if the call is not worth compiling."""
         if self.is_too_much(operators, reads, steps):
-            self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {reads} looks at data, "
+            self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {reads} reads of data, "
                           f"last at {question.place}, not counting what had to be traced again, and each is traced, "
                           "planned and compiled. Work on whole arrays (np.where, masks), or use jf.cond, jf.fori_loop "
                           "and jf.while_loop.")
@@ -242,7 +242,7 @@ class Limits:
         if self.is_one_too_many(question, answer):
             limit = MAX_EXTENTS if question.extent else MAX_VALUES
             what = "extents" if question.extent else "values"
-            self.give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
+            self.give_up(f"{question.what} at {question.place} has read more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
                           "jf.while_loop.")
 

@@ -267,7 +267,7 @@ class Path:
             return  # no graph break so far
         _, reads, steps = self._building.effort
         if self._breaks.limits.is_too_much(count, reads, steps):
-            self.give_up(f"a call that looks at data comes to more than {count:,} operators, last at {line}, not "
+            self.give_up(f"a call that reads data comes to more than {count:,} operators, last at {line}, not "
                          "counting what had to be traced again, and each is traced. Work on whole arrays (np.where, "
                          "masks), or use jf.cond, jf.fori_loop and jf.while_loop.")
 

@@ -25,16 +25,16 @@ def _state(state: TreeState, number: Mapping[CompiledSubgraph, int], seen: dict[
 
 
 def _edge(edge: Edge, state: TreeState, number: Mapping[CompiledSubgraph, int], seen: dict[int, int]) -> Iterator[str]:
-    runs = "nothing" if edge.subgraph is None else f"segment {number[edge.subgraph]}"
+    runs = "nothing" if edge.subgraph is None else f"subgraph {number[edge.subgraph]}"
     key = next(k for k, edges in state.edges.items() if edge in edges)
     saw = "call" if state.question is None else _shown(key)
     target = edge.target
     if target is None or target.question is None:
         yield f"{saw}: {runs}, then the result"
     elif id(target) in seen:
-        yield f"{saw}: {runs}, then look {seen[id(target)]} again (a loop)"
+        yield f"{saw}: {runs}, then break {seen[id(target)]} again (a loop)"
     else:
-        yield f"{saw}: {runs}, then look {len(seen)}: {target.question.what} at {target.question.place}"
+        yield f"{saw}: {runs}, then break {len(seen)}: {target.question.what} at {target.question.place}"
         yield from ("  " + line for line in _state(target, number, seen))
 
 

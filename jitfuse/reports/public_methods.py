@@ -105,7 +105,7 @@ def _explain_breaks(call: Call) -> str | None:
         return plain or None
     from jitfuse.graph_breaks.report import tree_report
 
-    title = f"{name}, {'training' if call.training else 'evaluation'}, split where Python looks at data"
+    title = f"{name}, {'training' if call.training else 'evaluation'}, with graph breaks where Python reads data"
     title += f"\n{plain}" if plain else ""
     return f"{title}\n\n{tree_report(breaks.tree, {s: k for k, s in enumerate(breaks.subgraphs.values())})}"
 

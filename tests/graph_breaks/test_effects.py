@@ -172,9 +172,9 @@ def test_warm_and_program_say_that_there_are_no_values() -> None:
             look(UP)
     fused(UP)
     text = fused.explain(UP)
-    assert "True: segment 1, then the result" in text and "False:" not in text
+    assert "True: subgraph 1, then the result" in text and "False:" not in text
     fused(DOWN)
-    assert "False: segment 2, then the result" in fused.explain(UP)
+    assert "False: subgraph 2, then the result" in fused.explain(UP)
     assert len(fused.kernels) >= 2
 
 
@@ -289,7 +289,7 @@ def test_loops_that_are_not_detected_fall_back() -> None:
             x = np.array([2.0 ** (6.3 + 0.4 * k)])
             found, expected = fused(x), function(x)
             assert found[1] == expected[1] and found[0] == expected[0]
-    assert [w.category for w in caught] == [jf.FallbackWarning] and "round by round" in str(caught[0].message)
+    assert [w.category for w in caught] == [jf.FallbackWarning] and "iteration by iteration" in str(caught[0].message)
     fused = jf.fuse(function)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -319,7 +319,7 @@ def test_functions_with_too_many_graph_breaks_fall_back() -> None:
         return a
 
     fused = jf.fuse(function)
-    with pytest.warns(jf.FallbackWarning, match=r"looks at data .*jf\.while_loop"):
+    with pytest.warns(jf.FallbackWarning, match=r"reads data .*jf\.while_loop"):
         for k in range(3):
             np.testing.assert_array_equal(fused(UP + k), function(UP + k))
     assert fused.stats()["traces"] < 4 and fused.stats()["fallbacks"] == 3  # the loop as one of the program is tried
@@ -334,7 +334,7 @@ def test_functions_that_go_another_path_in_each_call_are_not_traced_for_ever() -
         return y
 
     fused = jf.fuse(function)
-    with pytest.warns(jf.FallbackWarning, match="another way in each call"):
+    with pytest.warns(jf.FallbackWarning, match="another path in each call"):
         for seed in range(20):
             x = np.random.default_rng(seed).normal(size=16)
             np.testing.assert_allclose(fused(x), function(x), rtol=1e-9)
@@ -354,7 +354,7 @@ def test_functions_that_add_many_graph_breaks_in_each_call_are_given_up_sooner()
         return total
 
     fused = jf.fuse(function)
-    with pytest.warns(jf.FallbackWarning, match="another way in each call"):
+    with pytest.warns(jf.FallbackWarning, match="another path in each call"):
         for seed in range(6):
             x = np.random.default_rng(seed).normal(size=62)
             np.testing.assert_allclose(fused(x), function(x), rtol=1e-9)

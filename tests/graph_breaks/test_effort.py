@@ -32,7 +32,7 @@ def looking(x: Any) -> Any:
     ("jitfuse.tracing.record.recorder.MAX_OPS", 20, chain, "more than 20 operators, last at "),
     ("jitfuse.tracing.record.recorder.MAX_OPS", 20, looking, "more than 20 operators, last at "),
     ("jitfuse.graph_breaks.budget.MAX_STEPS", 20, chain, "more than 20 steps"),
-    ("jitfuse.graph_breaks.budget.MAX_EFFORT", 20_000, looking, "looks at data, last at "),
+    ("jitfuse.graph_breaks.budget.MAX_EFFORT", 20_000, looking, "reads of data, last at "),
 ])
 def test_plain_python_takes_over(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, fn: Any, what: str) -> None:
     monkeypatch.setattr(limit, value)
@@ -149,7 +149,7 @@ def test_long_runs_for_other_paths_in_each_call_come_to_an_end(monkeypatch: pyte
         for ours, plain in zip(fused(x.copy()), picked(x.copy()), strict=True):
             np.testing.assert_allclose(ours, plain, rtol=1e-9)
 
-    with pytest.warns(jf.FallbackWarning, match="goes another way in each call"):
+    with pytest.warns(jf.FallbackWarning, match="takes another path in each call"):
         for x in calls:
             check(x)
     counts = fused.stats()
@@ -204,7 +204,7 @@ def test_a_run_that_goes_on_for_long_after_a_graph_break_is_ended(monkeypatch: A
         return x
 
     fused, x = jf.fuse(function), np.arange(3.0) + 1
-    with pytest.warns(jf.FallbackWarning, match="a call that looks at data comes to more than [0-9,]+ operators"):
+    with pytest.warns(jf.FallbackWarning, match="a call that reads data comes to more than [0-9,]+ operators"):
         np.testing.assert_array_equal(fused(x), function(x))
     assert fused.stats()["fallbacks"] == 1
     same = jf.fuse(lambda x: function(x + 0.0) if len(x) > 9 else x)
