@@ -38,7 +38,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], str]] = 
     (lambda x: x + 1, (X,), (np.ones((4, 3)).T,), "args[0]: strides were (32, 8), are (8, 24) bytes"),
     (lambda x, s: x * s, (X, 2.0), (X, 2), "args[1]: was a Python float, is a Python int"),
     (lambda x, s: x * s, (X, 2.0), (X, np.float32(2)), "args[1]: was a Python float, is a NumPy float32"),
-    (lambda x, n: x[:n], (X, 2), (X, 1), "args[1]: was 2, is 1, and Python looked at it"),
+    (lambda x, n: x[:n], (X, 2), (X, 1), "args[1]: was 2, is 1, and Python read it"),
     (lambda x, s=1.0: x * s, (X,), (X, 2.0), "positional arguments: were 1, are 2"),
     (lambda x, y: x + y, (X, X), (X, X + 1), "was the same array as"),
     (lambda d: d["a"] + 1, ({"a": X},), ({"a": X, "b": X},), "args[0]"),
@@ -145,4 +145,4 @@ def test_another_jitfuse_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_a_cache() -> None:
     f = jf.fuse(lambda x: x * 2 - 8, cache=False)
     f(X)
-    assert "cache=False looks nothing up" in f.explain_miss() or "nothing was compiled" in f.explain_miss()
+    assert "cache=False skips the cache" in f.explain_miss() or "nothing was compiled" in f.explain_miss()

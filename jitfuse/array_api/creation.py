@@ -96,7 +96,7 @@ def _like(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return made if device in (None, made.device) else made.to_device(device)
 
     like.__name__ = like.__qualname__ = name
-    like.__doc__ = f"Return what np.{name} returns: the shape of x, and its dtype unless told otherwise."
+    like.__doc__ = f"Return what np.{name} returns: the shape of x, and its dtype unless others are given."
     return over_tensors(like)
 
 

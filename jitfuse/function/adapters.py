@@ -233,6 +233,6 @@ def raising_error_state(name: str) -> ArgumentError | None:
         return None
     return ArgumentError(
         f"{name} is called under np.errstate({options}), but fused kernels do "
-        "not look at floating-point flags. Call it outside of that, and look at the results (np.isfinite); "
+        "not check floating-point flags. Call it outside of that, and check the results (np.isfinite); "
         "JITFUSE_DISABLE=1 runs the function as plain Python."
     )

@@ -78,9 +78,9 @@ class Counters:
                 continue
             known.add(repr(value))
             if len(known) > MANY_VALUES:
-                self._warn(f"{self._name}: Python looks at the value of {place} (range, reshape, if, int(), ...), so "
-                           f"each new value is traced anew; more than {MANY_VALUES} came so far. Where it need not be "
-                           "looked at, use it as a number only; a 0-d array stays run-time data.")
+                self._warn(f"{self._name}: Python reads the value of {place} (range, reshape, if, int(), ...), so "
+                           f"each new value is traced anew; more than {MANY_VALUES} came so far. Where Python need not "
+                           "read it, use it as a number only; a 0-d array stays run-time data.")
 
     @staticmethod
     def _warn(text: str) -> None:

@@ -108,7 +108,7 @@ class GeneratorStates:
         states = [_state_of(generator) for generator, _ in self._states.values()]
         now = [state.tobytes() for state in states]
         if looked and now != self._before:
-            raise UntraceableError("somebody else draws from a generator while the call is traced")
+            raise UntraceableError("other code draws from a generator while the call is traced")
         self._before = now
         for (_, array), state in zip(self._states.values(), states, strict=True):
             array[:] = state

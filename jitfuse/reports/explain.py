@@ -111,7 +111,7 @@ def _values(trace: Any) -> list[str]:
         return "the same elements" if isinstance(value, bytes) else repr(value)
 
     looked = trace.guarded_values.items()
-    return [f"{trace.feeds[feed].source} == {shown(value)} (Python looked at it)" for feed, value in looked]
+    return [f"{trace.feeds[feed].source} == {shown(value)} (Python read it)" for feed, value in looked]
 
 
 def _score(plan: RuntimePlan) -> list[str]:

@@ -37,7 +37,7 @@ def explain_miss(
         lines.append("nothing was compiled: its kernels were in the cache, or in this process already")
     for key, entry in missed:
         if not use_cache:
-            lines.append(f"kernel {key[:12]} was compiled: cache=False looks nothing up")
+            lines.append(f"kernel {key[:12]} was compiled: cache=False skips the cache")
         else:
             lines += _kernel_lines(key, entry, default_store())
     return "\n".join(lines)

@@ -69,10 +69,10 @@ def _feed_failed(trace: Any, feed: int, args: Sequence[Any], kwargs: Mapping[str
         if value.strides != source.strides:
             return f"strides were {source.strides}, are {value.strides} bytes"
         if feed in trace.guarded_values and value.tobytes() != trace.guarded_values[feed]:
-            return "has other values, and Python looked at them"
+            return "has other values, and Python read them"
         return None if value.flags.writeable or feed not in trace.program.writes else "is read-only and is written"
     if feed in trace.guarded_values and exact_text(value) != exact_text(trace.guarded_values[feed]):
-        return f"was {trace.guarded_values[feed]!r}, is {value!r}, and Python looked at it"
+        return f"was {trace.guarded_values[feed]!r}, is {value!r}, and Python read it"
     low, high = trace.int_ranges.get(feed, (None, None))
     if low is not None and type(value) is int and not low <= value <= high:
         return f"was within {low} and {high}, is {value}"
