@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     top = argparse.ArgumentParser(
-        "jitfuse", description="Fused native kernels for array code: look at the cache and the machine."
+        "jitfuse", description="Fused native kernels for array code: inspect the cache and the machine."
     )
     top.add_argument("--version", action="version", version=f"jitfuse {__version__}")
     commands = top.add_subparsers(required=True, metavar="command")

@@ -21,7 +21,7 @@ _PARTS: Final = ("metadata", "program", "forms", "ir", "wgsl", "asm")
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``cache`` and its subcommands."""
-    group = commands.add_parser("cache", help="look at the kernels on disk, check, carry or remove them")
+    group = commands.add_parser("cache", help="inspect, check, carry or remove the kernels on disk")
     actions = group.add_subparsers(required=True, metavar="action")
 
     def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
@@ -62,7 +62,7 @@ def _listing_options(action: argparse.ArgumentParser) -> None:
     action.add_argument("--target", metavar="TEXT", help="only where the target has this text, such as znver4")
     action.add_argument("--older-than", type=_span, metavar="TIME", help="only what was not used for TIME, such as 7d")
     action.add_argument("--sort", choices=_SORTS, help="by this column: the largest, or the latest, first")
-    action.add_argument("--reverse", action="store_true", help="the other way round")
+    action.add_argument("--reverse", action="store_true", help="in reverse order")
     action.add_argument("--limit", type=_count, metavar="N", help="at most N rows")
 
 
