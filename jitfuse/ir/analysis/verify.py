@@ -158,7 +158,7 @@ def _step_findings(
         problems.append("the attributes are not sorted by name, each once")
     yield from (_BrokenRule(7, problem) for problem in problems)
     if step.mode_sensitive != op.mode_sensitive:
-        yield _BrokenRule(8, f"{op.name} {'looks' if op.mode_sensitive else 'does not look'} at the mode")
+        yield _BrokenRule(8, f"{op.name} {'depends' if op.mode_sensitive else 'does not depend'} on the mode")
     metas = [program.meta.get(i) for i in (*step.input_ids, *step.result_ids)]
     if arity_fits and sound and not problems and not any(m is None or _meta_problems(m) for m in metas):
         yield from _inference(program, step, op)

@@ -239,7 +239,7 @@ class _Checker:
             return
         if r.phase == "whole":
             if not r.values or r.store_to or r.load_from or self.phases != {"whole"}:
-                yield "rule 11: a whole reduction has values, no places, and no phases beside it"
+                yield "rule 11: a whole reduction has values, no positions, and no phases beside it"
         elif r.phase in ("partial", "final"):
             yield from self._phase(k, stage, r, partial=r.phase == "partial")
         else:

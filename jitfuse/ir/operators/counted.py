@@ -23,14 +23,14 @@ def _infer_nonzero(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if not m.ndim:
         raise ShapeError("nonzero_counted takes an array of at least one axis")
     if not 0 <= attrs["size"] <= m.size:
-        raise ShapeError(f"nonzero_counted: {attrs['size']} places among {m.size} elements")
+        raise ShapeError(f"nonzero_counted: {attrs['size']} indices among {m.size} elements")
     return Meta((m.ndim, attrs["size"]), "int64", m.device)
 
 
 def _infer_repeat(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     (m,) = metas
     if m.ndim != 1 or attrs["size"] < 0:
-        raise ShapeError(f"repeat_counted: {attrs['size']} places by counts of shape {m.shape}")
+        raise ShapeError(f"repeat_counted: {attrs['size']} indices by counts of shape {m.shape}")
     if not can_cast(m.dtype, "int64", "safe"):
         raise DTypeError(f"repeat_counted: counts are integers that int64 holds, not {m.dtype}")
     return Meta((attrs["size"],), "int64", m.device)
@@ -77,9 +77,9 @@ def _of_many(
 
 
 add(Op("nonzero_counted", 1, LIBRARY, {"size": REQUIRED}, _infer_nonzero, counted.nonzero,
-       doc="The places of so many elements that are not zero, a row for each axis."))
+       doc="The indices of so many elements that are not zero, a row for each axis."))
 add(Op("repeat_counted", 1, LIBRARY, {"size": REQUIRED}, _infer_repeat, counted.repeat,
-       doc="Each place as often as its count says, so many in all."))
+       doc="Each index as often as its count says, so many in all."))
 _of_many("unique_padded", 1, {
     "return_index": False, "return_inverse": False, "return_counts": False, "axis": None, "equal_nan": True,
     "sorted": True,

@@ -86,10 +86,10 @@ def _infer_update_at(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     target, value, place = metas
     lead = target.ndim - value.ndim
     if lead < 0 or value.shape != target.shape[lead:] or place.shape or not is_integer(place.dtype):
-        raise ShapeError(f"update_at replaces a block of the last axes of {target} at an integer's place, "
+        raise ShapeError(f"update_at replaces a block of the last axes of {target} at an integer index, "
                          f"not by {value} at {place}")
     if 0 in target.shape[:lead]:
-        raise BoundsError("update_at: every place is out of bounds for an array without blocks")
+        raise BoundsError("update_at: every index is out of bounds for an array without blocks")
     return Meta(target.shape, target.dtype, target.device)
 
 
@@ -101,10 +101,10 @@ add(Op("slice", 1, VIEW, _REGION, _infer_slice, reference.slice_,
         doc="Elements start, start + step, ... (count of them) of each axis; steps may be negative."))
 add(Op("windows", 1, VIEW, {"sizes": REQUIRED, "steps": REQUIRED, "dilations": REQUIRED}, _infer_windows,
        reference.windows, doc="Windows over the last axes, a step apart, their elements a dilation apart: axes of the "
-       "places in a window come before those of the windows."))
+       "positions in a window come before those of the windows."))
 add(Op("concat", VARIADIC, VIEW, {"axis": 0}, _infer_concat, reference.concat))
 add(Op("update_slice", 2, UPDATE, _REGION, _infer_update, reference.update_slice,
         doc="The first operand with a region replaced by the second, broadcast and cast."))
 add(Op("update_at", 3, UPDATE, {}, _infer_update_at, reference.update_at,
-        doc="(x, block, place): x with one block of its last axes replaced, for a number one element; the place counts "
+        doc="(x, block, index): x with one block of its last axes replaced, for a number one element; the index counts "
         "blocks in C order, and is within x."))

@@ -33,7 +33,7 @@ def repeat(counts: Array, *, size: int) -> Array:
 
 def _check(name: str, found: int, size: int) -> None:
     if found != size:
-        raise ShapeError(f"{name}: there are {found} places, and its attribute size says {size}")
+        raise ShapeError(f"{name}: there are {found} indices, and its attribute size says {size}")
 
 
 def padded(arrays: Sequence[Array], axes: Sequence[int | None], room: int) -> tuple[Array, ...]:
