@@ -107,7 +107,7 @@ def unknown_operator(
     hint = f"the closest are {', '.join(close)}" if close else "no operator has a name like it"
     why = "is no operator" if ops.get(step.op_name) is None else "is no method of this class"
     return at_step(
-        program, step, f"{step.op_name!r} {why}; looked at {cls.__module__}.{cls.__qualname__}: {hint}",
+        program, step, f"{step.op_name!r} {why}; searched {cls.__module__}.{cls.__qualname__}: {hint}",
         known=known, kind=CutWireArgumentError,
     )
 

@@ -224,7 +224,7 @@ def _with_module(
         try:
             module.verify()
         except RuntimeError as error:
-            raise CompileError(f"LLVM refuses the module: {error}\n{_excerpt(text, 1, 40)}") from None
+            raise CompileError(f"LLVM rejects the module: {error}\n{_excerpt(text, 1, 40)}") from None
     if passes:
         _run_passes(machine, module, passes)
     return use(machine, module)

@@ -124,7 +124,7 @@ def _kind(section: Section) -> int | None:
     known = ALLOCATED | WRITABLE | EXECUTABLE | 0x10 | 0x20 | 0x200  # mergeable, strings, in a group
     if section.kind not in (PROGBITS, NOBITS) or section.flags & ~known or section.name.startswith(_RUN_AT_LOAD):
         raise CompileError(
-            f"section {section.name} of kind {section.kind:#x} and flags {section.flags:#x} has no place"
+            f"section {section.name} of kind {section.kind:#x} and flags {section.flags:#x} cannot be loaded"
         )
     if section.flags & EXECUTABLE:
         if section.flags & WRITABLE or section.kind == NOBITS:
@@ -183,7 +183,7 @@ def _symbol_places(file: ObjectFile, layout: _PageLayout) -> dict[int, int]:
                 file.damaged("a symbol lies outside of its section")
             places[k] = layout.sections[number] + value
         elif number >= FIRST_RESERVED and number != ABSOLUTE:
-            raise CompileError(f"symbols of section {number:#x} (common, or beyond 65,280 sections) have no place")
+            raise CompileError(f"symbols of section {number:#x} (common, or beyond 65,280 sections) cannot be loaded")
     return places
 
 
@@ -209,7 +209,7 @@ def _relocations(file: ObjectFile) -> Iterator[_Relocation]:
         if _kind(section) is None:
             continue
         if table.kind == REL or section.kind == NOBITS or table.link != file.symbol_table or not file.symbols:
-            raise CompileError(f"relocations of {section.name} have no place")
+            raise CompileError(f"relocations of {section.name} cannot be carried out")
         for relocation in file.relocations(table):
             yield _Relocation(table.info, *relocation)
 

@@ -54,7 +54,7 @@ class Pipeline:
                     layout=layout, compute={"module": module, "entry_point": ENTRY}
                 )
         except Exception as error:
-            raise CompileError(f"the adapter {device.name} refuses a kernel: {error}") from error
+            raise CompileError(f"the adapter {device.name} rejects a kernel: {error}") from error
 
     def encode(self, compute: Any, words: BufferRange, buffers: Sequence[Block], groups: int) -> None:
         """Put one dispatch into a compute pass."""

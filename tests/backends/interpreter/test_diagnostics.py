@@ -132,7 +132,7 @@ def test_an_unknown_operator_names_the_closest_and_the_class() -> None:
     error = cut(with_step(2, op_name="addd"), {0: X, 1: Y}, ArgumentError)
     assert (error.step_id, error.op_name, error.result_id, error.source) == (2, "addd", 4, "model.py:12")
     assert error.reason.startswith(
-        "'addd' is no operator; looked at jitfuse.backends.interpreter.numpy_tensor.NumPyTensor: the closest are add"
+        "'addd' is no operator; searched jitfuse.backends.interpreter.numpy_tensor.NumPyTensor: the closest are add"
     )
     assert around(error) == ([(0, 1), (1, 1)], [(3, 1), (4, 2)])
     error = cut(with_step(2, op_name="qqqqq"), {0: X, 1: Y})
@@ -145,7 +145,7 @@ def test_an_operator_that_the_class_lacks() -> None:
         add = None
 
     error = cut(PROGRAM, {0: Poor(X), 1: Y})
-    assert "'add' is no method of this class; looked at" in error.reason and "Poor: the closest are" in error.reason
+    assert "'add' is no method of this class; searched" in error.reason and "Poor: the closest are" in error.reason
 
 
 MODES = FusedProgram.from_text("""\
