@@ -1,6 +1,7 @@
 """An example as a function, and what a fused function makes of it: the ground of the support tables.
 
-Owns the outcomes: fused, with library steps, with loops, split where Python looks at values, refused with a way out.
+Owns the outcomes: fused, with library steps, with loops, with graph breaks where Python reads values, or unsupported,
+with a way out.
 They come from a trace of every example, so that no table can say what is not so.
 """
 from __future__ import annotations
@@ -81,7 +82,7 @@ def words(outcomes: list[Outcome]) -> str:
     failed = [o for o in outcomes if o.error]
     if failed and not all(o.runs for o in failed):
         some = "" if len(failed) == len(outcomes) else "some forms "
-        return f"{some}refused: {failed[0].error}"
+        return f"{some}unsupported: {failed[0].error}"
     if failed:
         return failed[0].runs
     libraries = sorted(frozenset[str]().union(*(o.libraries for o in outcomes)))

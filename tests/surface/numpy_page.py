@@ -20,7 +20,7 @@ The tests compare each example with NumPy in several dtypes, layouts and without
 - **library step**: NumPy's, LAPACK's or SciPy's code in the compiled program; the rest fuses around it.
 - **loop step**: a loop over a compiled body ([loops and branches](control-flow.md)).
 - **graph break**: the program ends there, Python gets a value, and tracing goes on ([graph breaks](graph-breaks.md)).
-- **refused**: a typed error with the user's line; the table has its words. The call runs as plain Python, or raises
+- **unsupported**: a typed error with the user's line; the table has its words. The call runs as plain Python, or raises
   under `strict=True`.
 
 jitfuse takes all of NumPy's options (`axis` as a tuple, `out`, `where`, `dtype`, `keepdims`, `initial`), or raises.
