@@ -116,7 +116,7 @@ def test_a_source_with_odd_characters_stays_on_its_line(training_program: FusedP
     ("program 1 { return '\\x': %0 }", "\\x stands for nothing"),
     ("program 1 { %0: f[] axes (1,) = f() {step 0, level 0} }", "expected a tuple of axis names before this"),
     ("program 1 { return 'a': %0 return 'a': %0 }", "this output is said twice"),
-    ("program 1 { feed %0: bool[] feed %0: bool[] }", "what this value looks like is said twice"),
+    ("program 1 { feed %0: bool[] feed %0: bool[] }", "the meta of this value is said twice"),
     ("program 1 { feed %0: ? feed %0: ? }", "this feed is said twice"),
     ("program 1 { write %0 <- %1 write %0 <- %2 }", "what this feed is to become by write is said twice"),
     ("program 1 { %0: ? = f(a=nan:0000000000000001) }", "is no float"),

@@ -1,1 +1,1 @@
-"""What Python sees of traced data: its protocols, its state while a trace runs (counters, frames, clocks), and texts."""
+"""What Python sees of traced data: protocols, its state while a trace runs (counters, frames, clocks), and texts."""

@@ -235,7 +235,7 @@ class _Parser(Generic[P]):
 
     # ------------------------------------------------------------ metas and values
     def _value_with_meta(self, parts: dict[str, Any]) -> int:
-        i: int = self._once(parts["meta"], self._id(), "the dtype and shape of this value")
+        i: int = self._once(parts["meta"], self._id(), "the meta of this value")
         self._take("mark", ":")
         if not self._accept("?"):
             parts["meta"][i] = self._meta()
