@@ -29,7 +29,8 @@ from jitfuse.tracing.tensor.traced import TracedTensor, from_feed
 
 if TYPE_CHECKING:
     from jitfuse.tracing.control import if_conversion, long_loops, loop_capture
-    from jitfuse.tracing.numpy_like import generators, legacy_generators, lists, new_generators
+    from jitfuse.tracing.generators import generator, random_state, rng
+    from jitfuse.tracing.numpy_like import lists
     from jitfuse.tracing.scalars import branch_values, conversions
     from jitfuse.tracing.tensor import mixed_numbers
     from jitfuse.tracing.torch_like import creation as torch_creation
@@ -40,9 +41,9 @@ else:
     branch_values = Later("jitfuse.tracing.scalars.branch_values")
     conversions = Later("jitfuse.tracing.scalars.conversions")
     mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
-    generators = Later("jitfuse.tracing.numpy_like.generators")
-    legacy_generators = Later("jitfuse.tracing.numpy_like.legacy_generators")
-    new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
+    rng = Later("jitfuse.tracing.generators.rng")
+    random_state = Later("jitfuse.tracing.generators.random_state")
+    generator = Later("jitfuse.tracing.generators.generator")
     loop_capture = Later("jitfuse.tracing.control.loop_capture")
     lists = Later("jitfuse.tracing.numpy_like.lists")
     torch_creation = Later("jitfuse.tracing.torch_like.creation")  # torch's modules import torch
@@ -143,8 +144,8 @@ class TracingHooks:
         """Return the proxy of a generator from outside, whose state is an array; that is written back at the end."""
         found = self.run.external_generators.get(id(state))
         if found is None:
-            legacy = generators.is_legacy(state)
-            kind = legacy_generators.TracedRandomState if legacy else new_generators.TracedGenerator
+            legacy = rng.is_legacy(state)
+            kind = random_state.TracedRandomState if legacy else generator.TracedGenerator
             found = self.run.external_generators[id(state)] = kind(self.run, state.as_copy(), state)
         return found
 
@@ -154,7 +155,7 @@ class TracingHooks:
         If the function has seen torch tensors, jitfuse's functions are wrapped to take and return them.
         """
         if self.states:
-            generators.refuse_other(value)
+            rng.refuse_other(value)
         function = unwrapped_function(value)
         if str(getattr(function, "__module__", "")).startswith("torch"):
             _know_torch()
@@ -225,7 +226,7 @@ class TracingHooks:
 
     def refuse_kept(self, place: str, value: Any) -> None:
         """Raise UntraceableError for a generator that outlives the call: its RNG state would not be updated there."""
-        if "jitfuse.tracing.numpy_like.generators" in sys.modules and issubclass(type(value), generators.TracedRng):
+        if "jitfuse.tracing.generators.rng" in sys.modules and issubclass(type(value), rng.TracedRng):
             raise UntraceableError(
                 f"a generator is stored as {place}, at {user_line()}: compiled calls would not move it on there. Make "
                 "it outside, or where it is used."

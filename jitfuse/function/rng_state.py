@@ -2,7 +2,7 @@
 
 A state is passed to native code in an array, which writes the new state there; it is written back when the call ends.
 Owns states as arrays and their return. Does not own RNG calls (`jitfuse.ir.semantics.generators`), or generators as a
-trace sees them (`jitfuse.tracing.numpy_like.generators`).
+trace sees them (`jitfuse.tracing.generators.rng`).
 """
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_python_numbers_give_way_to_narrower_dtypes() -> None:
 
 
 def test_loops_helpers_and_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.tracing.numpy_like.generators._MANY_RNG_CALLS", 1000)
+    monkeypatch.setattr("jitfuse.tracing.generators.rng._MANY_RNG_CALLS", 1000)
 
     class Walk:
         def __init__(self, seed: int) -> None:

@@ -16,7 +16,7 @@ from jitfuse.ir.operators.generators import _PARAMETERS
 from jitfuse.ir.operators.op import _TABLE
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.semantics.rerolled import accesses
-from jitfuse.tracing.numpy_like import generators, legacy_generators
+from jitfuse.tracing.generators import random_state, rng
 
 F = Meta((3, 4), "float32")
 
@@ -378,7 +378,7 @@ def test_windows_that_are_none_are_refused(window: tuple[int, ...]) -> None:
 
 
 def test_every_method_that_is_traced_is_one_that_programs_may_hold() -> None:
-    traced = {**generators.FLOATS, **generators.INTEGERS, **legacy_generators._FLOATS}
+    traced = {**rng.FLOATS, **rng.INTEGERS, **random_state._FLOATS}
     assert {name: len(parameters) for name, parameters in traced.items()}.items() <= _PARAMETERS.items()
 
 

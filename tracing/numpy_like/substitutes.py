@@ -22,15 +22,16 @@ from jitfuse.tracing.tensor.function_table import traced_among
 from jitfuse.tracing.tensor.lifting import lift
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import assembly, elementwise, joiners, legacy_generators, new_generators, shapes
+    from jitfuse.tracing.generators import generator, random_state
+    from jitfuse.tracing.numpy_like import assembly, elementwise, joiners, shapes
     from jitfuse.tracing.observe import printing
     from jitfuse.tracing.scalars import extremes
     from jitfuse.tracing.tensor import gathering
 else:
     extremes = Later("jitfuse.tracing.scalars.extremes")
     gathering = Later("jitfuse.tracing.tensor.gathering")
-    legacy_generators = Later("jitfuse.tracing.numpy_like.legacy_generators")
-    new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
+    random_state = Later("jitfuse.tracing.generators.random_state")
+    generator = Later("jitfuse.tracing.generators.generator")
     assembly = Later("jitfuse.tracing.numpy_like.assembly")
     joiners = Later("jitfuse.tracing.numpy_like.joiners")
     elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
@@ -145,7 +146,7 @@ def _is_random(value: Any) -> bool:
 def _of_global_rng(name: str) -> Callable[..., Any]:
     """Return a function that calls a method of NumPy's global RNG."""
     name = "random_sample" if name in ("ranf", "sample") else name
-    return lambda *args, **kwargs: getattr(legacy_generators.global_generator(name), name)(*args, **kwargs)
+    return lambda *args, **kwargs: getattr(random_state.global_generator(name), name)(*args, **kwargs)
 
 
 def _know_random_modules() -> None:
@@ -161,13 +162,13 @@ def _know_random_modules() -> None:
                 refused = hidden_effects.refuse(f"{shown}.{name}", hidden_effects.RANDOM_WAY_OUT)
                 _in_place_of(member)(class_proxy(member, refused) if isinstance(member, type) else refused)
         if module == "numpy.random":
-            _in_place_of(names["default_rng"])(lambda seed=None: new_generators.default_rng(seed))
+            _in_place_of(names["default_rng"])(lambda seed=None: generator.default_rng(seed))
             global_generator = names["mtrand"]._rand
             for name, member in list(names.items()):
                 if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is global_generator:
                     _in_place_of(member)(_of_global_rng(name))
             legacy = names["RandomState"]
-            _in_place_of(legacy)(class_proxy(legacy, lambda seed=None: legacy_generators.random_state(seed)))
+            _in_place_of(legacy)(class_proxy(legacy, lambda seed=None: random_state.random_state(seed)))
         for kind in (names[c] for c in classes):
             _generators.append(kind)
             for name, member in vars(kind).items():  # compiled methods crash on a generator of the trace

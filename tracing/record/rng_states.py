@@ -1,7 +1,7 @@
 """The RNG states that a call passes to its trace.
 
 Owns which arrays are states, and whether the global RNG's is missing. Does not own RNG calls
-(`jitfuse.tracing.numpy_like.generators`), or how states are passed in and out (`jitfuse.function.rng_state`).
+(`jitfuse.tracing.generators.rng`), or how states are passed in and out (`jitfuse.function.rng_state`).
 """
 from __future__ import annotations
 

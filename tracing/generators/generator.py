@@ -1,7 +1,7 @@
 """`np.random.default_rng(seed)` and the methods of `np.random.Generator` in a trace.
 
 Owns the methods that `RandomState` does not share. Does not own states and RNG calls
-(`jitfuse.tracing.numpy_like.generators`).
+(`jitfuse.tracing.generators.rng`).
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import UnsupportedError
-from jitfuse.tracing.numpy_like.generators import TracedRng, seeded
+from jitfuse.tracing.generators.rng import TracedRng, seeded
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.traced import TracedTensor

@@ -1,7 +1,7 @@
 """`np.random.RandomState` in a trace: NumPy's legacy random numbers, from an RNG state that is a traced value.
 
 `np.random.seed` and its kin are methods of such a generator, the global RNG. Owns the methods that `RandomState`
-and `Generator` do not share. Does not own states and RNG calls (`jitfuse.tracing.numpy_like.generators`).
+and `Generator` do not share. Does not own states and RNG calls (`jitfuse.tracing.generators.rng`).
 """
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 
 from jitfuse.errors import UnsupportedError, UntraceableError
 from jitfuse.ir.semantics.generators import GLOBAL_RNG
+from jitfuse.tracing.generators import rng
+from jitfuse.tracing.generators.rng import TracedRng, seeded
 from jitfuse.tracing.interception.chain import Chain
-from jitfuse.tracing.numpy_like import generators
-from jitfuse.tracing.numpy_like.generators import TracedRng, seeded
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.lifting import lift
 
 _FLOATS: Final[dict[str, dict[str, Any]]] = {
-    **generators.FLOATS, "random_sample": {}, "random": {}, "standard_normal": {}, "standard_exponential": {},
-    "standard_gamma": {"shape": generators.REQUIRED},
+    **rng.FLOATS, "random_sample": {}, "random": {}, "standard_normal": {}, "standard_exponential": {},
+    "standard_gamma": {"shape": rng.REQUIRED},
 }
 
 
@@ -36,7 +36,7 @@ def global_generator(name: str) -> Any:
     if view is None or id(GLOBAL_RNG.words) not in states:
         states.misses_global = True
         raise UntraceableError(f"np.random.{name} is called inside a fused function, at {user_line()}. "
-                               f"{generators.WAY_OUT}")
+                               f"{rng.WAY_OUT}")
     return view.read(Chain.object(GLOBAL_RNG, "np.random").attr("words"), GLOBAL_RNG.words)
 
 
