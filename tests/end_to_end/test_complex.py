@@ -304,6 +304,23 @@ def test_writes_into_parts() -> None:
     np.testing.assert_array_equal(jf.fuse(into_real)(y.copy()), into_real(y.copy()))
 
 
+def test_the_real_part_of_a_real_array_is_the_array() -> None:
+    def assigned(x: Any, n: Any) -> Any:
+        y = x * 1
+        kept = y.real
+        y.real = n
+        x.real[1:] = n.real
+        return y, kept, x.real is x, n.real is n, n.imag, x.imag
+
+    for x, n in ((np.arange(4.0), 2.5), (np.arange(4), 3), (np.arange(4.0, dtype="float32"), 1.0), (np.ones(3), True)):
+        fused, other = jf.fuse(assigned, strict=True), x.copy()
+        for k in range(2):
+            for got, want in zip(fused(other, n), assigned(x, n), strict=True):
+                np.testing.assert_array_equal(got, want, strict=True)
+            np.testing.assert_array_equal(other, x)
+            other, x = other + k, x + k
+
+
 def test_functions_of_scipy_refuse_complex_numbers() -> None:
     z = numbers("complex64", 5, 1)
     for function in (lambda x: special_functions.xlogy(x, x), lambda x: special_functions.gammaln(x)):

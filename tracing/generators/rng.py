@@ -3,7 +3,7 @@
 The RNG state is a traced array. Each RNG call is a library step from the state to the numbers and the next state
 (`jitfuse.ir.semantics.generators`), so the numbers are NumPy's own. Seeds, parameters and shuffled arrays may be
 traced; the number of samples is part of the program. Owns states, RNG calls, and the methods that `Generator`
-(`...new_generators`) and `RandomState` (`...legacy_generators`) share. Does not own which of them stands for a state
+(`...generator`) and `RandomState` (`...random_state`) share. Does not own which of them stands for a state
 (`jitfuse.tracing.hooks`), or how RNG states enter and leave a call (`jitfuse.function.rng_state`).
 """
 from __future__ import annotations

@@ -62,8 +62,8 @@ class TracedArray(Operators, PythonReads, ArrayMethods):
 
     @property
     def real(self) -> Any:
-        """The real part: a view of complex numbers."""
-        return self._part("real")
+        """The real part: a view of complex numbers; a real array itself."""
+        return super().real
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -72,7 +72,7 @@ class TracedArray(Operators, PythonReads, ArrayMethods):
     @property
     def imag(self) -> Any:
         """The imaginary part: a view of complex numbers."""
-        return self._part("imag")
+        return super().imag
 
     @imag.setter
     def imag(self, value: Any) -> None:
