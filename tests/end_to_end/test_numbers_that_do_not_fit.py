@@ -132,3 +132,26 @@ def test_full_of_the_namespace() -> None:
         assert jf.full_like(made, 255)[0] == 255
     with pytest.raises(OverflowError):
         jf.full(3, -1, dtype=jf.uint8)
+
+
+def _added(x: Any, k: Any) -> Any:
+    try:
+        return x + k
+    except OverflowError:
+        return x
+
+
+def _written(x: Any, k: Any) -> Any:
+    y = x * 1
+    try:
+        y[0] = k
+    except OverflowError:
+        y[1] = 99
+    return y
+
+
+@pytest.mark.parametrize("f", [_added, _written])
+def test_a_number_that_did_not_fit_is_a_guard_where_the_function_catches_the_error(f: Callable[..., Any]) -> None:
+    fused, x = jf.fuse(f), np.arange(5, dtype=np.int8)
+    for k in (300, -5, 100, 400, 2):
+        _same(outcome(fused, x, k), outcome(f, x, k))

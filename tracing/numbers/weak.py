@@ -129,9 +129,9 @@ def check_filling(value: Any, dtype: str) -> None:
 def check_fits(run: Recorder, tensor: int, dtype: str) -> None:
     """Reject a Python int that does not fit an integer dtype, now and (as a range of its feed) in later calls."""
     feed = run.session.feeds.get(tensor)
-    value = feed.value if feed is not None else number(run, tensor)
     low, high = integer_range(dtype)
-    check_int(value, low, high, dtype)
-    if feed is not None:
-        known_low, known_high = run.session.int_ranges.get(tensor, (-(2**63), 2**63 - 1))
-        run.session.int_ranges[tensor] = max(low, known_low), min(high, known_high)
+    if feed is None or not low <= feed.value <= high:  # read, and so guarded, because the function may catch the error
+        check_int(number(run, tensor), low, high, dtype)
+        return
+    known_low, known_high = run.session.int_ranges.get(tensor, (-(2**63), 2**63 - 1))
+    run.session.int_ranges[tensor] = max(low, known_low), min(high, known_high)
