@@ -284,11 +284,28 @@ def shapes(c: Any, x: Any, k: Any) -> Any:
     return found
 
 
+def indexed_by_constants(c: Any, x: Any, k: Any) -> Any:
+    y = x * 2
+    inside, outside = np.arange(3), np.arange(5, 7)
+
+    def written(at: Any) -> None:
+        y[at] = 3
+
+    for at in (inside, outside, np.array([7]), np.full(2, -9), [0, 2]):
+        for work in (lambda: x[at].sum(), lambda: np.take(x, at), lambda: np.add.at(y, at, 1), lambda: written(at)):
+            try:
+                work()
+            except IndexError:
+                y += 10
+    return y
+
+
 PROGRAMS = [
     divided, divided_in_a_helper, suppressed, of_no_use, with_its_text, divided_both_ways, indexed, indexed_for_nothing,
     indexed_by_an_array, written, written_one_by_one, taken, rooted, listed, raised_to_powers, python_powers, made_ints,
     all_nan, returned_from_finally, caught_by_a_manager, caught_by_a_generator, from_a_generator, iterated_by_items,
     nested, raised_anew, left_early, before_the_block, shapes,
+    indexed_by_constants,
 ]
 
 
@@ -344,3 +361,14 @@ def test_what_raises_nothing_is_compiled_within_blocks() -> None:
     for k in (np.array([1, 2, 3]), np.array([4, 0, 2]), np.array([3, 3, 3])):
         np.testing.assert_array_equal(fused(np.arange(5.0), k), function(np.arange(5.0), k))
     assert fused.stats()["fallbacks"] == 0
+
+
+def test_constants_within_bounds_are_compiled_within_blocks() -> None:
+    def function(x: Any) -> Any:
+        try:
+            return x[np.arange(3)] + np.take(x, np.full(3, -1)) + x[[0, 1, 4]]
+        except IndexError:
+            return x
+
+    fused = jf.fuse(function, strict=True)
+    np.testing.assert_array_equal(fused(np.arange(5.0)), function(np.arange(5.0)))

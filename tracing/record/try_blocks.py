@@ -12,12 +12,15 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import kind
 from jitfuse.errors import UntraceableError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs
 from jitfuse.tracing.interception.reader import View
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.source import is_own_code, user_line
 from jitfuse.tracing.record.value_reads import read_truth
 from jitfuse.tracing.rewrite.loop_statements import HARMLESS
@@ -90,7 +93,7 @@ def _conditions(run: Recorder, name: str, inputs: tuple[int, ...], attrs: dict[s
     axes = attrs["axes"] if "axes" in attrs else (attrs["axis"],)
     extents = [metas[inputs[0]].shape[axis] for axis in axes]
     pairs = zip(inputs[first:], extents, strict=True)
-    return [_is_within(run, index, extent) for index, extent in pairs if not _is_constant(run, index)]
+    return [_is_within(run, index, extent) for index, extent in pairs if not _is_certain(run, index, extent)]
 
 
 def _is_within(run: Recorder, index: int, extent: int) -> int:
@@ -103,10 +106,16 @@ def _is_within(run: Recorder, index: int, extent: int) -> int:
     return run.emit("logical_and", (below, run.emit("greater_equal", (index, run.literal(-extent)))))
 
 
-def _is_constant(run: Recorder, tensor: int) -> bool:
-    """Return whether a tensor's values were checked when it was recorded."""
-    node = run.graph.node(tensor)
-    return node is not None and node.op_name in _CONSTANTS
+def _is_certain(run: Recorder, index: int, extent: int) -> bool:
+    """Return whether indices are constants within an axis."""
+    node = run.graph.node(index)
+    if node is None or node.op_name not in _CONSTANTS:
+        return False
+    try:
+        values = known_value(run.session, index)
+    except UnknownValueError:
+        return False
+    return bool(np.all((-extent <= values) & (values < extent)))
 
 
 # ---------------------------------------------------------------- where errors are caught
