@@ -147,7 +147,7 @@ def test_what_is_missing_says_so(fn, way_out):
     lambda x: x + np.ones((4, 5)), lambda x: x.reshape(4), lambda x: np.sum(x, axis=3), lambda x: x @ np.ones(4),
     lambda x: np.concatenate([x, np.ones((3, 2))]), lambda x: np.stack([x, x[0]]), lambda x: x.squeeze(0),
     lambda x: np.split(x, 2, axis=1), lambda x: (x > 0) - (x > 1), lambda x: x & 1, lambda x: x[:0].max(),
-    lambda x: x.transpose(0, 0), lambda x: np.broadcast_to(x, (3, 3)),
+    lambda x: x.transpose(0, 0), lambda x: np.broadcast_to(x, (3, 3)), lambda x: np.split(x, -1),
 ])
 def test_misfits_raise_numpys_kind_of_error(fn):
     try:

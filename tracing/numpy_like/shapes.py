@@ -222,7 +222,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
         cuts = [0, *map(shape_rules.whole, indices_or_sections), extent]
     else:
         parts = int(indices_or_sections)
-        if extent % parts:
+        if parts < 0 or extent % parts:
             raise ShapeError(f"np.split: {extent} elements do not divide into {parts} equal parts, at {user_line()}")
         cuts = list(range(0, extent + 1, extent // parts)) if extent else [0] * (parts + 1)
     lead = (slice(None),) * axis
