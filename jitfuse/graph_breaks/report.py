@@ -10,10 +10,10 @@ from jitfuse.ir.formats.text import step_text
 
 def tree_report(tree: TraceTree, number: Mapping[CompiledSubgraph, int]) -> str:
     """Return the states with their answers, indented by depth, then the subgraphs, named by their `number`."""
-    lines = ["segments by what Python saw", *("  " + line for line in _state(tree.start, number, {}))]
+    lines = ["subgraphs by what Python saw", *("  " + line for line in _state(tree.start, number, {}))]
     for subgraph, k in number.items():
         program = subgraph.spec.trace.program
-        lines += ["", f"segment {k}", *("  " + step_text(program, step) for step in program.steps)]
+        lines += ["", f"subgraph {k}", *("  " + step_text(program, step) for step in program.steps)]
     return "\n".join(lines)
 
 
