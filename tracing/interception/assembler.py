@@ -1,18 +1,60 @@
 """Code objects of Python, disassembled into instructions and assembled again with more of them.
 
-Owns the three encodings that change when instructions are inserted: jump distances, the exception table, and the table
-of lines and columns (CPython's Objects/locations.md and Objects/exception_handling_notes.md; the same from 3.11 on).
-Which instructions to insert is decided in `jitfuse.tracing.interception.bytecode`.
+Owns which instruction sets are known and what differs between them: all other modules ask this one. Owns the three
+encodings that change when instructions are inserted: jump distances, the exception table, and the table of lines and
+columns (CPython's Objects/locations.md and Objects/exception_handling_notes.md; the same from 3.11 on). Which
+instructions to insert is decided in `jitfuse.tracing.interception.bytecode`.
 """
 from __future__ import annotations
 
 import opcode
+import sys
 import types
+from _frozen_importlib_external import MAGIC_NUMBER
 from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple
 
-_EXTENDED: Final = opcode.opmap["EXTENDED_ARG"]
+IS_KNOWN: Final = int.from_bytes(MAGIC_NUMBER[:2], "little") in {3495, 3531, 3571}
+"""Whether the instructions are those of CPython 3.11, 3.12 or 3.13, which this number in compiled files tells apart.
+
+Where they are not, nothing may be parsed or assembled.
+"""
+
+
+def number(name: str) -> int:
+    """Return an instruction's number, -1 where this Python has no such instruction."""
+    return opcode.opmap.get(name, -1)
+
+
+NULL_AFTER: Final = sys.version_info >= (3, 13)
+"""Whether a call's NULL lies above the function, not below."""
+ATTR_SHIFT: Final = int(sys.version_info >= (3, 12))
+"""Bits of LOAD_ATTR's argument below the name; the lowest makes it the load of a method."""
+COMPARE_SHIFT: Final = 0 if sys.version_info < (3, 12) else 4 if sys.version_info < (3, 13) else 5
+"""Bits of COMPARE_OP's argument below the operator."""
+LOAD_CELL: Final = "LOAD_CLOSURE" if sys.version_info < (3, 13) else "LOAD_FAST"
+ENDS: Final = frozenset({
+    "RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
+    "JUMP_BACKWARD_NO_INTERRUPT",
+})
+"""Instructions after which the next one does not run."""
+CALLS: Final = frozenset({"CALL", "CALL_KW"})
+CALL_PARTS: Final = frozenset({"PRECALL", "KW_NAMES", "CALL", "CALL_KW"})
+"""Instructions of a call with arguments in their places."""
+FORMATS: Final = frozenset(map(number, ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"))) - {-1}
+"""Instructions that format values in f-strings."""
+_PAIRS: Final = {
+    number(pair): (number(first), number(second)) for pair, first, second in (
+        ("LOAD_FAST_LOAD_FAST", "LOAD_FAST", "LOAD_FAST"), ("STORE_FAST_LOAD_FAST", "STORE_FAST", "LOAD_FAST"),
+        ("STORE_FAST_STORE_FAST", "STORE_FAST", "STORE_FAST"),
+    ) if pair in opcode.opmap
+}
+"""Instructions of 3.13 that do the work of two, whose arguments have four bits each."""
+_COMPARE, _TO_BOOL, _COMPARED_TO_BOOL = number("COMPARE_OP"), number("TO_BOOL"), 16
+"""From 3.13 on a bit of a comparison says that TO_BOOL is part of it."""
+_COMPOUND: Final = frozenset({*_PAIRS, _COMPARE}) if _TO_BOOL >= 0 else frozenset()
+_EXTENDED: Final = number("EXTENDED_ARG")
 _CACHES: Final[Any] = getattr(opcode, "_inline_cache_entries", {})
 _JUMPS: Final = frozenset(opcode.hasjrel)
 _BACKWARD: Final = frozenset(op for op in opcode.hasjrel if "BACKWARD" in opcode.opname[op])
@@ -55,7 +97,10 @@ def encoded(op: int, arg: int = 0) -> bytes:
 
 
 def parse(code: types.CodeType) -> list[tuple[int, CodeStep]]:
-    """Return each instruction with its offset in code units (that of its first EXTENDED_ARG)."""
+    """Return each instruction with its offset in code units (that of its first EXTENDED_ARG).
+
+    Instructions that do the work of two become two at one offset, so that one table of rules serves all versions.
+    """
     raw = code.co_code
     found: list[tuple[int, CodeStep]] = []
     at, start, high, end = 0, 0, 0, len(raw)
@@ -68,9 +113,20 @@ def parse(code: types.CodeType) -> list[tuple[int, CodeStep]]:
         target = -1
         if op in _JUMPS:
             target = (at >> 1) - arg if op in _BACKWARD else (at >> 1) + arg
-        found.append((start >> 1, CodeStep(op, arg, raw[start:at], target)))
+        if op in _COMPOUND and (parts := _parts(op, arg)):
+            found += [(start >> 1, CodeStep(one, its, encoded(one, its))) for one, its in parts]
+        else:
+            found.append((start >> 1, CodeStep(op, arg, raw[start:at], target)))
         start, high = at, 0
     return found
+
+
+def _parts(op: int, arg: int) -> tuple[tuple[int, int], ...]:
+    """Return the two instructions, with their arguments, whose work one does; none where it does that of one."""
+    if op == _COMPARE:
+        return ((op, arg & ~_COMPARED_TO_BOOL), (_TO_BOOL, 0)) if arg & _COMPARED_TO_BOOL else ()
+    first, second = _PAIRS[op]
+    return (first, arg >> 4), (second, arg & 15)
 
 
 def assemble(
@@ -78,7 +134,7 @@ def assemble(
 ) -> types.CodeType:
     """Return the code with each old instruction replaced by its group; jumps to it lead to the group's start.
 
-    There is one group for each instruction, in the order of their offsets.
+    There is one group for each instruction that `parse` returns, in the same order.
     """
     jumps = [(k, jump) for k, (_, _, jump) in enumerate(groups) if jump is not None]
     bodies = [body for _, body, _ in groups]

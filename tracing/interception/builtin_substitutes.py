@@ -3,7 +3,6 @@ from __future__ import annotations
 import __future__
 
 import builtins
-import contextlib
 import functools
 import gc
 import operator
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from jitfuse.base.gc_pause import PAUSED
 from jitfuse.tracing.interception import probes
-from jitfuse.tracing.interception.bytecode import UnknownPythonError, rewrite
+from jitfuse.tracing.interception.bytecode import rewrite
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.user_code import class_member, is_user_class
 
@@ -76,9 +75,7 @@ def _run_source(run: Callable[..., Any], source: Any, namespace: Any, local: Any
     if not isinstance(source, types.CodeType):
         source = compile(source.strip() if run is eval and isinstance(source, str) else source, "<string>",
                          run.__name__, dont_inherit=True, flags=frame.f_code.co_flags & _FUTURE_FLAGS)
-    with contextlib.suppress(UnknownPythonError):
-        source = rewrite(source, nested=True)
-    return run(source, namespace, local)
+    return run(rewrite(source, nested=True), namespace, local)
 
 
 def _eval(source: Any, namespace: Any = None, local: Any = None, /) -> Any:

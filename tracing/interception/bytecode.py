@@ -1,43 +1,32 @@
 """Inserts a probe after every instruction that reads Python state, and before every one that writes it.
 
-Instruction names decide, not opcode numbers, so one table serves Python 3.11 and later; instructions that a newer
-version adds get no probe. The code keeps its names, variables, flags, positions and exception table. Nested code
-(functions, lambdas, comprehensions, generators, class bodies) is rewritten with its parent.
+Instruction names decide, not opcode numbers, so one table serves all versions that `assembler` knows. The code keeps
+its names, variables, flags, positions and exception table. Nested code (functions, lambdas, comprehensions, generators,
+class bodies) is rewritten with its parent.
 """
 from __future__ import annotations
 
 import functools
 import itertools
 import opcode
-import sys
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from jitfuse.tracing.interception import probes
-from jitfuse.tracing.interception.assembler import CodeStep, InstructionGroup, assemble, encoded, parse
+from jitfuse.tracing.interception import assembler, probes
+from jitfuse.tracing.interception.assembler import CodeStep, InstructionGroup, assemble, encoded, number, parse
 from jitfuse.tracing.interception.counters import NONE, attribute_step, counters_of
 
 _OPS: Final = opcode.opmap
 _PRECALL: Final = _OPS.get("PRECALL")
-_NULL_AFTER: Final = sys.version_info >= (3, 13)
-_ATTR_HAS_FLAG: Final = sys.version_info >= (3, 12)
-_LOAD_CELL: Final = "LOAD_CLOSURE" if sys.version_info < (3, 13) else "LOAD_FAST"
-_GET_ITER: Final = _OPS["GET_ITER"]
-_SUBSCRIPT: Final = 26  # of BINARY_OP, from 3.14 on
-_CONSTANTS: Final = frozenset(_OPS[name] for name in ("LOAD_CONST", "LOAD_SMALL_INT") if name in _OPS)
-_ATTRIBUTES: Final = frozenset(_OPS[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in _OPS)
-_KEYS: Final = _CONSTANTS | {_OPS[name] for name in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF") if name in _OPS}
-
-# up to here the instruction set is known; code of later versions is not rejected, but runs unrewritten
-_LAST_KNOWN: Final = (3, 13)
+_GET_ITER: Final = number("GET_ITER")
+_CONSTANT: Final = number("LOAD_CONST")
+_ATTRIBUTES: Final = frozenset({number("LOAD_ATTR"), number("LOAD_METHOD")}) - {-1}
+_SUBSCRIPT: Final = number("BINARY_SUBSCR")
+_KEYS: Final = frozenset({_CONSTANT, number("LOAD_FAST"), number("LOAD_DEREF")})
 
 Rule = Callable[["_CodeRewriter", CodeStep, bool], None]
-
-
-class UnknownPythonError(Exception):
-    """This Python is newer than the instruction sets known here; never reaches the user."""
 
 
 class _CodeRewriter:
@@ -91,7 +80,7 @@ class _CodeRewriter:
     def as_method(self) -> None:
         """Bring the callable on top into the form that a method load leaves."""
         self.emit("PUSH_NULL")
-        if not _NULL_AFTER:
+        if not assembler.NULL_AFTER:
             self.emit("SWAP", 2)
 
     def run(self) -> types.CodeType:
@@ -102,7 +91,7 @@ class _CodeRewriter:
             if step.op == _GET_ITER:
                 self._iterations(position, offset)
             if self.counters is not NONE:
-                self._count(offset)
+                self._count(position)
             rule = _RULES.get(step.op)
             self.following = self.steps[position + 1][1].op if position + 1 < len(self.steps) else -1
             self.callee = self._is_callee(step)
@@ -119,7 +108,7 @@ class _CodeRewriter:
 
     def _only_subscripted(self, position: int) -> bool:
         """Tell whether the loaded value is used only as the container of ``[key]`` with a simple key."""
-        if position + 2 >= len(self.steps) or not _is_subscript(self.steps[position + 2][1]):
+        if position + 2 >= len(self.steps) or self.steps[position + 2][1].op != _SUBSCRIPT:
             return False
         key = self.steps[position + 1][1]
         return key.op in _KEYS or (key.op == _OPS["LOAD_GLOBAL"] and not key.arg & 1)
@@ -127,25 +116,25 @@ class _CodeRewriter:
     def _is_callee(self, step: CodeStep) -> bool:
         """Tell whether a load leads to a callee: to `norm` of ``np.linalg.norm(x)``."""
         name = opcode.opname[step.op]
-        if _NULL_AFTER:
+        if assembler.NULL_AFTER:
             return self.following == _OPS["PUSH_NULL"] or bool(name == "LOAD_GLOBAL" and step.arg & 1)
         if name == "LOAD_GLOBAL":
             return bool(step.arg & 1)
         return name == "PUSH_NULL" or (self.callee and (step.op in _ATTRIBUTES or self.previous == _OPS["PUSH_NULL"]))
 
-    def _count(self, offset: int) -> None:
+    def _count(self, position: int) -> None:
         """Insert probes for a counter that is stored, and for the iterable of a loop over one."""
-        if offset in self.counters.stores:
-            self.call(probes.count, 1, *self.counters.stores[offset])
-        elif offset in self.counters.loops:
-            self.call(probes.iterate, 1, self.counters.loops[offset])
+        if position in self.counters.stores:
+            self.call(probes.count, 1, *self.counters.stores[position])
+        elif position in self.counters.loops:
+            self.call(probes.iterate, 1, self.counters.loops[position])
 
     def _iterations(self, position: int, offset: int) -> None:
         """Insert a probe for the iterable of a ``for`` with one variable, with its source location."""
         following = [opcode.opname[step.op] for _, step in self.steps[position + 1 : position + 3]]
         line, _, column, _ = next(itertools.islice(self.code.co_positions(), offset, None))
         if following == ["FOR_ITER", "STORE_FAST"] and line is not None and column is not None:
-            self.call(probes.iterations, 1, weakref.ref(self.own), line, column, offset in self.counters.loops)
+            self.call(probes.iterations, 1, weakref.ref(self.own), line, column, position in self.counters.loops)
 
     def _start(self) -> None:
         """Insert probes for the call, and for parameters that may hold a default."""
@@ -172,19 +161,14 @@ def _call_of(count: int) -> bytes:
     return prepared + encoded(_OPS["CALL"], count)
 
 
-def _is_subscript(step: CodeStep) -> bool:
-    name = opcode.opname[step.op]
-    return name == "BINARY_SUBSCR" or (name == "BINARY_OP" and step.arg == _SUBSCRIPT)
-
-
 def _load_global(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     name = w.names[step.arg >> 1]
-    if step.arg & 1 and not _NULL_AFTER:
+    if step.arg & 1 and not assembler.NULL_AFTER:
         w.emit("PUSH_NULL")
     w.group.append(encoded(step.op, step.arg & ~1))
     called = w.callee and not raw and w.following not in _ATTRIBUTES
     w.call(probes.load_called if called else probes.load_name_raw if raw else probes.load_name, 1, name)
-    if step.arg & 1 and _NULL_AFTER:
+    if step.arg & 1 and assembler.NULL_AFTER:
         w.emit("PUSH_NULL")
 
 
@@ -196,13 +180,13 @@ def _load_name(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
 def _load_deref(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     w.group.append(step.code)
     if step.arg >= w.first_free:
-        w.emit(_LOAD_CELL, step.arg)
+        w.emit(assembler.LOAD_CELL, step.arg)
         w.call(probes.load_cell_raw if raw else probes.load_cell, 2)
 
 
 def _load_attr(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
-    name = w.names[step.arg >> 1 if _ATTR_HAS_FLAG else step.arg]
-    method = _ATTR_HAS_FLAG and step.arg & 1
+    name = w.names[step.arg >> assembler.ATTR_SHIFT]
+    method = assembler.ATTR_SHIFT and step.arg & 1
     called = method or (w.callee and not raw and w.following not in _ATTRIBUTES)
     w.call(probes.load_called_attr if called else probes.load_attr_raw if raw else probes.load_attr, 1, name)
     if method:
@@ -222,10 +206,7 @@ def _load_super_attr(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
 
 
 def _load_item(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
-    if _is_subscript(step):
-        w.call(probes.load_item_raw if raw else probes.load_item, 2)
-    else:
-        w.group.append(step.code)
+    w.call(probes.load_item_raw if raw else probes.load_item, 2)
 
 
 def _import_name(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
@@ -252,7 +233,7 @@ def _delete_global(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
 
 def _store_deref(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
     if step.arg >= w.first_free:
-        w.emit(_LOAD_CELL, step.arg)
+        w.emit(assembler.LOAD_CELL, step.arg)
         w.call(probes.store_cell, 2)
     w.group.append(step.code)
 
@@ -277,8 +258,7 @@ def _store_item(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
 
 
 def _is(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
-    to_bool = w.previous == _OPS["LOAD_CONST"] and type(w.consts[w.previous_arg]) is bool
-    if w.previous in _CONSTANTS and not to_bool:
+    if w.previous == _CONSTANT and type(w.consts[w.previous_arg]) is not bool:
         w.group.append(step.code)
     else:
         w.call(probes.not_same if step.arg else probes.same, 2)
@@ -287,13 +267,13 @@ def _is(w: _CodeRewriter, step: CodeStep, raw: bool) -> None:
 _BY_NAME: Final[dict[str, Rule]] = {
     "LOAD_GLOBAL": _load_global, "LOAD_NAME": _load_name, "LOAD_DEREF": _load_deref,
     "LOAD_ATTR": _load_attr, "LOAD_METHOD": _load_method, "LOAD_SUPER_ATTR": _load_super_attr,
-    "BINARY_SUBSCR": _load_item, "BINARY_OP": _load_item,
+    "BINARY_SUBSCR": _load_item,
     "IMPORT_NAME": _import_name, "IMPORT_FROM": _import_from,
     "STORE_GLOBAL": _store_global, "DELETE_GLOBAL": _delete_global, "STORE_DEREF": _store_deref,
     "STORE_ATTR": _store_attr, "DELETE_ATTR": _delete_attr, "STORE_SUBSCR": _store_item, "IS_OP": _is,
 }
 _RULES: Final = {_OPS[name]: rule for name, rule in _BY_NAME.items() if name in _OPS}
-_RESUME: Final = _OPS["RESUME"]
+_RESUME: Final = number("RESUME")
 
 
 def is_rewritten(code: types.CodeType) -> bool:
@@ -308,9 +288,6 @@ def rewrite(
     """Return the code with probes.
 
     `defaults` names the parameters whose defaults are intercepted; `nested` code, made by rewritten code, does not
-    announce its calls; `own` is the function's own code where this one is derived from it. Raises UnknownPythonError
-    where the instructions are not known.
+    announce its calls; `own` is the function's own code where this one is derived from it.
     """
-    if sys.version_info[:2] > _LAST_KNOWN:
-        raise UnknownPythonError
     return _CodeRewriter(code, defaults, nested, own or code).run()

@@ -8,20 +8,19 @@ analysis; a variable with an unknown use is no counter.
 from __future__ import annotations
 
 import opcode
-import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.tracing.interception.assembler import CodeStep
+from jitfuse.tracing.interception.assembler import ATTR_SHIFT, COMPARE_SHIFT, CodeStep, number
 
 DECIDES: Final = frozenset({
     "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
     "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT", "TO_BOOL",
 })
 """Instructions that read the truth of an operand, and take nothing else from the stack."""
-_LOADS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
+_LOADS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK"})
 _COLLECTS: Final = frozenset({
     *_LOADS, "LOAD_CONST", "BUILD_TUPLE", "BUILD_LIST", "BUILD_CONST_KEY_MAP", "SWAP", "POP_TOP",
 })
@@ -30,17 +29,16 @@ _SIMPLE: Final = _LOADS | {"LOAD_CONST"}
 _OPERATORS: Final = {0: 1, 13: 1, 10: -1, 23: -1}
 """Arguments of BINARY_OP for +, +=, -, -=, with the sign of what is added."""
 _REMAINDER: Final = 6
-_STORE: Final = opcode.opmap["STORE_FAST"]
+_STORE: Final = number("STORE_FAST")
 _SMALL: Final = 1 << 16
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _GENERATES: Final = 0x20 | 0x80 | 0x200  # flags of generators and coroutines
 _EQUAL: Final = frozenset({"==", "!="})
-_OPERATOR_BITS: Final = 0 if sys.version_info < (3, 12) else 4 if sys.version_info < (3, 13) else 5
-"""Bits of COMPARE_OP's argument below the operator."""
 
 
 class LoopCounters(NamedTuple):
-    """By offset in units: stores into counters, with name and increment (0 where they set); loops over counters."""
+    """By place among the instructions: stores into counters, with name and increment (0 where they set); loops over
+    counters."""
 
     stores: Mapping[int, tuple[str, int]]
     loops: Mapping[int, str]
@@ -64,7 +62,7 @@ def attribute_step(code: types.CodeType, steps: Sequence[tuple[int, CodeStep]], 
     if [opcode.opname[step.op] for step in found] != ["COPY", "LOAD_ATTR", "LOAD_CONST", "BINARY_OP", "SWAP"]:
         return 0
     by = code.co_consts[found[2].arg]
-    loaded = found[1].arg >> 1 if sys.version_info >= (3, 12) else found[1].arg
+    loaded = found[1].arg >> ATTR_SHIFT
     small = type(by) is int and abs(by) <= _SMALL and loaded == steps[k][1].arg and found[0].arg == 1
     return by * _OPERATORS.get(found[3].arg, 0) if small else 0
 
@@ -73,10 +71,10 @@ class _CounterAnalysis:
     def __init__(self, code: types.CodeType, steps: Sequence[tuple[int, CodeStep]]) -> None:
         self.code = code
         self.steps = [step for _, step in steps]
-        self.offsets = [offset for offset, _ in steps]
         self.names = [opcode.opname[step.op] for step in self.steps]
-        targets = {step.target for step in self.steps}
-        self.entered = [offset in targets for offset in self.offsets]
+        first = {offset: k for k, (offset, _) in reversed(list(enumerate(steps)))}
+        targets = {first[step.target] for step in self.steps if step.target >= 0}
+        self.entered = [k in targets for k in range(len(steps))]
         """Whether a jump leads to an instruction."""
         parameters = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
         self.bad = {k for k, name in enumerate(code.co_varnames) if k < parameters or name in code.co_cellvars}
@@ -97,12 +95,12 @@ class _CounterAnalysis:
                 else:
                     self.bad.add(step.arg)
             elif "FAST" in name:
-                self.bad |= {step.arg, step.arg >> 4, step.arg & 15}
+                self.bad.add(step.arg)
         good = ({v for v, by in stores.values() if by} | set(loops.values())) - self.bad
         names = self.code.co_varnames
         return LoopCounters(
-            {self.offsets[k]: (names[v], by) for k, (v, by) in stores.items() if v in good},
-            {self.offsets[k]: names[v] for k, v in loops.items() if v in good},
+            {k: (names[v], by) for k, (v, by) in stores.items() if v in good},
+            {k: names[v] for k, v in loops.items() if v in good},
         )
 
     def follows(self, k: int, *names: str) -> bool:
@@ -200,7 +198,7 @@ def _returned(a: _CounterAnalysis, k: int) -> bool:
 
 
 def _is_equality(step: CodeStep) -> bool:
-    return opcode.cmp_op[step.arg >> _OPERATOR_BITS] in _EQUAL
+    return opcode.cmp_op[step.arg >> COMPARE_SHIFT] in _EQUAL
 
 
 _USES: Final[tuple[Callable[[_CounterAnalysis, int], bool], ...]] = (_counts, _compared, _compares, _divides, _returned)

@@ -73,12 +73,6 @@ class Functions(ViewState):
     def _acquire(self, fn: types.FunctionType, defaults: frozenset[str], lazily: bool) -> None:
         swap.acquire(fn, defaults, lazily)
         self._acquired.append(fn)
-        if swap.failed(fn):
-            self.read_statically(fn)
-
-    def read_statically(self, fn: types.FunctionType) -> None:
-        """Guard what a function that cannot be rewritten reads."""
-        raise NotImplementedError
 
     def exchange(self) -> None:
         """Run all functions found so far, and those found from now on, rewritten until `release`."""

@@ -20,13 +20,6 @@ def enter(code: int) -> None:
         view.called(code)
 
 
-def unrewritten(fn: types.FunctionType) -> None:
-    """Announce that a function whose code cannot be rewritten is about to run as it is."""
-    view = current.get()
-    if view is not None:
-        view.read_statically(fn)
-
-
 def fresh(self: Any) -> None:
     """Announce that ``__init__`` starts; an object that no chain reaches was made in the trace."""
     view = current.get()

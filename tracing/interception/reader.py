@@ -6,14 +6,15 @@ Owns `View` and `run`. What the probes of rewritten code call is in `jitfuse.tra
 from __future__ import annotations
 
 import enum
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse.errors import JitfuseError
-from jitfuse.tracing.interception import probes
+from jitfuse.errors import JitfuseError, UntraceableError
+from jitfuse.tracing.interception import assembler, probes
 from jitfuse.tracing.interception.chain import Chain, GuardLog
 from jitfuse.tracing.interception.container_proxies import leak, write_back
 from jitfuse.tracing.interception.stores import Stores
@@ -47,6 +48,11 @@ class View(Stores):
         args and kwargs are passed as they are: `read` must have seen all that was not made in the trace. Errors of the
         function propagate, without jitfuse's frames. Call `commit` or `rollback` afterwards.
         """
+        if not assembler.IS_KNOWN:
+            raise UntraceableError(
+                f"the instructions of {sys.implementation.name} {sys.version.split()[0]} are not known: functions are"
+                " traced on CPython 3.11, 3.12 and 3.13"
+            )
         fn = self._adopt_callable(fn)
         token = probes.current.set(self)
         try:
@@ -227,12 +233,6 @@ class View(Stores):
         if isinstance(value, int | float | complex | str | bytes | bool | None):
             return value
         return self.read(Chain.object(value), value)
-
-    def read_statically(self, fn: types.FunctionType) -> None:
-        """Guard what a function that cannot be rewritten reads."""
-        from jitfuse.tracing.interception.static_reads import read_statically
-
-        read_statically(self, fn)
 
 
 def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, GuardLog]:

@@ -8,7 +8,6 @@ a class with many methods costs little.
 from __future__ import annotations
 
 import functools
-import opcode
 import threading
 import types
 import weakref
@@ -16,8 +15,8 @@ from typing import Any, Final
 
 from jitfuse.base import forks
 from jitfuse.tracing.interception import probes
-from jitfuse.tracing.interception.assembler import InstructionGroup, assemble, encoded, parse
-from jitfuse.tracing.interception.bytecode import UnknownPythonError, is_rewritten, rewrite
+from jitfuse.tracing.interception.assembler import InstructionGroup, assemble, encoded, number, parse
+from jitfuse.tracing.interception.bytecode import is_rewritten, rewrite
 from jitfuse.tracing.rewrite.branches import if_converted
 
 _lock: Final = threading.RLock()
@@ -51,7 +50,7 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
     return first_call(*args, **kwargs)
 
 
-_COPY_FREE_VARIABLES: Final = opcode.opmap["COPY_FREE_VARS"]
+_COPY_FREE_VARIABLES: Final = number("COPY_FREE_VARS")
 
 
 @functools.cache
@@ -76,7 +75,7 @@ def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset(), lazi
         if swap is None:
             swap = _Swap(fn, defaults)
             if not is_rewritten(swap.original):
-                swap.install(_known(swap) or (_make_stub(swap) if lazily else _rewritten_code(swap) or swap.original))
+                swap.install(_known(swap) or (_make_stub(swap) if lazily else _rewritten_code(swap)))
             _swaps[id(fn)] = swap  # not where it raises: the next call would find a swap that was never installed
         swap.count += 1
 
@@ -96,12 +95,6 @@ def original_code(fn: types.FunctionType) -> types.CodeType:
     with _lock:
         swap = _swaps.get(id(fn))
         return swap.original if swap is not None and fn.__code__ is swap.installed else fn.__code__
-
-
-def failed(fn: types.FunctionType) -> bool:
-    """Tell whether an acquired function runs its own code because it could not be rewritten."""
-    swap = _swaps[id(fn)]
-    return swap.installed is swap.original and not is_rewritten(swap.original)
 
 
 def _known(swap: _Swap) -> types.CodeType | None:
@@ -128,26 +121,21 @@ def _first_call(swap: _Swap, /, *args: Any, **kwargs: Any) -> Any:
     code = _rewritten_code(swap)
     with _lock:
         if _swaps.get(id(swap.fn)) is swap:
-            swap.install(code or swap.original)
-    if code is None:
-        probes.unrewritten(swap.fn)
+            swap.install(code)
     return swap.fn(*args, **kwargs)
 
 
 FIRST_CALL: Final = _first_call.__code__
 
 
-def _rewritten_code(swap: _Swap) -> types.CodeType | None:
-    """Rewrite, once per code object and process; None for code that cannot be rewritten."""
+def _rewritten_code(swap: _Swap) -> types.CodeType:
+    """Rewrite, once per code object and process."""
     known = _known(swap)
     if known is not None:
         return known
     source = _source(swap)
     key = (id(source), swap.defaults)
-    try:
-        code = rewrite(source, swap.defaults, own=swap.original)
-    except UnknownPythonError:
-        return None
+    code = rewrite(source, swap.defaults, own=swap.original)
     _rewritten[key] = (weakref.ref(source, lambda _: _rewritten.pop(key, None)), code)
     return code
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
-import opcode
 import re
 import sys
 import types
@@ -20,14 +19,13 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.interception.assembler import FORMATS
 from jitfuse.tracing.record import output, value_reads
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import Answer, Question
 
 _SHOWN: Final = ("print()",)
-_FORMATS: Final = {opcode.opmap.get(n) for n in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")}
-"""Instructions that format values in f-strings."""
 _PLACE: Final = re.compile("\0jf([0-9]+)\0")
 
 
@@ -111,7 +109,7 @@ def _filled(text: str, tensors: list[int], run: Recorder) -> _Piece:
 def placed(run: Recorder, value: Any, spec: str, frame: types.FrameType) -> str | None:
     """Return a placeholder for a value in a text that a frame formats only to print it, None for other texts."""
     code = frame.f_code
-    if not output.is_held() or code.co_code[frame.f_lasti] not in _FORMATS:
+    if not output.is_held() or code.co_code[frame.f_lasti] not in FORMATS:
         return None
     names = (code.co_varnames, code.co_cellvars, code.co_freevars)
     if "print" in frame.f_globals or any("print" in n for n in names):

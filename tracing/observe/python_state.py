@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from jitfuse.base.later import Later
+from jitfuse.tracing.interception.assembler import CALLS, ENDS
 from jitfuse.tracing.interception.counters import DECIDES
 from jitfuse.tracing.interception.swap import FIRST_CALL
 from jitfuse.tracing.numbers.arithmetic import is_of_data
@@ -250,10 +251,6 @@ class _Telling:
         raise _NoFingerprintError
 
 
-_CALLED: Final = -dis.stack_effect(dis.opmap["CALL"], 0) + 1 if "CALL" in dis.opmap else 0
-"""The number of stack values of a call besides its arguments: the function, and an object or NULL."""
-
-
 class _Plain:
     pass
 
@@ -268,25 +265,24 @@ def _constant_fingerprint(value: Any) -> Hashable:
 
 
 @lru_cache(maxsize=256)
-def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int]]:
-    """Return the name of each instruction that code reaches without an exception, and the stack depth before it."""
+def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int, int]]:
+    """Return the name of each instruction that code reaches without an exception, and the stack depths around it."""
     listed = list(dis.get_instructions(code))
     number = {step.offset: k for k, step in enumerate(listed)}
-    stacks: dict[int, tuple[str, int]] = {}
+    stacks: dict[int, tuple[str, int, int]] = {}
     todo = [(0, 0)]
     while todo:
         k, depth = todo.pop()
         while k < len(listed) and listed[k].offset not in stacks:
             step = listed[k]
-            stacks[step.offset] = step.opname, depth
             operand = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+            after = depth + dis.stack_effect(step.opcode, operand, jump=False)
+            stacks[step.offset] = step.opname, depth, after
             if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
                 todo.append((number[step.argval], depth + dis.stack_effect(step.opcode, operand, jump=True)))
-            if step.opname in ("RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
-                               "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_CONST"):
+            if step.opname in ENDS:
                 break
-            depth += dis.stack_effect(step.opcode, operand, jump=False)
-            k += 1
+            k, depth = k + 1, after
     return stacks
 
 
@@ -296,8 +292,8 @@ def _at_call(frame: types.FrameType) -> int | None:
     at = frame.f_lasti
     while at >= 0 and at not in stacks:  # in an instruction's inline cache
         at -= 2
-    name, depth = stacks.get(at, ("", 0))
-    return depth - _CALLED if name == "CALL" else None
+    name, _, after = stacks.get(at, ("", 0, 0))
+    return after - 1 if name in CALLS else None
 
 
 def _others(frame: types.FrameType) -> int | None:
@@ -305,7 +301,7 @@ def _others(frame: types.FrameType) -> int | None:
 
     None if the frame does neither.
     """
-    name, depth = _stacks(frame.f_code).get(frame.f_lasti, ("", 0))
+    name, depth, _ = _stacks(frame.f_code).get(frame.f_lasti, ("", 0, 0))
     if name == "FOR_ITER":
         return depth
     return depth - 1 if name in DECIDES else None

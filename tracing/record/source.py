@@ -4,7 +4,6 @@ Owns the search for it. Does not own its use: op nodes carry it, errors show it.
 """
 from __future__ import annotations
 
-import opcode
 import os
 import sys
 import types
@@ -15,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from jitfuse.tracing.interception.assembler import number
 from jitfuse.tracing.interception.folders import PACKAGES, STANDARD
 from jitfuse.tracing.interception.tracebacks import hide_frames
 
@@ -28,7 +28,7 @@ _LIBRARIES: Final = tuple(
 )
 _APPLICATIONS: Final = tuple(os.path.join(_HERE, "cli", name) for name in ("demo.py", "doctor.py"))
 """Code of ours that uses jitfuse as users do."""
-_RAISE: Final = opcode.opmap["RAISE_VARARGS"]
+_RAISE: Final = number("RAISE_VARARGS")
 _FILES: Final = 4096
 _SEARCHES: Final = 16
 """Searches for lines that take as long as reading a function's whole line table."""

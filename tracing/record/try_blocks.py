@@ -19,6 +19,7 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import UntraceableError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs
+from jitfuse.tracing.interception.assembler import CALL_PARTS, CALLS
 from jitfuse.tracing.interception.reader import View
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.source import is_own_code, user_line
@@ -174,17 +175,17 @@ def _guarded(code: types.CodeType) -> tuple[_Guarded, ...]:
 
 def _manager(before: list[dis.Instruction]) -> str | None:
     """Return the name of the function whose call makes the manager of the `with` block after these instructions."""
-    if len(before) < 2 or before[-1].opname != "BEFORE_WITH" or before[-2].opname != "CALL":
+    if len(before) < 2 or before[-1].opname != "BEFORE_WITH" or before[-2].opname not in CALLS:
         return None
-    needed, rest = before[-2].arg or 0, before[:-2]
-    while rest and rest[-1].opname in ("PRECALL", "KW_NAMES"):
+    needed, rest = (before[-2].arg or 0) + (before[-2].opname == "CALL_KW"), before[:-2]  # the names are one more value
+    while rest and rest[-1].opname in CALL_PARTS:
         rest.pop()
     while rest and needed > 0:  # back over the code of the arguments
         step = rest.pop()
         if "JUMP" in step.opname:
             return None
         needed -= dis.stack_effect(step.opcode, step.arg, jump=False)
-    while rest and rest[-1].opname in ("PRECALL", "CALL", "SWAP", "PUSH_NULL"):
+    while rest and rest[-1].opname in CALL_PARTS | {"SWAP", "PUSH_NULL"}:
         rest.pop()  # a probe, whose last argument is the name
     return str(rest[-1].argval) if rest and not needed else None
 
