@@ -119,7 +119,12 @@ class _Inlined:
         nodes = [o.node for o in self.operands]
         function = self.function
         if isinstance(function, types.FunctionType) and _maker(function) == library.special.__qualname__:
-            return ast.Call(ast.parse(f"special.{_closed(function)['path']}", mode="eval").body, nodes, [])
+            closed = _closed(function)
+            metas = [o.meta for o in self.operands]
+            widens = closed["widens"] and any(m.dtype != "float32" or m.weak for m in metas) and not any(
+                m.dtype == "float64" and not m.weak for m in metas)
+            keywords = [ast.keyword("dtype", ast.parse("np.float64", mode="eval").body)] if widens else []
+            return ast.Call(ast.parse(f"special.{closed['path']}", mode="eval").body, nodes, keywords)
         keywords = [ast.keyword(k, v) for k, v in self.attrs.items()]
         return ast.Call(self.definitions.function(function, name), nodes, keywords)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,15 +34,12 @@ else:
     scans = Later("jitfuse.tracing.numpy_like.scans")
     ufunc_methods = Later("jitfuse.tracing.numpy_like.ufunc_methods")
 
-_SCIPYS_LOOPS: Final[dict[str, str]] = {
-    "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy", "logit": "logit",
-}
-"""SciPy ufuncs, which have float32 and float64 alone; their operators have NumPy's signatures, float16 too."""
 _RENAMED: Final[dict[str, str]] = {
     "absolute": "abs", "conjugate": "conj", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "degrees": "rad2deg", "radians": "deg2rad",
-    "psi": "digamma", "_zeta": "zeta", "_riemann_zeta": "riemann_zeta", **_SCIPYS_LOOPS,
+    "psi": "digamma", "_zeta": "zeta", "_riemann_zeta": "riemann_zeta",
+    "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy", "logit": "logit",
 }
 """Ufunc name -> operator name, where they differ."""
 _NAMED: Final = frozenset({"erf", "erfc", "matmul"})
@@ -131,11 +129,13 @@ def implementation_of(func: Any) -> Callable[..., Any] | None:
 def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carry out a ufunc, its `reduce`, its `accumulate` or its `outer` over traced arrays."""
     name = ufunc.__name__
+    if not any(getattr(module, name, None) is ufunc for module in (np, sys.modules.get("scipy.special._ufuncs"))):
+        raise UnsupportedError(f"{ufunc!r} is no ufunc of NumPy's or SciPy's, at {user_line()}")
     out = kwargs.pop("out", None)
     operator = operator_of(name)
     if method == "__call__" and operator is not None:
         where = kwargs.pop("where", True)
-        result = _call(name, operator, inputs, **kwargs)
+        result = _call(ufunc, operator, inputs, **kwargs)
         return deliver(name, result if where is True else _masked(name, result, where, out), out)
     if method == "reduce" and name in _REDUCTIONS:
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
@@ -158,10 +158,10 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     if method == "outer" and operator is not None and ufunc.nin == 2:
         a, b = lifted(*inputs)
         operands = strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)
-        return deliver(name, _call(name, operator, operands, **kwargs), out)
+        return deliver(name, _call(ufunc, operator, operands, **kwargs), out)
     if method == "__call__" and name in _PARTS:
         outs = (None,) * len(_PARTS[name]) if out is None else out
-        results = [_call(name, part, inputs, **kwargs) for part in _PARTS[name]]
+        results = [_call(ufunc, part, inputs, **kwargs) for part in _PARTS[name]]
         return tuple(deliver(name, result, one) for result, one in zip(results, outs, strict=True))
     shown = name if method == "__call__" else f"{name}.{method}"
     raise UnsupportedError(
@@ -169,8 +169,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     )
 
 
-def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = "same_kind",
+def _call(ufunc: np.ufunc, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = "same_kind",
           where: Any = True, order: str = "K", subok: bool = True, signature: Any = None) -> Any:
+    name = ufunc.__name__
     if where is not True or signature is not None:
         refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
     operands = mixed_numbers.as_numpys(lifted(*inputs))
@@ -185,10 +186,22 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
         operands = [t if t.weak else t.astype(target, copy=False) for t in operands]
     if name in ("degrees", "radians"):  # ufuncs apart from rad2deg and deg2rad, without loops for bfloat16
         operands = [t.astype("float32") if t.dtype == "bfloat16" else t for t in operands]
-    if name in _SCIPYS_LOOPS:
-        loop = dtype_rules.loop_double_first(name, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
-        operands = [strong(t).astype(d, copy=False) for t, d in zip(operands, loop.inputs, strict=True)]
+    if getattr(np, name, None) is not ufunc and all(kind(t.dtype) != "complex" for t in operands):
+        operands = _in_scipys_loop(ufunc, operands)
     return operands[0].call(op_name, *operands[1:])
+
+
+def _in_scipys_loop(ufunc: np.ufunc, operands: list[Any]) -> list[Any]:
+    """Return real operands in the dtype in which a ufunc of SciPy's computes.
+
+    SciPy's have float32 and float64 alone, and bools and small numbers take the one that is listed first: float64 up to
+    SciPy 1.17, float32 from 1.18 on.
+    """
+    loops = [loop.partition("->")[0] for loop in ufunc.types]
+    single_first = loops.index("f" * ufunc.nin) < loops.index("d" * ufunc.nin)
+    rule = dtype_rules.loop_single_first if single_first else dtype_rules.loop_double_first
+    loop = rule(ufunc.__name__, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
+    return [strong(t).astype(d, copy=False) for t, d in zip(operands, loop.inputs, strict=True)]
 
 
 def _masked(name: str, result: Any, where: Any, out: Any) -> Any:

@@ -4,32 +4,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitfuse.dtypes import can_cast, ufunc_type
 from jitfuse.ir.operators.op import LIBRARY, Op, add
 from jitfuse.ir.rules import dtype_rules, meta_rules
 from jitfuse.ir.schema import Meta
 from jitfuse.ir.semantics import library
 
 
-def _loop_single_first(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
-    """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first.
-
-    A Python scalar counts as its promotion with the other operands: an int among bools is int64.
-    """
-    common = ufunc_type(tuple((m.dtype, m.weak) for m in metas))[0]
-    single = all(can_cast(common if m.weak else m.dtype, "float32", "safe") for m in metas)
-    dtype = "float32" if single else "float64"
-    return dtype_rules.DtypeRule((dtype,) * len(metas), dtype)
-
-
 def _special(name: str, arity: int, loop: dtype_rules.LoopRule, doc: str, path: str | None = None) -> None:
-    loop = dtype_rules.real(loop)
-
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         library.require_scipy(name)
         return meta_rules.elementwise_meta(name, loop, metas)
 
-    reference = library.special(name, path or name)
+    reference = library.special(name, path or name, loop is dtype_rules.loop_double_first)
     add(Op(name, arity, LIBRARY, {}, infer, reference, loop, doc=f"{doc} SciPy computes it."))
 
 
@@ -56,8 +42,8 @@ for _name, _arity, _doc in (
     ("erfcinv", 1, "The inverse of the complementary error function."),
     ("ndtri", 1, "The inverse of ndtr."),
 ):
-    _special(_name, _arity, _loop_single_first, _doc)
+    _special(_name, _arity, dtype_rules.loop_single_first, _doc)
 
 _special("digamma", 1, dtype_rules.loop_double_first, "The derivative of gammaln.", "psi")
-_special("zeta", 2, _loop_single_first, "The Hurwitz zeta function (x, q).", "_ufuncs._zeta")
+_special("zeta", 2, dtype_rules.loop_single_first, "The Hurwitz zeta function (x, q).", "_ufuncs._zeta")
 _special("riemann_zeta", 1, dtype_rules.loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")

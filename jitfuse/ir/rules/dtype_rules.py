@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.dtypes import component, is_integer, itemsize, kind, result_type, ufunc_type
+from jitfuse.dtypes import can_cast, component, is_integer, itemsize, kind, result_type, ufunc_type
 from jitfuse.errors import DTypeError
 from jitfuse.ir.schema import Meta
 
@@ -93,8 +93,20 @@ def loop_analytic(name: str, metas: Sequence[Meta]) -> DtypeRule:
 
 @real
 def loop_double_first(name: str, metas: Sequence[Meta]) -> DtypeRule:
-    """Compute float32 in float32, and all other real dtypes in float64: SciPy's ufuncs list that loop first."""
+    """Compute float32 in float32, and all other real dtypes in float64: SciPy's ufuncs that list that loop first."""
     single = all(m.dtype == "float32" and not m.weak for m in metas)
+    dtype = "float32" if single else "float64"
+    return DtypeRule((dtype,) * len(metas), dtype)
+
+
+@real
+def loop_single_first(name: str, metas: Sequence[Meta]) -> DtypeRule:
+    """Compute in float32 what fits there without loss: SciPy's ufuncs that list that loop first.
+
+    A Python scalar counts as its promotion with the other operands: an int among bools is int64.
+    """
+    common = ufunc_type(tuple((m.dtype, m.weak) for m in metas))[0]
+    single = all(can_cast(common if m.weak else m.dtype, "float32", "safe") for m in metas)
     dtype = "float32" if single else "float64"
     return DtypeRule((dtype,) * len(metas), dtype)
 

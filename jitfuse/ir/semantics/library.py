@@ -26,14 +26,19 @@ def require_scipy(name: str) -> None:
         raise UnsupportedError(f"{name} is a library step that SciPy carries out: pip install scipy")
 
 
-def special(name: str, path: str) -> Callable[..., Array]:
-    """Return the function that calls a ufunc of scipy.special, found under `path` there."""
+def special(name: str, path: str, widens: bool) -> Callable[..., Array]:
+    """Return the function that calls a ufunc of scipy.special, found under `path` there.
+
+    widens: all but float32 is computed in float64. SciPy did so up to 1.17.
+    """
 
     def function(*operands: Array) -> Array:
         require_scipy(name)
         found: Any = importlib.import_module("scipy.special")
         for part in path.split("."):
             found = getattr(found, part)
+        if widens and any(np.asarray(x).dtype != np.float32 for x in operands):
+            return found(*operands, dtype=np.float64)
         return found(*operands)
 
     function.__name__ = name
