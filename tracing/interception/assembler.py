@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple
 
-IS_KNOWN: Final = int.from_bytes(MAGIC_NUMBER[:2], "little") in {3495, 3531, 3571}
+_HAS_GIL: Final = object.__basicsize__ == 16
+IS_KNOWN: Final = int.from_bytes(MAGIC_NUMBER[:2], "little") in {3495, 3531, 3571} and _HAS_GIL
 """Whether the instructions are those of CPython 3.11, 3.12 or 3.13, which this number in compiled files tells apart.
 
 Where they are not, nothing may be parsed or assembled.

@@ -51,7 +51,7 @@ class View(Stores):
         if not assembler.IS_KNOWN:
             raise UntraceableError(
                 f"the instructions of {sys.implementation.name} {sys.version.split()[0]} are not known: functions are"
-                " traced on CPython 3.11, 3.12 and 3.13"
+                " traced on CPython 3.11, 3.12 and 3.13 with the GIL"
             )
         fn = self._adopt_callable(fn)
         token = probes.current.set(self)

@@ -6,7 +6,10 @@ Differences of neighbours and integrals are in `jitfuse.tracing.numpy_like.scans
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
+
+import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
@@ -109,7 +112,8 @@ def _second_order(values: list[Tensor], steps: list[Any], sign: float) -> Tensor
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
     """Return the piecewise linear function through the points (xp, fp) at x; xp ascends unless `period` is given."""
     at, places, values = (strong(t) for t in lifted(x, xp, fp))
-    if places.ndim != 1 or values.shape != places.shape or not places.size:
+    without_points = not places.size and not at.size and _needs_no_points()
+    if places.ndim != 1 or values.shape != places.shape or not (places.size or without_points):
         raise ShapeError(f"np.interp: the points of shapes {places.shape} and {values.shape} must be of one axis, as "
                          f"many and at least one, at {user_line()}")
     for t in (at, places):
@@ -119,6 +123,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
                  for name, part in (("real", values.real), ("imag", values.imag))]
         return parts[0].call("make_complex", parts[1])
     at, places, values = (t.astype("float64", copy=False) for t in (at, places, values))
+    if without_points:
+        return at.astype("float64")
     if given(period):
         at, places, values = _periodic(at, places, values, period)
         left = right = None
@@ -142,6 +148,15 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     result = at.call("less", places[0]).call("where", below, inside)
     result = at.call("greater", places[-1]).call("where", above, result)
     return at.call("isnan").call("where", at, result)
+
+
+@cache
+def _needs_no_points() -> bool:
+    """Return whether NumPy interpolates between no points where there is nothing to compute, as it does from 2.5 on."""
+    try:
+        return not np.interp([], [], []).size
+    except ValueError:
+        return False
 
 
 def _periodic(at: Tensor, places: Tensor, values: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:

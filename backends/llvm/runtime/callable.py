@@ -13,6 +13,7 @@ This module sets it for subclasses, as PyType_Ready does for a C type.
 from __future__ import annotations
 
 import ctypes
+import types
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from jitfuse.backends.llvm.runtime import layout
@@ -79,6 +80,18 @@ def _type_layout_is_known(base: type) -> bool:
     ) and _word(base, layout.TYPE_VECTORCALL_OFFSET) == layout.CALLABLE_VECTORCALL
 
 
+def _object_layout_is_known() -> bool:
+    """Return whether objects that guards read keep their contents where layout.py says."""
+    item = object()
+    pair, items, cell, number = (item,), [item], types.CellType(item), 1.5
+    values = ctypes.c_double.from_address(id(number) + layout.FLOAT_VALUE).value, _word(items, layout.LIST_ITEMS)
+    return values[0] == number and ctypes.c_ssize_t.from_address(values[1]).value == id(item) and (
+        _word(pair, layout.TUPLE_ITEMS) == _word(cell, layout.CELL_CONTENT) == id(item)
+        and [_word(o, layout.VAR_SIZE) for o in (pair, items, {1: 2, 3: 4})] == [1, 1, 2]
+        and _word(item, layout.OB_TYPE) == id(object)
+    )
+
+
 _KEEP: Any = None
 if TYPE_CHECKING:
     _Base = object
@@ -100,7 +113,7 @@ class NativeCallable(_Base):
     """
 
     __slots__ = ("_attached",)
-    native: ClassVar[bool] = layout.supported() and _type_layout_is_known(_Base)
+    native: ClassVar[bool] = layout.supported() and _type_layout_is_known(_Base) and _object_layout_is_known()
     """Whether `attach` has an effect in this interpreter."""
     _attached: object
 

@@ -2,13 +2,17 @@
 from __future__ import annotations
 
 import importlib
+import opcode
 import os
+import subprocess
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from jitfuse.tracing.interception import assembler
 from jitfuse.tracing.interception.bytecode import is_rewritten, rewrite
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -116,3 +120,54 @@ def test_two_hundred_names_and_constants() -> None:
     space["done"] = []
     new = types.FunctionType(rewrite(space["f"].__code__), space)
     assert new() == space["f"]() and len(space["done"]) == 2
+
+
+def test_this_python_is_known() -> None:
+    assert assembler.IS_KNOWN, "see tracing/interception/assembler.py: what is new in the instructions of this Python?"
+
+
+def test_one_instruction_does_one_thing() -> None:
+    """Those that do two are two for the rules, which know no others."""
+    def f(a: Any, b: Any) -> Any:
+        c, d = a, b
+        while c < d:
+            c, d = d, c
+        return (c, d) if a == b else None
+
+    code, steps = f.__code__, assembler.parse(f.__code__)
+    names = [opcode.opname[step.op] for _, step in steps]
+    assert names.count("STORE_FAST") == 4 and not any(name.count("_FAST") > 1 for name in names)
+    assert not any(step.op in assembler._COMPOUND and assembler._parts(step.op, step.arg) for _, step in steps)
+    groups = [assembler.InstructionGroup(at, step.code, step if step.target >= 0 else None) for at, step in steps]
+    groups = [group._replace(code=b"") if group.jump else group for group in groups]
+    again = types.FunctionType(assembler.assemble(code, groups, code.co_consts, more_stack=0), {})
+    assert again(1, 1) == f(1, 1) == (1, 1) and again(1, 2) is f(1, 2) is None
+
+
+UNKNOWN = """
+import collections, sys, warnings, _frozen_importlib_external
+import numpy as np
+_frozen_importlib_external.MAGIC_NUMBER = b"\\xff\\xff\\r\\n"
+sys.version_info = collections.namedtuple("Version", "major minor micro")(3, 99, 0)
+import jitfuse as jf
+class State: count = 0
+def f(x):
+    State.count += 1
+    return np.sin(x) + State.count
+fused = jf.fuse(f)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert [float(fused(np.zeros(2))[0]) for _ in range(3)] == [1, 2, 3]
+assert State.count == 3 and fused.stats()["fallbacks"] == 3 and not jf.FusedFunction.native
+assert ["are not known" in str(w.message) for w in caught] == [True], caught
+try:
+    jf.fuse(f, strict=True)(np.zeros(2))
+except jf.UntraceableError:
+    assert float(jf.sum(jf.asarray(np.ones(3)) * 2)) == 6
+    print("done")
+"""
+
+
+def test_functions_run_as_they_are_on_an_unknown_python() -> None:
+    ran = subprocess.run([sys.executable, "-c", UNKNOWN], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr

@@ -268,33 +268,6 @@ def test_trace_in_a_trace(trace: Any) -> None:
     assert inner[0].holds and outer.holds and probes.current.get() is None
 
 
-def test_code_that_cannot_be_rewritten_is_guarded_from_its_chains(
-        trace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise bytecode.UnknownPythonError
-
-    monkeypatch.setattr(swap, "rewrite", refuse)
-    monkeypatch.setattr(swap, "_rewritten", {})
-    here = sys.modules[__name__]
-
-    class Model:
-        lr = 3.0
-
-        def step(self, x: Any) -> Any:
-            return x * self.lr * rate
-
-    model = Model()
-
-    def f(x: Any) -> Any:
-        return here.scaled(x) + model.step(x)
-
-    got = trace(f, X)
-    np.testing.assert_array_equal(got.result, f(X))
-    assert got.holds
-    monkeypatch.setattr(here, "rate", 0.75)
-    assert not got.holds
-
-
 def test_many_threads_share_helpers(trace: Any, in_threads: Any) -> None:
     class Layer:
         def __init__(self, k: float) -> None:

@@ -47,7 +47,7 @@ def function(request: Any) -> Any:
 
 
 def test_this_interpreter_is_supported() -> None:
-    assert NativeCallable.native
+    assert NativeCallable.native, "see backends/llvm/runtime/layout.py: are its offsets those of this Python?"
 
 
 def test_calls_switch_between_python_and_native(function: Any) -> None:
@@ -122,14 +122,26 @@ def test_introspection(function: Any) -> None:
         NativeCallable()()  # type: ignore[operator]
 
 
-def test_unknown_interpreters_run_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert layout.supported()
-    monkeypatch.setattr(layout.sys, "version_info", (3, 99, 0))
-    assert not layout.supported()
+def loaded_again() -> Any:
     spec = importlib.util.spec_from_file_location("callable_there", callable_module.__file__)
     assert spec is not None and spec.loader is not None
     there = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(there)
+    return there
+
+
+@pytest.mark.parametrize("name", ["TYPE_FLAGS", "TYPE_BASICSIZE", "CELL_CONTENT", "LIST_ITEMS", "FLOAT_VALUE"])
+def test_other_layouts_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loaded_again().NativeCallable.native
+    monkeypatch.setattr(layout, name, layout.OB_TYPE if name == "LIST_ITEMS" else getattr(layout, name) - 8)
+    assert not loaded_again().NativeCallable.native
+
+
+def test_unknown_interpreters_run_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert layout.supported()
+    monkeypatch.setattr(layout.sys, "version_info", (3, 99, 0))
+    assert not layout.supported()
+    there = loaded_again()
     assert not there.NativeCallable.native and NativeCallable.native
 
     class Plain(there.NativeCallable):  # type: ignore[misc, name-defined]
