@@ -7,7 +7,7 @@ on first use.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.base import forks as _forks  # noqa: F401 (first: see there)
 from jitfuse.base.gc_pause import PAUSED as _PAUSED
@@ -15,69 +15,86 @@ from jitfuse.base.gc_pause import search_young as _search_young
 from jitfuse.base.later import Later as _Later
 
 with _PAUSED:  # objects that modules make are long-lived
-    from jitfuse.errors import (
-        ArgumentError,
-        CacheWarning,
-        CompileError,
-        CutWireError,
-        DTypeError,
-        FallbackWarning,
-        JitfuseError,
-        LeakedTracerError,
-        NumericError,
-        OverlapError,
-        ShapeError,
-        TracedValueError,
-        UntraceableError,
-        VerifyError,
-    )
+    from jitfuse.errors import ArgumentError as ArgumentError
+    from jitfuse.errors import CacheWarning as CacheWarning
+    from jitfuse.errors import CompileError as CompileError
+    from jitfuse.errors import CutWireError as CutWireError
+    from jitfuse.errors import DTypeError as DTypeError
+    from jitfuse.errors import FallbackWarning as FallbackWarning
+    from jitfuse.errors import JitfuseError as JitfuseError
+    from jitfuse.errors import LeakedTracerError as LeakedTracerError
+    from jitfuse.errors import NumericError as NumericError
+    from jitfuse.errors import OverlapError as OverlapError
+    from jitfuse.errors import ShapeError as ShapeError
+    from jitfuse.errors import TracedValueError as TracedValueError
+    from jitfuse.errors import UntraceableError as UntraceableError
+    from jitfuse.errors import VerifyError as VerifyError
     from jitfuse.function import pipeline as _pipeline
-    from jitfuse.function.adapters import spec
-    from jitfuse.fuse import FusedFunction, fuse
-    from jitfuse.ir.program import FusedProgram
-    from jitfuse.tracing.abstract import AbstractTensor
-    from jitfuse.tracing.record.mode import is_training
-    from jitfuse.version import __version__
+    from jitfuse.function.adapters import spec as spec
+    from jitfuse.fuse import FusedFunction as FusedFunction
+    from jitfuse.fuse import fuse as fuse
+    from jitfuse.ir.program import FusedProgram as FusedProgram
+    from jitfuse.tracing.abstract import AbstractTensor as AbstractTensor
+    from jitfuse.tracing.record.mode import is_training as is_training
+    from jitfuse.version import __version__ as __version__
 
 _pipeline.gpu = _Later("jitfuse.gpu.call")
 _search_young()  # once, so that no first call has to
 
 if TYPE_CHECKING:
-    from jitfuse import nn, random
-    from jitfuse.backends.interpreter.runner import ProgramRunner
-    from jitfuse.exporting import export
+    from jitfuse import errors as errors
+    from jitfuse import fft as fft
+    from jitfuse import gpu as gpu
+    from jitfuse import linalg as linalg
+    from jitfuse import nn as nn
+    from jitfuse import random as random
+    from jitfuse.array_api.data_types import namespace_info as __array_namespace_info__  # noqa: F401
+    from jitfuse.array_api.signatures import *  # noqa: F403
+    from jitfuse.backends.interpreter.runner import ProgramRunner as ProgramRunner
+    from jitfuse.control import cond as cond
+    from jitfuse.control import fori_loop as fori_loop
+    from jitfuse.control import map as map
+    from jitfuse.control import scan as scan
+    from jitfuse.control import while_loop as while_loop
+    from jitfuse.exporting import export as export
 
 ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 """Versions of the Python array API standard that this namespace keeps; the last one is `__array_api_version__`."""
 __array_api_version__ = ARRAY_API_VERSIONS[-1]
 
-__all__ = [
-    "AbstractTensor", "ArgumentError", "CacheWarning", "CompileError", "CutWireError", "DTypeError",
-    "FallbackWarning", "FusedFunction", "FusedProgram", "JitfuseError", "LeakedTracerError", "NumericError",
-    "OverlapError", "ProgramRunner", "ShapeError", "TracedValueError", "UntraceableError", "VerifyError",
-    "__version__", "export", "fuse", "is_training", "nn", "random", "spec",
-]
+_MODULES: Final = ("errors", "fft", "gpu", "linalg", "nn", "random")
+_LATER: Final = {
+    **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), "jitfuse.control"),
+    "export": "jitfuse.exporting", "ProgramRunner": "jitfuse.backends.interpreter.runner",
+}
+"""Names that are imported on first use, and where from; all others are those of the namespace."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("nn", "random", "linalg", "fft", "gpu"):
-        return importlib.import_module(f"jitfuse.{name}")
-    if name in ("cond", "fori_loop", "map", "scan", "while_loop"):
-        return getattr(importlib.import_module("jitfuse.control"), name)
-    if name == "export":
-        return importlib.import_module("jitfuse.exporting").export
-    if name == "ProgramRunner":
-        return importlib.import_module("jitfuse.backends.interpreter.runner").ProgramRunner
-    if name.startswith("__") and name != "__array_namespace_info__":
-        raise AttributeError(name)
-    namespace = importlib.import_module("jitfuse.array_api.namespace")
-    try:
-        found = globals()[name] = getattr(namespace, name)  # kept: this function takes longer than a small sum
-    except AttributeError:
-        raise AttributeError(f"module 'jitfuse' has no attribute {name!r}") from None
-    return found
+if not TYPE_CHECKING:  # type checkers know every name, and find misspelt ones
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"jitfuse.{name}")
+        if name in _LATER:
+            return getattr(importlib.import_module(_LATER[name]), name)
+        if name == "__all__":
+            return _names()
+        if name.startswith("__") and name != "__array_namespace_info__":
+            raise AttributeError(name)
+        namespace = importlib.import_module("jitfuse.array_api.namespace")
+        try:
+            found = globals()[name] = getattr(namespace, name)  # kept: this function takes longer than a small sum
+        except AttributeError:
+            raise AttributeError(f"module 'jitfuse' has no attribute {name!r}") from None
+        return found
 
 
 def __dir__() -> list[str]:
+    return _names()
+
+
+def _names() -> list[str]:
+    """Return every public name."""
     namespace = importlib.import_module("jitfuse.array_api.namespace")
-    return sorted({*globals(), *__all__, *dir(namespace), "fft", "gpu", "linalg"})
+    here = [name for name, value in globals().items()
+            if str(getattr(value, "__module__", "")).startswith("jitfuse.") and not name.startswith("_")]
+    named = ("ARRAY_API_VERSIONS", "__array_api_version__", "__version__")
+    return sorted({*here, *named, *_MODULES, *_LATER, *dir(namespace)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import numpy as np
 
@@ -22,10 +22,14 @@ from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import Tree, check_structure, check_type, takes_number, tree_of
 
+if TYPE_CHECKING:
+    from jitfuse.array_api.signatures import ArrayLike
+
 __all__ = ["cond", "fori_loop", "map", "scan", "while_loop"]
+Ts = TypeVarTuple("Ts")
 
 
-def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
+def cond(pred: ArrayLike, true_fn: Callable[[*Ts], Any], false_fn: Callable[[*Ts], Any], *operands: *Ts) -> Any:
     """Return ``true_fn(*operands)`` if `pred` (one value) is true, else ``false_fn(*operands)``.
 
     Both return the same tree with the same shapes and dtypes; only the chosen one runs. Raises ShapeError, DTypeError
@@ -53,7 +57,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     return carried.value
 
 
-def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
     """Run `value = body_fn(i, value)` for each i from `lower` to below `upper`, as np.int64; return the last value.
 
     Raises ShapeError, DTypeError or ArgumentError, showing both values, if the body changes the type of the value.

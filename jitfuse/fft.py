@@ -25,6 +25,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
+
 def _along_one(name: str) -> Callable[..., Tensor]:
     carried_out = getattr(numpy_fft, name)
 

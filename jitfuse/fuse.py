@@ -11,7 +11,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, overload
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.base import forks
@@ -25,6 +25,9 @@ from jitfuse.tracing.record.dispatch_wrappers import unwrapped_function
 
 if TYPE_CHECKING:
     import os
+    from typing import Concatenate
+
+    import numpy as np
 
     from jitfuse.ir.program import FusedProgram
     from jitfuse.reports import public_methods
@@ -32,10 +35,30 @@ else:
     public_methods = Later("jitfuse.reports.public_methods")
 
 
+P = ParamSpec("P")
+Rest = ParamSpec("Rest")
+R = TypeVar("R", covariant=True)
+T = TypeVar("T")
+First = TypeVar("First", contravariant=True)
+Device = Literal["cpu", "gpu"]
+Schedule = Literal["slack", "asap", "alap", "ilp"]
+
+
+@overload
 def fuse(
-    fn: Callable[..., Any] | None = None, *, training: bool | None = None, device: str | None = None,
-    strict: bool = False, schedule: str = "slack", static_argnames: Collection[str] = (), donate: Collection[str] = (),
-    fastmath: bool = False, cache: bool = True, name: str | None = None,
+    fn: FusedFunction[P, R] | Callable[P, R], *, training: bool | None = None, device: Device | None = None,
+    strict: bool = False, schedule: Schedule = "slack", static_argnames: Collection[str] = (), cache: bool = True,
+    name: str | None = None,
+) -> FusedFunction[P, R]: ...
+@overload
+def fuse(
+    fn: None = None, *, training: bool | None = None, device: Device | None = None, strict: bool = False,
+    schedule: Schedule = "slack", static_argnames: Collection[str] = (), cache: bool = True, name: str | None = None,
+) -> _Decorator: ...
+def fuse(
+    fn: Callable[..., Any] | None = None, *, training: bool | None = None, device: Device | None = None,
+    strict: bool = False, schedule: Schedule = "slack", static_argnames: Collection[str] = (),
+    donate: Collection[str] = (), fastmath: bool = False, cache: bool = True, name: str | None = None,
 ) -> Any:
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
 
@@ -61,7 +84,7 @@ def fuse(
     return _make(options, fn)
 
 
-def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction:
+def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction[..., Any]:
     if isinstance(fn, FusedFunction):
         return fn
     if isinstance(fn, staticmethod | classmethod):
@@ -71,8 +94,31 @@ def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction:
     return FusedFunction(unwrapped_function(fn), options)
 
 
-class FusedFunction(NativeCallable):
-    """A compiled array function; see `fuse`. Calls that match a known signature never enter Python."""
+class _Decorator(Protocol):
+    """What `fuse` returns without a function."""
+
+    def __call__(self, fn: FusedFunction[P, R] | Callable[P, R], /) -> FusedFunction[P, R]: ...
+
+
+class _Wraps(Protocol[First, Rest, R]):
+    """A fused function with a first parameter, for type checkers: which of the descriptor's overloads holds."""
+
+    @property
+    def __wrapped__(self) -> Callable[Concatenate[First, Rest], R]: ...
+
+
+class _Untyped:
+    """Only a parameter without a type takes it, which cannot tell a method from a static one."""
+
+
+class FusedFunction(NativeCallable, Generic[P, R]):
+    """A compiled array function; see `fuse`. Calls that match a known signature never enter Python.
+
+    It has the signature of the function, and takes the keyword ``training`` besides. Type checkers check all arguments
+    of calls without ``training``; types cannot say "these parameters and one more keyword".
+    """
+
+    __wrapped__: Callable[P, R]
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, fn)
@@ -80,6 +126,10 @@ class FusedFunction(NativeCallable):
         """Its parts, for the rest of jitfuse; not public."""
         _functions.add(self)
 
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *args: Any, training: bool | np.bool_, **kwargs: Any) -> R: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a new signature is traced and compiled first."""
         try:
@@ -88,11 +138,29 @@ class FusedFunction(NativeCallable):
             pipeline.hide_frames(error)
             raise
 
+    @overload
+    def __get__(
+        self: _Wraps[_Untyped, Rest, R], instance: object, owner: type | None = None
+    ) -> FusedFunction[..., R]: ...
+    @overload
+    def __get__(self: _Wraps[type[T], Rest, R], instance: None, owner: type[T]) -> FusedFunction[Rest, R]: ...
+    @overload
+    def __get__(self: _Wraps[type[T], Rest, R], instance: T, owner: type[T]) -> FusedFunction[Rest, R]: ...
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self: _Wraps[T, Rest, R], instance: T, owner: type | None = None) -> FusedFunction[Rest, R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<jf.fuse {self.name}>"
+
+    def __dir__(self) -> list[str]:
+        shown = {name for name in object.__dir__(self) if not name.startswith("_")} - vars(NativeCallable).keys()
+        return sorted({*shown - {"parts"}, *_PYTHONS})
 
     def __reduce__(self) -> Any:
         from jitfuse.function.pickling import importable_name
@@ -150,7 +218,10 @@ class FusedFunction(NativeCallable):
         return public_methods.explain_miss(self.parts)
 
 
-_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
+_PYTHONS: Final = frozenset({
+    *dir(object), "__call__", "__get__", "__module__", "__name__", "__qualname__", "__wrapped__",
+})
+_functions: weakref.WeakSet[FusedFunction[..., Any]] = weakref.WeakSet()
 
 
 @forks.renew

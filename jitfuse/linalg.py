@@ -24,6 +24,11 @@ __all__ = [
     "tensordot", "trace", "vecdot", "vector_norm",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _library: Any = np.linalg  # its functions take traced and eager arrays, unlike its types
 det, inv, slogdet, solve, cholesky = (getattr(_library, n) for n in ("det", "inv", "slogdet", "solve", "cholesky"))
 svdvals, matrix_power, outer = _library.svdvals, _library.matrix_power, _library.outer

@@ -1,7 +1,7 @@
 """Functions of neural networks over traced and NumPy arrays: `jf.nn`."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,102 +12,124 @@ from jitfuse.errors import ArgumentError
 from jitfuse.tracing.record.mode import ModeFlag, is_training
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
+if TYPE_CHECKING:
+    from jitfuse.array_api.signatures import ArrayLike
+
+__all__ = [
+    "dropout", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_tanh", "layer_norm", "leaky_relu", "log_sigmoid",
+    "log_softmax", "mish", "relu", "relu6", "rms_norm", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
+]
+_np: Any = np  # its type hints omit traced and eager arrays
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 # ---------------------------------------------------------------- activations
-def relu(x: Any) -> Any:
+def relu(x: ArrayLike) -> Any:
     """Return max(x, 0), NaN where x is NaN."""
     return operate("relu", x)
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Any:
     """Return min(max(x, 0), 6)."""
-    return np.clip(x, 0, 6)
+    return _np.clip(x, 0, 6)
 
 
-def hard_tanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
+def hard_tanh(x: ArrayLike, low: ArrayLike = -1.0, high: ArrayLike = 1.0) -> Any:
     """Return x limited to [low, high]."""
-    return np.clip(x, low, high)
+    return _np.clip(x, low, high)
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Any:
     """Return relu6(x + 3) / 6."""
-    return np.clip(x + 3.0, 0, 6) / 6.0
+    array: Any = x
+    return _np.clip(array + 3.0, 0, 6) / 6.0
 
 
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: ArrayLike) -> Any:
     """Return x hard_sigmoid(x), also called hard swish."""
-    return x * hard_sigmoid(x)
+    array: Any = x
+    return array * hard_sigmoid(array)
 
 
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
     """Return x above 0, negative_slope * x elsewhere."""
     return operate("leaky_relu", x, negative_slope)
 
 
-def elu(x: Any, alpha: float = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
     """Return x above 0, alpha (exp(x) - 1) elsewhere."""
     return operate("elu", x, alpha)
 
 
-def selu(x: Any) -> Any:
+def selu(x: ArrayLike) -> Any:
     """Return the scaled elu of Klambauer et al. (2017), whose fixed point is mean 0 and variance 1."""
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: ArrayLike) -> Any:
     """Return 1 / (1 + exp(-x))."""
     return operate("sigmoid", x)
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Any:
     """Return log(sigmoid(x))."""
     return operate("log_sigmoid", x)
 
 
-def silu(x: Any) -> Any:
+def silu(x: ArrayLike) -> Any:
     """Return x sigmoid(x), also called swish; -0.0 at minus infinity."""
     return operate("silu", x)
 
 
-def gelu(x: Any, approximate: str = "none") -> Any:
+def gelu(x: ArrayLike, approximate: Literal["none", "tanh"] = "none") -> Any:
     """Return x Phi(x), Phi the normal distribution function; `approximate="tanh"` is the form with tanh."""
     if approximate not in ("none", "tanh"):
         raise ArgumentError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
     return operate("gelu" if approximate == "none" else "gelu_tanh", x)
 
 
-def softplus(x: Any, beta: float = 1.0) -> Any:
+def softplus(x: ArrayLike, beta: float = 1.0) -> Any:
     """Return log(1 + exp(beta x)) / beta."""
-    return operate("softplus", x) if beta == 1 else operate("softplus", x * beta) / beta
+    array: Any = x
+    return operate("softplus", x) if beta == 1 else operate("softplus", array * beta) / beta
 
 
-def softsign(x: Any) -> Any:
+def softsign(x: ArrayLike) -> Any:
     """Return x / (1 + |x|)."""
-    return x / (1.0 + abs(x))
+    array: Any = x
+    return array / (1.0 + abs(array))
 
 
-def mish(x: Any) -> Any:
+def mish(x: ArrayLike) -> Any:
     """Return x tanh(softplus(x))."""
-    return x * operate("tanh", operate("softplus", x))
+    array: Any = x
+    return array * operate("tanh", operate("softplus", x))
 
 
-def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
+def softmax(x: ArrayLike, axis: int | tuple[int, ...] = -1) -> Any:
     """Return exp(x - max) / sum(exp(x - max)) over the axes."""
     return operate("softmax", x, axis=axis)
 
 
-def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
+def log_softmax(x: ArrayLike, axis: int | tuple[int, ...] = -1) -> Any:
     """Return x - max - log(sum(exp(x - max))) over the axes."""
     return operate("log_softmax", x, axis=axis)
 
 
-def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, axis: int | tuple[int, ...] = -1,
-               eps: float = 1e-5) -> Any:
+def layer_norm(
+    x: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None, *,
+    axis: int | tuple[int, ...] = -1, eps: float = 1e-5,
+) -> Any:
     """Return (x - mean) / sqrt(variance + eps) over the axes, times `weight`, plus `bias` if they are given."""
     return _affine(operate("layer_norm", x, axis=axis, eps=eps), weight, bias)
 
 
-def rms_norm(x: Any, weight: Any = None, *, axis: int | tuple[int, ...] = -1, eps: float = 1e-6) -> Any:
+def rms_norm(
+    x: ArrayLike, weight: ArrayLike | None = None, *, axis: int | tuple[int, ...] = -1, eps: float = 1e-6
+) -> Any:
     """Return x / sqrt(mean(x * x) + eps) over the axes, times `weight` if it is given."""
     return _affine(operate("rms_norm", x, axis=axis, eps=eps), weight, None)
 
@@ -117,7 +139,7 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
     return x if bias is None else x + bias
 
 
-def dropout(x: Any, p: float = 0.5, training: Any = None) -> Any:
+def dropout(x: Any, p: float = 0.5, training: bool | None = None) -> Any:
     """Zero each element with probability p and scale the rest by 1 / (1 - p), in training; else return x.
 
     `training` defaults to the mode of the fused function; True drops in every mode.

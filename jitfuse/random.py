@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,6 +17,16 @@ from jitfuse.ir.semantics import reference
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.recorder import active, require_float
 from jitfuse.tracing.tensor.traced import fresh
+
+if TYPE_CHECKING:
+    from jitfuse.array_api.signatures import ArrayLike
+
+__all__ = ["seed", "state", "uniform"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _state: Final = np.array([int.from_bytes(os.urandom(7), "little"), 0], "int64")
 
@@ -37,7 +47,9 @@ def state_feeds() -> dict[str, np.ndarray[Any, Any]]:
     return {RANDOM_STATE: _state}
 
 
-def uniform(shape: int | Sequence[int] = (), low: Any = 0.0, high: Any = 1.0, dtype: Any = "float64") -> Any:
+def uniform(
+    shape: int | Sequence[int] = (), low: ArrayLike = 0.0, high: ArrayLike = 1.0, dtype: Any = "float64"
+) -> Any:
     """Return numbers in [low, high), float32 or float64: 24 or 53 random bits each."""
     name = dtype_name(dtype, "jf.random.uniform")
     require_float(name, "jf.random.uniform")
@@ -49,4 +61,5 @@ def uniform(shape: int | Sequence[int] = (), low: Any = 0.0, high: Any = 1.0, dt
     else:
         operands = run.random_operands()
         drawn = fresh(run, run.emit("random_uniform", operands, {"shape": extents, "dtype": name}))
-    return drawn if (low, high) == (0.0, 1.0) else drawn * (high - low) + low
+    ends: Any = low, high
+    return drawn if ends == (0.0, 1.0) else drawn * (ends[1] - ends[0]) + low

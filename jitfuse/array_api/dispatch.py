@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.tensor.function_table import traced_among
 
+F = TypeVar("F", bound=Callable[..., Any])
 _ARRAYS: Final = frozenset({"where", "zeros_like", "ones_like", "full_like", "empty_like"})
 """Functions that return arrays of rank 0 as arrays, as NumPy's do."""
 _AS_GIVEN: Final = frozenset({"astype", "reshape"})
 """Functions that return arrays of rank 0 for arrays, and scalars for NumPy scalars."""
 
 
-def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+def over_tensors(function: F) -> F:
     """Let a function over AbstractTensors also take NumPy arrays and nested lists, and then return NumPy arrays."""
 
     name = function.__name__
@@ -39,7 +40,7 @@ def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
         is_array = name in _ARRAYS or (name in _AS_GIVEN and bool(args) and isinstance(args[0], np.ndarray))
         return unwrap(made) if is_array else plain(made)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 def _taken(value: Any) -> Any:

@@ -21,6 +21,8 @@ from jitfuse.tracing.record.dtype_name import DType
 from jitfuse.tracing.tensor.function_table import lifted, strong, traced_among
 
 _STANDARD_NAMES: Final = {"power": "pow"}
+_INTERNAL: Final = frozenset({"require", "python_number"})
+"""Operators that only traces of Python's numbers use."""
 _SHARED_WITH_NUMPY: Final = (
     "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "prod", "argmin", "argmax",
     "cumsum", "cumprod", "cumulative_sum", "cumulative_prod", "nansum", "nanprod", "nanargmin", "nanargmax",
@@ -94,7 +96,8 @@ def _public(module: Any) -> dict[str, Callable[..., Any]]:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **{_STANDARD_NAMES.get(op.name, op.name): _operator(op) for op in ops.table() if op.kind == ops.ELEMENTWISE},
+    **{_STANDARD_NAMES.get(op.name, op.name): _operator(op) for op in ops.table()
+       if op.kind == ops.ELEMENTWISE and op.name not in _INTERNAL},
     **{op.name: _operator(op) for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     **{name: getattr(np, name) for name in _SHARED_WITH_NUMPY},
     **_public(functions),
@@ -128,4 +131,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *FUNCTIONS, *CONSTANTS})
+    return sorted({*FUNCTIONS, *CONSTANTS})

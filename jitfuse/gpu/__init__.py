@@ -10,3 +10,7 @@ from jitfuse.backends.wgsl.runtime.transfers import Transfers, transfers
 from jitfuse.gpu.tensor import GpuTensor, asarray
 
 __all__ = ["AdapterInfo", "GpuTensor", "Transfers", "adapters", "asarray", "transfers"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,8 @@
 """The names of the Python array API standard 2025.12: every one is there, and dir() shows it."""
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,36 @@ def test_dtypes_are_numpys_for_everyone() -> None:
     assert jf.result_type(jf.int8, jf.ones(2, dtype="int16"), 3) == jf.int16
     assert jf.isdtype(jf.int8, "integral") and not jf.isdtype(jf.int8, ("bool", jf.int16))
     assert jf.can_cast(jf.int8, jf.float32) and not jf.can_cast(jf.ones(1), jf.float32)
+
+
+PUBLIC = ["cond", "fori_loop", "fuse", "map", "scan", "while_loop", "errors", "gpu", "nn", "random", "spec", "export"]
+NN = ["dropout", "gelu", "layer_norm", "relu", "softmax"]
+
+
+@pytest.mark.parametrize(("space", "names"), [
+    (jf, [*PUBLIC, "sin", "JitfuseError"]), (jf.nn, NN), (jf.random, ["seed", "state", "uniform"]),
+    (jf.linalg, LINALG), (jf.fft, FFT), (jf.gpu, ["asarray"]),
+], ids=["jitfuse", "nn", "random", "linalg", "fft", "gpu"])
+def test_dir_shows_the_public_names_alone(space: ModuleType, names: list[str]) -> None:
+    shown = dir(space)
+    assert shown == sorted(space.__all__) and set(names) <= set(shown)
+    assert {n for n in shown if n.startswith("_")} <= {
+        "__array_api_version__", "__array_namespace_info__", "__version__"}
+    for name in shown:
+        value = getattr(space, name)
+        origin = getattr(value, "__module__", None) or getattr(value, "__name__", "jitfuse")
+        assert isinstance(origin, str) and origin.partition(".")[0] in ("jitfuse", "builtins"), name
+
+
+def test_internal_names_are_not_shown() -> None:
+    internal = {"require", "python_number", "operate", "np", "Any", "annotations", "tracing", "ops", "functools"}
+    assert not internal & {name for space in (jf, jf.nn, jf.random, jf.linalg, jf.fft) for name in dir(space)}
+
+
+def test_dir_of_a_fused_function_shows_its_methods_and_what_every_object_has() -> None:
+    f = jf.fuse(lambda x: x + 1)
+    methods = {"explain", "explain_miss", "export", "kernels", "name", "program", "stats", "warm"}
+    assert {name for name in dir(f) if not name.startswith("_")} == methods
+    pythons = {*dir(lambda: None), "__wrapped__", "__weakref__"}
+    assert {name for name in dir(f) if name.startswith("_")} <= pythons
+    assert {"__call__", "__doc__", "__name__", "__wrapped__"} <= set(dir(f))
