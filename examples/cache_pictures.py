@@ -1,4 +1,4 @@
-"""Draw what `jitfuse cache` prints: writes docs/pictures/cache_list.svg and cache_show.svg, or into the folder named.
+"""Draw what `jitfuse cache` prints: writes cache_list.svg and cache_show.svg into demo-output, or the folder named.
 
 Runs three functions twice, in processes of their own with a new cache, then the commands, in a terminal.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+PICTURES = Path("demo-output")
 COLUMNS = 116
 MODEL = """
 import numpy as np
@@ -113,6 +113,7 @@ def first_lines(text: str, lines: int) -> str:
 
 def main() -> None:
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
+    target.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         (folder / "model.py").write_text(MODEL.lstrip())

@@ -1,4 +1,4 @@
-"""Draw the program of a train step: writes docs/pictures/train_step.svg, or the file that is named."""
+"""Draw the program of a train step: writes demo-output/train_step.svg, or the file that is named."""
 from __future__ import annotations
 
 import dataclasses
@@ -10,7 +10,7 @@ import numpy as np
 
 import jitfuse as jf
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "train_step.svg"
+PICTURE = Path("demo-output", "train_step.svg")
 
 
 @jf.fuse
@@ -24,6 +24,7 @@ def train_step(w: Any, x: Any, y: Any, rate: float) -> Any:
 
 def main() -> None:
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURE
+    target.parent.mkdir(exist_ok=True)
     arrays = [np.ones(shape, "float32") for shape in ((4, 3), (8, 4), (8, 3))]
     program = train_step.program(*arrays, 0.1, training=True)
     lines = {step: Path(line).name for step, line in program.sources.items()}  # without this machine's folders

@@ -42,6 +42,15 @@ def printed(capsys: pytest.CaptureFixture[str], *command: str, code: int = 0) ->
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", [[], ["--help"]])
+def test_alone_it_prints_what_it_can_do(command: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-m", "jitfuse", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr
+    for name in ("demo", "cache", "doctor", "devices"):
+        assert any(line.split()[:1] == [name] and len(line.split()) > 3 for line in done.stdout.splitlines()), name
+    assert "example:" in done.stdout and "jitfuse cache list" in done.stdout
+
+
 def test_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "cache", "path") == f"{folder}\n"
     assert json.loads(printed(capsys, "cache", "path", "--json")) == {"read": [], "write": str(folder)}
@@ -103,7 +112,6 @@ def test_stats(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("command", "words"), [
-    ([], "required: command"),
     (["cache"], "required: action"),
     (["cache", "clear", "--older-than", "soon"], "not a time such as 90s"),
     (["demo", "--frames", "0"], "not a whole number from 1 up"),

@@ -31,8 +31,11 @@ def test_it_agrees_with_numpy_and_saves_a_picture(tmp_path: Path, capsys: pytest
     Image = pytest.importorskip("PIL.Image")
     assert demo.run(frames=3, runs=2, folder=tmp_path / "new" / "out", size=SIZE) == 0
     printed = capsys.readouterr().out
-    for part in ("NumPy", "jitfuse", "speed-up", "launches per call", "compile time, cold", "equal", "demo.py:"):
+    for part in ("develop", "demo.py:", "NumPy", "jitfuse", "speed-up", "launches per call", "results equal",
+                 "f.explain"):
         assert part in printed
+    assert len(printed.splitlines()) <= 10 and "%" not in printed
+    assert all(len(line) <= 80 for line in printed.splitlines() if not line.startswith("picture"))
     (path,) = (tmp_path / "new" / "out").glob("*.png")
     assert str(path.resolve()) in printed
     with Image.open(path) as image:
@@ -40,6 +43,12 @@ def test_it_agrees_with_numpy_and_saves_a_picture(tmp_path: Path, capsys: pytest
     left, right = np.split(pixels, 2, axis=1)
     assert pixels.shape[1] == 1920 and left.std() > 20 and right.std() > 20
     assert np.abs(left.astype(int) - right).mean() > 5
+
+
+def test_verbose_prints_the_report_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("PIL")
+    assert demo.run(frames=1, runs=1, folder=tmp_path, size=SIZE, verbose=True) == 0
+    assert "program (as written)" in capsys.readouterr().out
 
 
 def test_a_wrong_result_is_exit_code_1(

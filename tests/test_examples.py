@@ -1,4 +1,4 @@
-"""Every example runs and prints what it promises."""
+"""Every example runs, prints what it promises, and changes no file of the repository."""
 from __future__ import annotations
 
 import os
@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = {
-    "cache_pictures.py": ((".",), ["cache_list.svg, cache_show.svg: 2 kernels of brighten"]),
+    "cache_pictures.py": ((), ["cache_list.svg, cache_show.svg: 2 kernels of brighten"]),
     "heat.py": (("64", "5"), ["bit for bit equal: True", "'traces': 1"]),
-    "picture.py": (("train_step.svg",), ["train_step.svg: 15 steps"]),
+    "picture.py": ((), ["train_step.svg: 15 steps"]),
     "training_flag.py": ((), ["'traces': 1", "dropout"]),
     "what_is_seen.py": (
         (), ["[3. 4. 5. 6.]", "[103.   4.   5.   6.]", "[104.   5.   6.   7.]", "[102.   3.   4.   5.]"]
@@ -25,8 +25,9 @@ def test_every_example_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_it_runs(name: str, tmp_path: Path) -> None:
+def test_it_runs_and_leaves_the_repository_as_it_was(name: str, tmp_path: Path) -> None:
     arguments, expected = PRINTED[name]
+    before = files()
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / name), *arguments], cwd=tmp_path, capture_output=True,
         text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -34,3 +35,15 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for part in expected:
         assert part in done.stdout
+    assert files() == before
+    assert {path.name for path in tmp_path.iterdir()} <= {"demo-output"}
+
+
+def files() -> dict[Path, int]:
+    """Return when the files were changed that an example could write: those beside it, and the documentation's."""
+    folders = ROOT / "docs", ROOT / "examples"
+    return {path: path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*") if path.is_file()}
+
+
+def test_git_ignores_what_they_write() -> None:
+    assert "demo-output/" in (ROOT / ".gitignore").read_text().splitlines()

@@ -43,10 +43,15 @@ def _run(options: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     top = argparse.ArgumentParser(
-        "jitfuse", description="Fused native kernels for array code: inspect the cache and the machine."
+        "jitfuse", description="Fused native kernels for array code: see them work, inspect the cache and the machine.",
+        epilog="example:\n  jitfuse doctor              whether this machine compiles kernels\n"
+        "  jitfuse cache list          the kernels on disk\n\n`jitfuse COMMAND --help` says more of a command. "
+        "`python -m jitfuse` is the same as `jitfuse`.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"jitfuse {__version__}")
-    commands = top.add_subparsers(required=True, metavar="command")
+    commands = top.add_subparsers(title="commands", metavar="command")
+    top.set_defaults(run=lambda options: top.print_help() or 0)
     _add_demo(commands)
     cache.add_commands(commands)
     doctor.add_command(commands)
@@ -65,13 +70,14 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument("--runs", type=_count, default=5, metavar="N", help="timed runs of each (default: 5)")
     demo.add_argument("--out", default="demo-output", metavar="DIR",
                       help="folder for the picture (default: demo-output)")
+    demo.add_argument("--verbose", action="store_true", help="also print what was fused and why")
     demo.set_defaults(run=_demo)
 
 
 def _demo(options: argparse.Namespace) -> int:
     from jitfuse.cli.demo import run
 
-    return run(frames=options.frames, runs=options.runs, folder=options.out)
+    return run(frames=options.frames, runs=options.runs, folder=options.out, verbose=options.verbose)
 
 
 def _count(text: str) -> int:

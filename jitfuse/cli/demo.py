@@ -20,7 +20,7 @@ import jitfuse as jf
 from jitfuse.errors import JitfuseError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.table import Table
 
 Array = npt.NDArray[np.float32]
 
@@ -34,7 +34,7 @@ _BATCHES_IN_MEMORY: Final = 7  # the frames, both results, and NumPy's temporari
 _PHOTOGRAPHS: Final = ("china.jpg", "flower.jpg")
 
 
-def develop(x: Any, gain: Any, bias: Any, gamma: float, eps: float) -> Any:
+def develop(x: Any, gain: Array, bias: Array, gamma: float, eps: float) -> Any:
     """Normalise each frame and channel of `x` (B, C, H, W), scale, clamp to [0, 1], apply a gamma curve.
 
     `gain` and `bias` have shape (C, 1, 1).
@@ -60,9 +60,9 @@ class Timing:
 
 def run(
     frames: int | None = None, runs: int = 5, folder: str | Path = "demo-output",
-    size: tuple[int, int] = (HEIGHT, WIDTH),
+    size: tuple[int, int] = (HEIGHT, WIDTH), verbose: bool = False,
 ) -> int:
-    """Run the demo; return 0 if both results agree within `TOLERANCE`, else 1.
+    """Run the demo; return 0 if both results agree within `TOLERANCE`, else 1. `verbose` also prints the report.
 
     `frames` of `size` (height, width) each; None takes 8, or as many as fit into memory. The picture goes
     into `folder`. Raises JitfuseError if the extra ``demo`` is missing or memory does not suffice.
@@ -77,7 +77,7 @@ def run(
 
     columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     fused = jf.fuse(develop)
-    with Progress(*columns, console=screen) as progress:
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
         x = make_frames(photographs, count, size, _ticker(progress, f"making {_frames(count)}", count))
         parameters = (*_gain_and_bias(), 1.6, 1e-5)
         contestants = (
@@ -88,17 +88,25 @@ def run(
         error = largest_difference(expected, actual, _ticker(progress, "comparing every pixel", count))
     equal = error <= TOLERANCE
     picture = save_picture(x, actual, folder)
-    _report(screen, fused, x, numpy_time, fused_time)
+    code = develop.__code__
+    screen.print(f"develop: clip((x - mean) / sqrt(var + eps) * gain + bias, 0, 1) ** gamma\n"
+                 f"  on {_frames(count)} of {size[1]} x {size[0]}, float32, {x.nbytes / 1e6:,.0f} MB "
+                 f"({Path(code.co_filename).name}:{code.co_firstlineno})")
+    screen.print(_times(x, numpy_time, fused_time))
     screen.print(
-        f"largest difference to NumPy over {actual.size:,} values: {error:.2g} "
-        f"(tolerance {TOLERANCE:g}): {'equal' if equal else 'NOT EQUAL'}", style="green" if equal else "bold red",
+        f"results {'equal' if equal else 'NOT EQUAL'}: they differ from NumPy's by {error:.2g} at most "
+        f"(tolerance {TOLERANCE:g})", style="green" if equal else "bold red",
     )
-    screen.print(fused.explain(x, *parameters), markup=False, soft_wrap=True)
-    screen.print(f"input and result, in one picture: {picture.resolve()}", soft_wrap=True)
+    screen.print(_work(fused, 1 + runs))
+    screen.print(f"picture: {picture.resolve()}", soft_wrap=True)
+    if verbose:
+        screen.print(fused.explain(x, *parameters), markup=False, soft_wrap=True)
+    else:
+        screen.print("what was fused and why: --verbose, or f.explain(...) of any function")
     return 0 if equal else 1
 
 
-def _report(screen: Console, fused: Any, x: Array, plain: Timing, fast: Timing) -> None:
+def _times(x: Array, plain: Timing, fast: Timing) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -108,17 +116,15 @@ def _report(screen: Console, fused: Any, x: Array, plain: Timing, fast: Timing) 
         rate = 2 * x.nbytes / timing.median / 1e9  # the least memory traffic: frames in, frames out
         table.add_row(name, f"{1e3 * timing.first:,.0f} ms", f"{1e3 * timing.median:,.1f} ms", f"{rate:.2f}",
                       f"{plain.median / timing.median:.1f}")
-    height, width = x.shape[2:]
-    screen.print(f"\n{_frames(len(x))} of {width} x {height}, 3 channels, float32: {x.nbytes / 1e6:,.0f} MB")
-    screen.print(table)
+    return table
+
+
+def _work(fused: jf.FusedFunction[..., Array], calls: int) -> str:
     stats, kernels = fused.stats(), fused.kernels
-    built = sum(kernel.compile_ms for kernel in kernels)
     loaded = sum(bool(kernel.from_cache) for kernel in kernels)
-    origin = "none from the cache" if not loaded else f"{loaded} of {len(kernels)} loaded from the cache"
-    screen.print(
-        f"launches per call: {stats['launches'] // (1 + len(fast.others))}; "
-        f"compile time, cold: {built:.1f} ms ({origin}); plain Python fallbacks: {stats['fallbacks']}"
-    )
+    built = sum(kernel.compile_ms for kernel in kernels)
+    return (f"kernels: {len(kernels)}, compiled in {built:.0f} ms, {loaded} of them cached; "
+            f"launches per call: {stats['launches'] // calls}; fallbacks: {stats['fallbacks']}")
 
 
 def _writable(folder: str | Path) -> Path:
