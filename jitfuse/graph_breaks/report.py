@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping
 
 from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 from jitfuse.graph_breaks.tree import Edge, TraceTree, TreeState
-from jitfuse.ir.formats.text import step_text
+from jitfuse.ir.formats.text import report_lines
 
 
 def tree_report(tree: TraceTree, number: Mapping[CompiledSubgraph, int]) -> str:
     """Return the states with their answers, indented by depth, then the subgraphs, named by their `number`."""
     lines = ["subgraphs by what Python saw", *("  " + line for line in _state(tree.start, number, {}))]
     for subgraph, k in number.items():
-        program = subgraph.spec.trace.program
-        lines += ["", f"subgraph {k}", *("  " + step_text(program, step) for step in program.steps)]
+        arrays, numbers = report_lines(subgraph.spec.trace.program)
+        lines += ["", f"subgraph {k}", *("  " + line for line in (*arrays, *numbers))]
     return "\n".join(lines)
 
 

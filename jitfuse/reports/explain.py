@@ -5,18 +5,21 @@ Owns the texts of `FusedFunction.explain` and `FusedFunction.kernels`. Decides n
 from __future__ import annotations
 
 import functools
+import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.cache import Entry
 from jitfuse.compile.objects.described import Described
 from jitfuse.compile.planning import all_launches
-from jitfuse.ir.formats.text import step_text
+from jitfuse.ir.formats.text import report_lines, report_steps
 from jitfuse.ir.kernels.form import KernelForm
-from jitfuse.ir.program import FusedProgram
 from jitfuse.plans import HostCall, Launch, RuntimePlan
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,18 @@ def heading(function: Any, spec: Any, training: bool) -> str:
 
 def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
     """Return the report of one mode of one signature with its plan."""
-    trace = spec.trace
+    trace, refusals = spec.trace, _refusals(plan)
+    arrays, numbers = report_lines(trace.program)
+    planned = report_lines(plan.program) if refusals or plan.offsets else ()
     sections = [
-        ReportSection("program (as written)", _steps(trace.program)),
+        ReportSection("program (as written)", arrays),
+        ReportSection("Python's numbers", numbers),
         ReportSection("feeds", _feeds(trace)),
-        ReportSection("guards", [str(g) for g in trace.guards] + _values(trace)),
+        ReportSection("guards", [_ADDRESS.sub("", str(g)) for g in trace.guards] + _values(trace)),
         ReportSection("bound by each call", [str(effect.place) for effect in trace.result.effects]),
         ReportSection(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
-        ReportSection("refused merges", _refusals(plan)),
+        ReportSection("program (as planned)", [line for lines in planned for line in lines]),
+        ReportSection("refused merges (steps as planned)", refusals),
         ReportSection("memory", _memory(plan)),
         ReportSection("kernels", [line for k in _distinct(plan) for line in str(k.form).split("\n")]),
     ]
@@ -96,10 +103,6 @@ def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan) -> str:
     """Return the report as text."""
     parts = ["\n".join([s.title, *("  " + line for line in s.lines)]) for s in report(spec, plan)]
     return "\n\n".join([heading(function, spec, training), *parts])
-
-
-def _steps(program: FusedProgram) -> list[str]:
-    return [step_text(program, s) for s in program.steps]
 
 
 def _feeds(trace: Any) -> list[str]:
@@ -142,14 +145,15 @@ def _launch_line(k: int, launch: Launch) -> str:
 
 
 def _refusals(plan: RuntimePlan) -> list[str]:
-    shown = dict.fromkeys((r.step, r.reason) for r in plan.refusals)
-    named = {s.step_id: s for s in plan.program.steps}
-    return [f"{named[step].op_name} (step {step}): {reason.value}" for step, reason in shown if step in named]
+    number = {s.step_id: (k, s) for k, s in enumerate(itertools.chain(*report_steps(plan.program)))}
+    shown = sorted({(*number[r.step], r.reason.value) for r in plan.refusals if r.step in number},
+                   key=lambda refused: refused[0])
+    return [f"{step.op_name} (step {k}): {reason}" for k, step, reason in shown]
 
 
 def _memory(plan: RuntimePlan) -> list[str]:
     lines = [f"arena {plan.arena_bytes} B"] if plan.arena_bytes else []
-    lines += [f"{kind} {number} at {offset}" for (kind, number), offset in plan.offsets.items()]
+    lines += [f"{kind} %{number} at {offset}" for (kind, number), offset in plan.offsets.items()]
     return lines
 
 

@@ -40,9 +40,25 @@ def first_lines(program: ProgramData, count: int) -> list[str]:
 
 
 def step_text(program: ProgramData, step: OpStep) -> str:
-    """Return one step as in the program's text, on one line; of nested programs only the size."""
-    source = program.sources.get(step.step_id)
-    return _step(program, step, None) + (f"  # {_one_line(source)}" if source else "")
+    """Return one step as in the program's text, on one line; of nested programs and of constants only the size."""
+    return _step(program, step, None) + _place(step) + _line(program, step)
+
+
+def report_steps(program: ProgramData) -> tuple[list[OpStep], list[OpStep]]:
+    """Return the steps in the order in which reports number them: those over arrays, then those of Python's numbers."""
+    def is_number(step: OpStep) -> bool:
+        metas = [program.meta.get(i) for i in (*step.input_ids, *step.result_ids)]
+        return all(meta is not None and meta.weak and not meta.shape for meta in metas)
+
+    return [s for s in program.steps if not is_number(s)], [s for s in program.steps if is_number(s)]
+
+
+def report_lines(program: ProgramData) -> tuple[list[str], list[str]]:
+    """Return the lines of `report_steps`, numbered from 0."""
+    arrays, numbers = report_steps(program)
+    lines = [f"{k}  {_step(program, step, None)}" + ("  (mode)" if step.mode_sensitive else "") + _line(program, step)
+             for k, step in enumerate((*arrays, *numbers))]
+    return lines[: len(arrays)], lines[len(arrays) :]
 
 
 def meta_text(meta: Meta | None) -> str:
@@ -63,8 +79,7 @@ def _lines(program: ProgramData, indent: str) -> Iterator[str]:
         name = f" {program.feed_names[i]!r}" if i in program.feed_names else ""
         yield f"{inner}{word} %{i}: {meta_text(program.meta.get(i))}{name}"
     for step in program.steps:
-        source = program.sources.get(step.step_id)
-        yield inner + _step(program, step, inner) + (f"  # {_one_line(source)}" if source else "")
+        yield inner + _step(program, step, inner) + _place(step) + _line(program, step)
     for path, i in program.outputs.items():
         yield f"{inner}return {path!r}: %{i}"
     for feed in sorted(program.state_out):
@@ -78,8 +93,16 @@ def _step(program: ProgramData, step: OpStep, indent: str | None) -> str:
     results = ", ".join(f"%{i}: {meta_text(program.meta.get(i))}" for i in step.result_ids)
     operands = [f"%{i}" for i in step.input_ids]
     operands += [f"{name}={_value(value, indent)}" for name, value in step.attrs]
-    place = f"step {step.step_id}, level {step.level}" + (", mode" if step.mode_sensitive else "")
-    return f"{results} = {step.op_name}({', '.join(operands)})  {{{place}}}"
+    return f"{results} = {step.op_name}({', '.join(operands)})"
+
+
+def _place(step: OpStep) -> str:
+    return f"  {{step {step.step_id}, level {step.level}" + (", mode}" if step.mode_sensitive else "}")
+
+
+def _line(program: ProgramData, step: OpStep) -> str:
+    source = program.sources.get(step.step_id)
+    return f"  # {' '.join(source.split())}" if source else ""
 
 
 def _value(value: AttrValue, indent: str | None) -> str:
@@ -92,14 +115,10 @@ def _value(value: AttrValue, indent: str | None) -> str:
     if isinstance(value, complex):
         return f"complex({_value(value.real, indent)}, {_value(value.imag, indent)})"
     if isinstance(value, bytes):
-        return f"h'{value.hex()}'"
+        return f"h'{value.hex()}'" if indent is not None else f"<{len(value)} bytes>"
     if isinstance(value, tuple):
         items = ", ".join(_value(v, indent) for v in value)
         return f"({items},)" if len(value) == 1 else f"({items})"
     if isinstance(value, ProgramData):
         return f"program of {len(value.steps)} steps" if indent is None else "\n".join(_lines(value, indent))
     return repr(str(value))
-
-
-def _one_line(source: str) -> str:
-    return " ".join(source.split())
