@@ -39,6 +39,7 @@ P = ParamSpec("P")
 Rest = ParamSpec("Rest")
 R = TypeVar("R", covariant=True)
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 First = TypeVar("First", contravariant=True)
 Device = Literal["cpu", "gpu"]
 Schedule = Literal["slack", "asap", "alap", "ilp"]
@@ -94,6 +95,19 @@ def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction[..., Any]:
     return FusedFunction(unwrapped_function(fn), options)
 
 
+def _hides_frames(method: Method) -> Method:
+    """Let a method raise errors without jitfuse's frames."""
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:
+            pipeline.hide_frames(error)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
 class _Decorator(Protocol):
     """What `fuse` returns without a function."""
 
@@ -134,7 +148,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         """Call the function; a new signature is traced and compiled first."""
         try:
             return pipeline.answer(self.parts, args, kwargs)
-        except BaseException as error:
+        except Exception as error:
             pipeline.hide_frames(error)
             raise
 
@@ -174,10 +188,12 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         return self.parts.definition.name
 
     # ------------------------------------------------------------------ reports and exports
+    @_hides_frames
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
         """Return the program of a call with these arguments, traced now if it is new; nothing is compiled."""
         return public_methods.report(public_methods.program, self.parts, args, kwargs)
 
+    @_hides_frames
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a readable report of how a call with these arguments runs; compiles it if it is new.
 
@@ -187,6 +203,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         """
         return public_methods.report(lambda call: public_methods.explain(call, self, html), self.parts, args, kwargs)
 
+    @_hides_frames
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
 
@@ -196,6 +213,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         """
         return public_methods.report(lambda call: public_methods.export(call, self, path), self.parts, args, kwargs)
 
+    @_hides_frames
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace, compile and store for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
         public_methods.warm(self.parts, args, kwargs)

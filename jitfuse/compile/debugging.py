@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def debugging() -> bool:
-    """Return whether JITFUSE_DEBUG asks for checks after every pass."""
+    """Return whether JITFUSE_DEBUG asks for checks after every pass and for whole tracebacks."""
     return bool(os.environ.get("JITFUSE_DEBUG"))
 
 

@@ -123,15 +123,15 @@ def go_on(
         if isinstance(answered, Failed):
             raise answered.take()
         return answered.value
-    except BaseException as error:
+    except Exception as error:
         hide_frames(error)
         raise
     finally:
         WORK.going_on = before
 
 
-def hide_frames(error: BaseException) -> None:
-    """Remove jitfuse's frames from a traceback, unless jitfuse itself is being debugged."""
+def hide_frames(error: Exception) -> None:
+    """Remove jitfuse's frames from a traceback, unless JITFUSE_DEBUG is set."""
     if not compiler.debugging():
         hide_own_frames(error)
 

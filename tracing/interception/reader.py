@@ -18,7 +18,6 @@ from jitfuse.tracing.interception import assembler, probes
 from jitfuse.tracing.interception.chain import Chain, GuardLog
 from jitfuse.tracing.interception.container_proxies import leak, write_back
 from jitfuse.tracing.interception.stores import Stores
-from jitfuse.tracing.interception.tracebacks import hide_frames
 from jitfuse.tracing.interception.user_code import claim, class_member, is_user_class
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class View(Stores):
         """Call the function, and run all user code that it reaches rewritten.
 
         args and kwargs are passed as they are: `read` must have seen all that was not made in the trace. Errors of the
-        function propagate, without jitfuse's frames. Call `commit` or `rollback` afterwards.
+        function propagate. Call `commit` or `rollback` afterwards.
         """
         if not assembler.IS_KNOWN:
             raise UntraceableError(
@@ -58,9 +57,6 @@ class View(Stores):
         try:
             self.exchange()
             return fn(*args, **kwargs)
-        except BaseException as error:
-            hide_frames(error)
-            raise
         finally:
             probes.current.reset(token)
             self.release()

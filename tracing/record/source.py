@@ -56,8 +56,8 @@ def is_own_code(filename: str) -> bool:
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Remove jitfuse's frames from a traceback; those of the user and of libraries stay in order."""
-    hide_frames(error, _OWN)
+    """Remove jitfuse's frames, and those of libraries beside them, from the tracebacks of an error."""
+    hide_frames(error, lambda name: False if is_user_code(name) else is_own_code(name) or None)
 
 
 def line_of(error: BaseException) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jitfuse.tracing.interception import bytecode, probes, swap
-from jitfuse.tracing.interception.tracebacks import hide_frames
+from jitfuse.tracing.record.source import hide_own_frames
 
 X = np.array([1.0, 2.0, 3.0])
 rate = 0.5
@@ -34,7 +34,7 @@ def test_error_passes_with_the_users_frames_only(trace: Any) -> None:
     with pytest.raises(AttributeError, match="absent_attribute") as caught:
         trace(f, X)
     error = caught.value
-    hide_frames(error)
+    hide_own_frames(error)
     frames = traceback.extract_tb(error.__traceback__)
     assert [frame.name for frame in frames[-2:]] == ["f", "broken"]
     assert frames[-1].line == "return x.absent_attribute"
@@ -48,7 +48,7 @@ def test_tracebacks_of_what_has_no_line() -> None:
     try:
         exec(code.replace(co_linetable=b"\xff" * len(code.co_code)))
     except ValueError as error:
-        hide_frames(error)
+        hide_own_frames(error)
         *_, last = traceback.walk_tb(error.__traceback__)
         assert last[0].f_code.co_filename == "user.py" and last[1] is None
 
