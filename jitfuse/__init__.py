@@ -81,7 +81,7 @@ if not TYPE_CHECKING:  # type checkers know every name, and find misspelt ones
             raise AttributeError(name)
         namespace = importlib.import_module("jitfuse.array_api.namespace")
         try:
-            found = globals()[name] = getattr(namespace, name)  # kept: this function takes longer than a small sum
+            found = globals()[name] = namespace.__getattr__(name)  # kept: this function takes longer than a small sum
         except AttributeError:
             raise AttributeError(f"module 'jitfuse' has no attribute {name!r}") from None
         return found

@@ -32,8 +32,22 @@ Ts = TypeVarTuple("Ts")
 def cond(pred: ArrayLike, true_fn: Callable[[*Ts], Any], false_fn: Callable[[*Ts], Any], *operands: *Ts) -> Any:
     """Return ``true_fn(*operands)`` if `pred` (one value) is true, else ``false_fn(*operands)``.
 
-    Both return the same tree with the same shapes and dtypes; only the chosen one runs. Raises ShapeError, DTypeError
-    or ArgumentError, showing both results, if they differ (in a fused function; outside only one of them is known).
+    Args:
+        pred: one value, an array of rank 0 or a number; what is not 0 is true.
+        true_fn, false_fn: functions of the operands. Both return the same tree with the same shapes and dtypes.
+        operands: trees of arrays and numbers.
+
+    Returns:
+        The result of the chosen function; only that one runs.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: the results differ; the message shows both. In a fused function alone:
+            outside only one of them is known.
+
+    Example:
+        >>> f = jf.fuse(lambda x: jf.cond(x.sum() > 3, lambda v: v * 2, lambda v: v + 1, x))
+        >>> f(np.array([1.0, 2.0])), f(np.array([2.0, 2.0]))
+        (array([2., 3.]), array([4., 4.]))
     """
     run = active()
     if run is not None:
@@ -46,7 +60,21 @@ def cond(pred: ArrayLike, true_fn: Callable[[*Ts], Any], false_fn: Callable[[*Ts
 def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
     """Return the first of init, body_fn(init), body_fn(body_fn(init)), ... for which `cond_fn` is false.
 
-    Raises ShapeError, DTypeError or ArgumentError, showing both values, if the body changes the type of the value.
+    Args:
+        cond_fn: a function of the value, which returns one truth.
+        body_fn: a function of the value, which returns the next one: the same tree, shapes and dtypes.
+        init: a tree of arrays and numbers.
+
+    Returns:
+        The last value, of the shapes and dtypes of `init`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: the body changes the type of the value; the message shows both.
+
+    Example:
+        >>> f = jf.fuse(lambda x: jf.while_loop(lambda v: v.max() < 10, lambda v: v * 2, x))
+        >>> f(np.array([1.0, 3.0]))
+        array([ 4., 12.])
     """
     run = active()
     if run is not None:
@@ -60,7 +88,21 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
 def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
     """Run `value = body_fn(i, value)` for each i from `lower` to below `upper`, as np.int64; return the last value.
 
-    Raises ShapeError, DTypeError or ArgumentError, showing both values, if the body changes the type of the value.
+    Args:
+        lower, upper: integers, or arrays of one integer.
+        body_fn: a function of i and the value, which returns the next value: the same tree, shapes and dtypes.
+        init: a tree of arrays and numbers.
+
+    Returns:
+        The last value, of the shapes and dtypes of `init`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: the body changes the type of the value; the message shows both.
+
+    Example:
+        >>> f = jf.fuse(lambda x, n: jf.fori_loop(0, n, lambda i, v: v * 2 + i, x))
+        >>> f(np.array([1.0, 2.0]), 3)
+        array([12., 20.])
     """
     run = active()
     if run is not None:
@@ -76,9 +118,23 @@ def scan(
 ) -> tuple[Any, Any]:
     """Return (carry, ys) of `carry, y = f(carry, x)` over the items x of the arrays in `xs` along their first axis.
 
-    `ys` are the y of all iterations, stacked, in the order of `xs` even with `reverse`, which begins with the last
-    item. Without arrays, `length` is the number of iterations. Raises ShapeError, DTypeError or ArgumentError,
-    showing both values, if f changes the type of the carry, or if arrays differ in length.
+    Args:
+        f: a function of the carry and an item, which returns the next carry, of the same tree, shapes and dtypes, and y.
+        init: the first carry, a tree of arrays and numbers.
+        xs: a tree of arrays of one length; None: no items.
+        length: the number of iterations, needed without arrays.
+        reverse: begin with the last item.
+
+    Returns:
+        The last carry, and the y of all iterations, stacked along a first axis, in the order of `xs`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: f changes the type of the carry, or arrays differ in length.
+
+    Example:
+        >>> f = jf.fuse(lambda x: jf.scan(lambda total, item: (total + item, total), 0.0, x))
+        >>> f(np.array([1.0, 2.0, 3.0]))
+        (np.float64(6.0), array([0., 1., 3.]))
     """
     run = active()
     if run is not None:
@@ -97,7 +153,22 @@ def scan(
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
-    """Return f of the items of the arrays in `xs` along their first axis, stacked; see `scan`."""
+    """Return f of the items of the arrays in `xs` along their first axis, stacked; see `scan`.
+
+    Args:
+        f: a function of an item, which returns a tree of arrays and numbers.
+        xs: a tree of arrays of one length.
+
+    Returns:
+        The results, stacked along a first axis.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: results differ in type, or arrays in length.
+
+    Example:
+        >>> jf.fuse(lambda x: jf.map(lambda row: row.sum() / row[0], x))(np.array([[1.0, 2.0], [2.0, 6.0]]))
+        array([3., 4.])
+    """
     return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
 
 

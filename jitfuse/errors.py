@@ -20,7 +20,12 @@ WATCH: Final = _Watch()
 
 
 class JitfuseError(Exception):
-    """Base class of everything that jitfuse raises on purpose."""
+    """Base class of everything that jitfuse raises on purpose.
+
+    Example:
+        >>> issubclass(jf.ShapeError, jf.JitfuseError) and issubclass(jf.ShapeError, ValueError)
+        True
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -29,7 +34,13 @@ class JitfuseError(Exception):
 
 
 class ShapeError(JitfuseError, ValueError):
-    """Shapes that do not fit together, an axis out of range, an empty reduction without identity."""
+    """Shapes that do not fit together, an axis out of range, an empty reduction without identity.
+
+    Example:
+        >>> jf.asarray([1, 2]) + jf.asarray([1, 2, 3])
+        Traceback (most recent call last):
+        jitfuse.errors.ShapeError: ...
+    """
 
 
 class AxisError(ShapeError, IndexError):
@@ -37,7 +48,13 @@ class AxisError(ShapeError, IndexError):
 
 
 class DTypeError(JitfuseError, TypeError):
-    """A dtype that an operator does not take, or a result that cannot be cast as asked."""
+    """A dtype that an operator does not take, or a result that cannot be cast as asked.
+
+    Example:
+        >>> jf.fuse(lambda x: jf.atan2(x, x), strict=True)(np.ones(2, "complex64"))
+        Traceback (most recent call last):
+        jitfuse.errors.DTypeError: ...
+    """
 
 
 class UnsupportedDTypeError(DTypeError):
@@ -45,23 +62,50 @@ class UnsupportedDTypeError(DTypeError):
 
 
 class ArgumentError(JitfuseError, TypeError):
-    """An argument of a kind that a fused function cannot take, or a bad operator parameter."""
+    """An argument of a kind that a fused function cannot take, or a bad operator parameter.
+
+    Example:
+        >>> jf.fuse(3)
+        Traceback (most recent call last):
+        jitfuse.errors.ArgumentError: ...
+    """
 
 
 class TracedValueError(JitfuseError, TypeError):
-    """Python needs the value of a traced array: ``bool()``, ``int()``, ``float()``, ``np.asarray()``."""
+    """Python needs the value of a traced array: ``bool()``, ``int()``, ``float()``, ``np.asarray()``.
+
+    Example:
+        >>> jf.fuse(lambda x: x * len({float(x[0])}), strict=True)(np.ones(2))
+        Traceback (most recent call last):
+        jitfuse.errors.TracedValueError: ...
+    """
 
 
 class LeakedTracerError(JitfuseError):
-    """A traced value was used after its trace had ended; the message names the line that made it."""
+    """A traced value was used after its trace had ended; the message names the line that made it.
+
+    Example:
+        >>> issubclass(jf.LeakedTracerError, jf.JitfuseError)
+        True
+    """
 
 
 class UntraceableError(JitfuseError):
-    """The function did something in its trace that cannot be replayed, such as drawing from np.random."""
+    """The function did something in its trace that cannot be replayed, such as drawing from np.random.
+
+    Example:
+        >>> issubclass(jf.errors.VolatileError, jf.UntraceableError)
+        True
+    """
 
 
 class OverlapError(JitfuseError):
-    """A written array shares memory with another argument; the call runs as plain Python instead."""
+    """A written array shares memory with another argument; the call runs as plain Python instead.
+
+    Example:
+        >>> issubclass(jf.OverlapError, jf.JitfuseError)
+        True
+    """
 
 
 class ReadOnlyError(JitfuseError, ValueError):
@@ -69,7 +113,13 @@ class ReadOnlyError(JitfuseError, ValueError):
 
 
 class BoundsError(JitfuseError, IndexError):
-    """An index leaves its axis, or there are more indices than axes."""
+    """An index leaves its axis, or there are more indices than axes.
+
+    Example:
+        >>> jf.fuse(lambda x: x[7])(np.ones(3))
+        Traceback (most recent call last):
+        jitfuse.errors.BoundsError: ...
+    """
 
 
 class OutOfRangeError(JitfuseError, OverflowError):
@@ -97,6 +147,10 @@ class VerifyError(JitfuseError):
     `jitfuse.ir.kernels.verify_form`.
 
     `findings` holds all of them, the message the first hundred.
+
+    Example:
+        >>> jf.VerifyError(("one thing",)).findings
+        ('one thing',)
     """
 
     def __init__(self, findings: tuple[str, ...], subject: str = "the program") -> None:
@@ -106,7 +160,12 @@ class VerifyError(JitfuseError):
 
 
 class CompileError(JitfuseError):
-    """A kernel could not be built; the group falls back to the interpreter unless ``strict=True``."""
+    """A kernel could not be built; the group falls back to the interpreter unless ``strict=True``.
+
+    Example:
+        >>> issubclass(jf.errors.KernelTooLargeError, jf.CompileError)
+        True
+    """
 
 
 class KernelTooLargeError(CompileError):
@@ -118,7 +177,13 @@ class DeviceError(JitfuseError, RuntimeError):
 
 
 class NumericError(JitfuseError, ValueError):
-    """A kernel met a value for which NumPy raises, such as an integer raised to a negative power."""
+    """A kernel met a value for which NumPy raises, such as an integer raised to a negative power.
+
+    Example:
+        >>> jf.fuse(lambda i: i ** -1)(np.array([2, 3]))
+        Traceback (most recent call last):
+        jitfuse.errors.NumericError: ...
+    """
 
 
 class DivisionByZeroError(JitfuseError, ZeroDivisionError):
@@ -134,11 +199,21 @@ class TensorDivisionError(DivisionByZeroError, RuntimeError):
 
 
 class FallbackWarning(UserWarning):
-    """Part of a program runs slower than it could; the message says which part and why."""
+    """Part of a program runs slower than it could; the message says which part and why.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", jf.FallbackWarning)  # or "error", to find what runs as plain Python
+    """
 
 
 class CacheWarning(UserWarning):
-    """The disk cache could not be used or an entry was damaged; the process goes on without it."""
+    """The disk cache could not be used or an entry was damaged; the process goes on without it.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", jf.CacheWarning)
+    """
 
 
 class BoundInput(NamedTuple):
@@ -165,6 +240,11 @@ class CutWireError(JitfuseError):
     `inputs` (tuple of `BoundInput`), `result_id`, `expected` and `actual` (shape and dtype as text, if
     known), `producers` and `consumers` (tuples of `Neighbour`, two wires deep), `source` (file:line of the
     user's code, if known).
+
+    Example:
+        >>> print(jf.CutWireError("no value", step_id=3, op_name="add", result_id=7))
+        no value
+          at step 3: add -> %7
     """
 
     def __init__(

@@ -63,20 +63,33 @@ def fuse(
 ) -> Any:
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
 
-    training         default mode of calls; ``f(..., training=True)`` overrides it for one call. None: the default of
-                     the function's own parameter ``training`` if it has one, else False
-    device           None: run where the inputs live; "gpu": take host arrays there, and leave results there
-    strict           raise instead of falling back to plain Python or the interpreter
-    schedule         "slack", "asap" or "alap": how steps and kernels are ordered; "ilp" takes the order of least
-                     memory that an integer program finds (needs highspy, takes seconds: for `warm`)
-    static_argnames  arguments that are compared by equality and never traced
-    cache            keep compiled kernels on disk
-    name             the function's name in reports; its own name by default
+    Args:
+        fn: a function of NumPy arrays, torch tensors, eager arrays and Python numbers, in any nesting.
+        training: default mode of calls; ``f(..., training=True)`` overrides it for one call. None: the default of the
+            function's own parameter ``training`` if it has one, else False.
+        device: None: run where the inputs live; "gpu": take host arrays there, and leave results there.
+        strict: raise instead of falling back to plain Python or the interpreter.
+        schedule: "slack", "asap" or "alap": how steps and kernels are ordered; "ilp" takes the order of least memory
+            that an integer program finds (needs highspy, takes seconds: for `warm`).
+        static_argnames: arguments that are compared by equality and never traced.
+        donate, fastmath: options of later versions.
+        cache: keep compiled kernels on disk.
+        name: the function's name in reports; its own name by default.
 
-    Returns a `FusedFunction`, or a decorator if `fn` is left out. Raises ArgumentError if `fn` is no function, and for
-    options of later versions (donate, fastmath). Calls raise JitfuseErrors for code that cannot be traced, NumericError
-    for integers to negative powers, BoundsError for indices that leave their axis, and whatever the function itself
-    raises.
+    Returns:
+        A `FusedFunction`, or a decorator if `fn` is left out. Its results have the shapes and dtypes that NumPy gives.
+
+    Raises:
+        ArgumentError: `fn` is no function, or an option is none of this version.
+        JitfuseError, in calls: code that cannot be traced where `strict` is set; NumericError for integers to negative
+            powers; BoundsError for indices that leave their axis; and whatever the function itself raises.
+
+    Example:
+        >>> @jf.fuse
+        ... def f(x, b):
+        ...     return np.maximum(x, 0) * 2 + b
+        >>> f(np.array([-1.0, 2.0]), 1.0)
+        array([1., 5.])
     """
     options = Options(training, device, strict, schedule, frozenset(static_argnames), cache, name)
     refuse_unknown(device, donate, fastmath)
@@ -184,13 +197,32 @@ class FusedFunction(NativeCallable, Generic[P, R]):
 
     @property
     def name(self) -> str:
-        """The function's name in reports."""
+        """The function's name in reports.
+
+        Example:
+            >>> jf.fuse(lambda x: x, name="same").name
+            'same'
+        """
         return self.parts.definition.name
 
     # ------------------------------------------------------------------ reports and exports
     @_hides_frames
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
-        """Return the program of a call with these arguments, traced now if it is new; nothing is compiled."""
+        """Return the program of a call with these arguments, traced now if it is new; nothing is compiled.
+
+        Args:
+            args, kwargs: arguments of a call, with ``training`` for the mode.
+
+        Returns:
+            A `FusedProgram`; printed, it shows a line for each step.
+
+        Raises:
+            JitfuseError: the call cannot be traced; and whatever the function raises.
+
+        Example:
+            >>> jf.fuse(lambda x: x + 1).program(np.ones(3)).steps[-1].op_name
+            'add'
+        """
         return public_methods.report(public_methods.program, self.parts, args, kwargs)
 
     @_hides_frames
@@ -198,8 +230,24 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         """Return a readable report of how a call with these arguments runs; compiles it if it is new.
 
         For a function with graph breaks it shows the subgraphs made so far, and the values that Python has read.
-        `html` names a file for the report as one self-contained page, with pictures of the program and of the arena and
-        the source of every kernel.
+
+        Args:
+            args, kwargs: arguments of a call, with ``training`` for the mode.
+            html: a file for the report as one self-contained page, with pictures of the program and of the arena and
+                the source of every kernel.
+
+        Returns:
+            The report: program, feeds, guards, plan, refused merges, memory, kernels.
+
+        Raises:
+            JitfuseError: the call cannot be traced or compiled; OSError: the file cannot be written.
+
+        Example:
+            >>> print(jf.fuse(lambda x: x * x, name="f").explain(np.ones(3)))  # doctest: +ELLIPSIS
+            f, evaluation, traced in ... ms
+            <BLANKLINE>
+            program (as written)
+              0  %1: float64[3] = multiply(%0, %0)  # ...
         """
         return public_methods.report(lambda call: public_methods.explain(call, self, html), self.parts, args, kwargs)
 
@@ -207,24 +255,57 @@ class FusedFunction(NativeCallable, Generic[P, R]):
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
 
-        Its function takes one argument for each array and number that the call reads, and returns the call's result.
-        `training` is its default mode; `path` names a file to write. Raises UnsupportedError if the result holds
-        objects that cannot be written as source.
+        Args:
+            args, kwargs: arguments of a call; ``training`` is the default mode of the function that is written.
+            path: a file to write.
+
+        Returns:
+            The source of a function of one argument for each array and number that the call reads.
+
+        Raises:
+            UnsupportedError: the result holds objects that cannot be written as source.
+
+        Example:
+            >>> "def double" in jf.fuse(lambda x: x * 2, name="double").export(np.ones(3))
+            True
         """
         return public_methods.report(lambda call: public_methods.export(call, self, path), self.parts, args, kwargs)
 
     @_hides_frames
     def warm(self, *args: Any, **kwargs: Any) -> None:
-        """Trace, compile and store for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
+        """Trace, compile and store for these arguments, without running anything.
+
+        Args:
+            args, kwargs: arguments of a call, with `jf.spec(shape, dtype)` in place of arrays that do not exist yet.
+
+        Raises:
+            JitfuseError: the call cannot be traced or compiled; and whatever the function raises.
+
+        Example:
+            >>> f = jf.fuse(lambda x: x + 1)
+            >>> f.warm(jf.spec(1000, "float32"))
+        """
         public_methods.warm(self.parts, args, kwargs)
 
     def stats(self) -> dict[str, int]:
-        """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits."""
+        """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits.
+
+        Example:
+            >>> f = jf.fuse(lambda x: x + 1)
+            >>> f(np.ones(2)), f.stats()["launches"]
+            (array([2., 2.]), 1)
+        """
         return public_methods.stats(self.parts)
 
     @property
     def kernels(self) -> tuple[Any, ...]:
-        """Return every kernel that this function has compiled or loaded."""
+        """Every kernel that this function has compiled or loaded, with `source`, `asm`, `key` and `from_cache`.
+
+        Example:
+            >>> f = jf.fuse(lambda x: x + 1)
+            >>> f(np.ones(2)), len(f.kernels)
+            (array([2., 2.]), 1)
+        """
         return public_methods.kernels(self.parts)
 
     def explain_miss(self) -> str:
@@ -232,6 +313,13 @@ class FusedFunction(NativeCallable, Generic[P, R]):
 
         Names the guards and arguments that differ from the nearest signature and, for kernels missing from the cache,
         the parts of the key that differ from the nearest entry.
+
+        Example:
+            >>> f = jf.fuse(lambda x: x + 1)
+            >>> f(np.ones(2)), f(np.ones(2, "float32"))
+            (array([2., 2.]), array([2., 2.], dtype=float32))
+            >>> "float32" in f.explain_miss()
+            True
         """
         return public_methods.explain_miss(self.parts)
 

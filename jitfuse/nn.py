@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jitfuse import random
+from jitfuse.array_api.descriptions import documentation
 from jitfuse.array_api.namespace import operate
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
@@ -155,3 +156,7 @@ def dropout(x: Any, p: float = 0.5, training: bool | None = None) -> Any:
         return x
     keep = random.uniform(x.shape, dtype=x.dtype) >= p
     return np.where(keep, x * (1.0 / (1.0 - p)), numpy_dtype(str(x.dtype)).type(0))
+
+
+for _name in __all__:
+    globals()[_name].__doc__ = documentation(f"nn.{_name}", globals()[_name])

@@ -32,13 +32,40 @@ _state: Final = np.array([int.from_bytes(os.urandom(7), "little"), 0], "int64")
 
 
 def seed(value: int) -> None:
-    """Restart the random sequence from a seed (any int; only its lower 64 bits count)."""
+    """Restart the random sequence.
+
+    Args:
+        value: any int; only its lower 64 bits count.
+
+    Returns:
+        None.
+
+    Raises:
+        TypeError, ValueError: what is no integer.
+
+    Example:
+        >>> jf.random.seed(0)
+        >>> jf.random.state()
+        array([0, 0])
+    """
     bits = int(value) & (2**64 - 1)
     _state[:] = [bits - 2**64 if bits >= 2**63 else bits, 0]
 
 
 def state() -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the state itself, int64[2]: seed and call counter."""
+    """Return the state itself: seed and call counter.
+
+    Returns:
+        A NumPy array, int64[2]. What is written into it is where the sequence goes on.
+
+    Example:
+        >>> jf.random.seed(3)
+        >>> saved = jf.random.state().copy()
+        >>> first = jf.random.uniform(2)
+        >>> jf.random.state()[:] = saved
+        >>> bool((jf.random.uniform(2) == first).all())
+        True
+    """
     return _state
 
 
@@ -50,7 +77,27 @@ def state_feeds() -> dict[str, np.ndarray[Any, Any]]:
 def uniform(
     shape: int | Sequence[int] = (), low: ArrayLike = 0.0, high: ArrayLike = 1.0, dtype: Any = "float64"
 ) -> Any:
-    """Return numbers in [low, high), float32 or float64: 24 or 53 random bits each."""
+    """Return random numbers in [low, high): in a fused function other ones in each call.
+
+    The generator is Philox-4x32-10 (Salmon et al. 2011).
+
+    Args:
+        shape: an integer, or a sequence of integers.
+        low, high: numbers, or arrays that broadcast to the shape.
+        dtype: float32 or float64, with 24 or 53 random bits.
+
+    Returns:
+        An array of NumPy of this shape; a traced array in a fused function.
+
+    Raises:
+        DTypeError: another dtype.
+
+    Example:
+        >>> jf.random.seed(0)
+        >>> x = jf.random.uniform((2, 3), low=-1.0)
+        >>> x.shape, bool((abs(x) <= 1).all())
+        ((2, 3), True)
+    """
     name = dtype_name(dtype, "jf.random.uniform")
     require_float(name, "jf.random.uniform")
     extents = tuple(int(n) for n in shape) if isinstance(shape, Sequence) else (int(shape),)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.array_api.descriptions import documentation
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.record.dispatch_wrappers import show_in_traces
@@ -77,5 +78,6 @@ def entry_point(name: str, function: Function) -> Function:
     call.__module__, _, call.__qualname__ = f"jitfuse.{name}".rpartition(".")
     if call.__module__ == "jitfuse":
         call.__module__ = "jitfuse.array_api.namespace"
+    call.__doc__ = documentation(name, function)
     show_in_traces(call, function)
     return call

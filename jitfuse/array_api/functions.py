@@ -258,7 +258,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
 
 @over_tensors
 def matmul(x1: Any, x2: Any, /) -> Tensor:
-    """Return the matrix product over the last two axes."""
+    """Return the matrix product over the last two axes, of all dtypes but bool; one axis is a vector."""
     x, y = (strong(t) for t in lifted(x1, x2))
     if str(x.dtype) == "bool" or str(y.dtype) == "bool":
         raise DTypeError("matmul takes numbers, not bool; cast first with astype")

@@ -60,7 +60,6 @@ def _operator(op: ops.Op) -> Callable[..., Any]:
 
     made: Any = {1: unary, 2: binary}.get(op.arity, function) if not op.attrs else function
     made.__name__ = made.__qualname__ = _STANDARD_NAMES.get(name, name)
-    made.__doc__ = op.doc or f"Return the {op.kind} operator {name} of the operands."
     return made  # type: ignore[no-any-return]
 
 

@@ -32,8 +32,25 @@ def export(
     place, after everything that can raise. If the modes differ it takes `training`, whose default is `training` here.
     SciPy and ml_dtypes are imported where an operator or a dtype needs them.
 
-    Raises ArgumentError for bad arguments, VerifyError for a program that is not valid, and UnsupportedError for
-    results and constants that cannot be written as source.
+    Args:
+        program: what `f.program(...)` returns.
+        training: the default mode.
+        name: the function's name.
+        called, fixed, tree: what `f.export(...)` knows besides; see above.
+
+    Returns:
+        The source.
+
+    Raises:
+        ArgumentError: bad arguments. VerifyError: a program that is not valid. UnsupportedError: results and constants
+            that cannot be written as source.
+
+    Example:
+        >>> source = jf.export(jf.fuse(lambda x: x + 1).program(np.ones(2)), name="plus_one")
+        >>> scope = {}
+        >>> exec(source, scope)
+        >>> scope["plus_one"](np.ones(2))
+        array([2., 2.])
     """
     if not isinstance(program, FusedProgram):
         raise ArgumentError(f"export takes a FusedProgram, such as f.program(...), not a {type(program).__name__}")

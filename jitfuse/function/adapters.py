@@ -35,7 +35,24 @@ class ArraySpec(Record, frozen=True):
 
 
 def spec(shape: Sequence[int] | int, dtype: Any = "float64") -> ArraySpec:
-    """Describe a C-contiguous array for `.warm`; it only reserves address range, for the time of that call."""
+    """Describe a C-contiguous array for `.warm`; it only reserves address range, for the time of that call.
+
+    Args:
+        shape: an integer, or a sequence of integers.
+        dtype: a name, a dtype of jitfuse or of NumPy.
+
+    Returns:
+        What stands for the array in the arguments of `.warm`.
+
+    Raises:
+        DTypeError, TypeError: no dtype of this name.
+
+    Example:
+        >>> f = jf.fuse(lambda x: x + 1)
+        >>> f.warm(jf.spec((3, 4), "float32"))
+        >>> f.stats()["traces"]
+        1
+    """
     extents = (int(shape),) if isinstance(shape, int) else tuple(int(n) for n in shape)
     return ArraySpec(extents, numpy_dtype(dtype).name if isinstance(dtype, str) else np.dtype(dtype).name)
 

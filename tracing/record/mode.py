@@ -71,7 +71,16 @@ _eager = _Eager()
 
 
 def is_training() -> Any:
-    """Return the training flag: in a trace that of the run, else that of the call running as plain Python."""
+    """Return the mode of the call of a fused function that is running.
+
+    Returns:
+        A bool; in a trace a flag that behaves like one. False outside of fused functions.
+
+    Example:
+        >>> f = jf.fuse(lambda x: x * 2 if jf.is_training() else x)
+        >>> f(np.ones(2)), f(np.ones(2), training=True)
+        (array([1., 1.]), array([2., 2.]))
+    """
     run = active()
     return _eager.training if run is None else ModeFlag(run)
 
