@@ -119,7 +119,7 @@ def scan(
     """Return (carry, ys) of `carry, y = f(carry, x)` over the items x of the arrays in `xs` along their first axis.
 
     Args:
-        f: a function of the carry and an item, which returns the next carry, of the same tree, shapes and dtypes, and y.
+        f: a function of the carry and an item, which returns the next carry (same tree, shapes and dtypes) and y.
         init: the first carry, a tree of arrays and numbers.
         xs: a tree of arrays of one length; None: no items.
         length: the number of iterations, needed without arrays.

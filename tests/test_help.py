@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, Any] = {
 METHODS = {f"FusedFunction.{name}": inspect.getattr_static(jf.FusedFunction, name)
            for name in dir(jf.fuse(lambda x: x)) if not name.startswith("_")}
 ERRORS = {name: value for name, value in vars(jf.errors).items()
-          if isinstance(value, type) and issubclass(value, Exception | Warning) and value.__module__ == "jitfuse.errors"}
+          if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == "jitfuse.errors"}
 _NEEDS_SCIPY = "SciPy computes it"
 
 

@@ -124,7 +124,8 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
         return tuple(inspect.signature(function).parameters)
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
-    return code.co_varnames[:count]
+    names: tuple[str, ...] = code.co_varnames[:count]
+    return names
 
 
 class _Rule(Record, frozen=True):

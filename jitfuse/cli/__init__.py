@@ -26,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        code: int = options.run(options)
+        code: int | None = options.run(options)
         sys.stdout.flush()
-        return code
+        return code or 0
     except JitfuseError as error:
         print(f"jitfuse: {error}", file=sys.stderr)
         return 1
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"jitfuse {__version__}")
     commands = top.add_subparsers(title="commands", metavar="command")
-    top.set_defaults(run=lambda options: top.print_help() or 0)
+    top.set_defaults(run=lambda options: print(top.format_help(), end=""))
     _add_demo(commands)
     cache.add_commands(commands)
     doctor.add_command(commands)

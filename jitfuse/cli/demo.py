@@ -123,7 +123,7 @@ def _work(fused: jf.FusedFunction[..., Array], calls: int) -> str:
     stats, kernels = fused.stats(), fused.kernels
     loaded = sum(bool(kernel.from_cache) for kernel in kernels)
     built = sum(kernel.compile_ms for kernel in kernels)
-    return (f"kernels: {len(kernels)}, compiled in {built:.0f} ms, {loaded} of them cached; "
+    return (f"{len(kernels)} kernels, {loaded} cached, {built:.0f} ms to compile; "
             f"launches per call: {stats['launches'] // calls}; fallbacks: {stats['fallbacks']}")
 
 
