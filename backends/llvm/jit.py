@@ -17,17 +17,16 @@ import ctypes
 import itertools
 import os
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from jitfuse.backends.llvm.load.elf import object_symbols
+from jitfuse.backends.llvm.load.image import DAMAGED
 from jitfuse.backends.llvm.load.process import process_addresses, process_lock, refuse_foreign
 from jitfuse.base import forks
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import CompileError
-
-_T = TypeVar("_T")
 
 _OPTIONS = (
     "-enable-misched=false",  # the scheduler undoes the interleaving of independent chains
@@ -176,43 +175,33 @@ def _llvm() -> Any:
 
 
 # ---------------------------------------------------------------------- compile
-def compile_text(text: str, *, level: int = 1, passes: Sequence[str] = (), verify: bool = False) -> bytes:
+def compile_text(text: str, *, level: int = 1, verify: bool = False) -> bytes:
     """Compile LLVM assembly to object code for the host.
 
-    `level` is the code generation level, 0 to 3. `passes` names function passes in order, as in
-    ``("sroa", "instcombine", "simplifycfg")``; explicit vector code needs none. Raises CompileError, with
-    the offending lines, for text that LLVM does not parse or (with `verify`, or ``JITFUSE_DEBUG=1``) verify.
+    `level` is the code generation level, 0 to 3. Raises CompileError, with the offending lines, for text that LLVM does
+    not parse or (with `verify`, or ``JITFUSE_DEBUG=1``) verify. No pass over LLVM IR runs: the text needs none.
     """
-    return emitter(text, level=level, passes=passes, verify=verify)()
+    return emitter(text, level=level, verify=verify)()
 
 
-def emitter(
-    text: str, *, level: int = 1, passes: Sequence[str] = (), verify: bool = False
-) -> Callable[[], bytes]:
+def emitter(text: str, *, level: int = 1, verify: bool = False) -> Callable[[], bytes]:
     """Return a function that generates the object code of `compile_text`, and lets other threads run meanwhile.
 
     Code generation takes most of the time. The errors of `compile_text` are raised here, not by the function.
     """
-    emission: Callable[[], bytes] = _with_module(
-        text, level, passes, lambda machine, module: partial(machine.emit_object, module), verify=verify
-    )
-    return emission
+    machine, module = _parsed(text, level, verify=verify)
+    return partial(machine.emit_object, module)
 
 
-def assembly(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> str:
+def assembly(text: str, *, level: int = 1) -> str:
     """Return the machine code that `compile_text` makes, as assembly text."""
-    code: str = _with_module(text, level, passes, lambda machine, module: machine.emit_assembly(module))
+    machine, module = _parsed(text, level)
+    code: str = machine.emit_assembly(module)
     return code
 
 
-def optimised_ir(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> str:
-    """Return `text` as LLVM assembly after the given passes."""
-    return _with_module(text, level, passes, lambda machine, module: str(module))
-
-
-def _with_module(
-    text: str, level: int, passes: Sequence[str], use: Callable[[Any, Any], _T], *, verify: bool = False
-) -> _T:
+def _parsed(text: str, level: int, *, verify: bool = False) -> tuple[Any, Any]:
+    """Return the target machine of a level and the module of a text."""
     llvm = _llvm()
     machine, header = _engine.machine(level)
     try:
@@ -225,30 +214,7 @@ def _with_module(
             module.verify()
         except RuntimeError as error:
             raise CompileError(f"LLVM rejects the module: {error}\n{_excerpt(text, 1, 40)}") from None
-    if passes:
-        _run_passes(machine, module, passes)
-    return use(machine, module)
-
-
-_PASSES = {
-    "sroa": "add_sroa_pass",
-    "instcombine": "add_instruction_combine_pass",
-    "simplifycfg": "add_simplify_cfg_pass",
-    "gvn": "add_new_gvn_pass",
-    "dce": "add_dead_code_elimination_pass",
-    "sccp": "add_sccp_pass",
-}
-
-
-def _run_passes(machine: Any, module: Any, passes: Sequence[str]) -> None:
-    llvm = _llvm()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-    manager = llvm.create_new_function_pass_manager()
-    for name in passes:
-        getattr(manager, _PASSES[name])()
-    for function in module.functions:
-        if not function.is_declaration:
-            manager.run(function, builder)
+    return machine, module
 
 
 def _explain(message: str, text: str) -> str:
@@ -284,7 +250,10 @@ class JitLibrary:
 
 def load(object_code: bytes, *, allowed: Container[str] = ()) -> JitLibrary:
     """Link object code into the process through LLVM, for `jitfuse.backends.llvm.loader.load`."""
-    symbols = object_symbols(object_code)
+    try:
+        symbols = object_symbols(object_code)
+    except DAMAGED as error:
+        raise CompileError(f"damaged object of {len(object_code)} bytes: {error}") from None
     refuse_foreign(symbols.undefined, allowed)
     imports = sorted(symbols.undefined)
     builder = _llvm().JITLibraryBuilder().add_object_img(object_code)

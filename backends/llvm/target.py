@@ -79,7 +79,8 @@ def _processor() -> tuple[str, ...]:
     """Return the CPUID data that LLVM reads: the rows of `_LEAVES` and the saved registers, as one number.
 
     The flags of /proc/cpuinfo are not enough: the kernel omits those that it does not know or use, such as shstk, but
-    LLVM reads them. Each leaf takes 5 µs in a virtual machine, where the host emulates the instruction.
+    LLVM reads them. Each leaf takes 5 µs in a virtual machine, where the host emulates the instruction: 0.03 to 0.3 ms
+    in all, where reading the file takes 0.03 to 0.13 ms, and importing llvmlite to ask LLVM takes 18.
     """
     rows = array("I", _ROWS)
     pages = Pages(PAGE)

@@ -16,20 +16,17 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from jitfuse.backends.llvm.load.elf import (
-    ABSOLUTE,
     ALLOCATED,
     EXECUTABLE,
-    FIRST_RESERVED,
     NOBITS,
     PROGBITS,
-    REL,
     RELA,
     UNDEFINED,
     WRITABLE,
     ObjectFile,
     Section,
 )
-from jitfuse.backends.llvm.load.image import Image, encode
+from jitfuse.backends.llvm.load.image import DAMAGED, Image, encode
 from jitfuse.backends.llvm.load.process import PAGE, refuse_foreign
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.errors import CompileError
@@ -92,7 +89,13 @@ def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
     Raises CompileError naming the others, and for objects that are damaged, made for another machine, or that depend
     on their address in other fields than whole words.
     """
-    file = ObjectFile(object_code)
+    try:
+        return encode(_linked(ObjectFile(object_code), allowed))
+    except DAMAGED as error:
+        raise CompileError(f"damaged object of {len(object_code)} bytes: {error}") from None
+
+
+def _linked(file: ObjectFile, allowed: Container[str]) -> Image:
     if (file.type, file.machine) != (_RELOCATABLE, _X86_64):
         raise CompileError(f"not a relocatable object for x86-64: type {file.type}, machine {file.machine}")
     names = file.global_symbols()
@@ -105,15 +108,13 @@ def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
     content = _content(file, layout)
     words = _relocate(file, layout, content, places, found)
     for k in own:
-        if k not in places:
-            raise CompileError(f"the address of symbol {k} is read, which is not loaded")
         _UINT64.pack_into(content, layout.slots[k], places[k])
         words.append(layout.slots[k])
-    return encode(Image(
+    return Image(
         layout.code_end, layout.end, (bytes(content[: layout.code_end]), bytes(content[layout.code_end :])),
         tuple(words), layout.slots[imported[0]] if imported else 0, tuple([names[k] for k in imported]),
         tuple([(name, places[k]) for k, name in names.items() if k in places]), layout.text_end,
-    ))
+    )
 
 
 # ---------------------------------------------------------------------- layout
@@ -127,8 +128,6 @@ def _kind(section: Section) -> int | None:
             f"section {section.name} of kind {section.kind:#x} and flags {section.flags:#x} cannot be loaded"
         )
     if section.flags & EXECUTABLE:
-        if section.flags & WRITABLE or section.kind == NOBITS:
-            raise CompileError(f"section {section.name} would be code and data at once")
         return _TEXT
     if section.flags & WRITABLE and not section.name.startswith(".data.rel.ro"):
         return _DATA
@@ -167,7 +166,7 @@ def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[i
     for k in sections:
         section = file.sections[k]
         alignment = max(section.alignment, 1)
-        if alignment & (alignment - 1) or alignment > PAGE:
+        if alignment > PAGE:
             raise CompileError(f"section {section.name} is aligned to {alignment} bytes")
         places[k] = -(-at // alignment) * alignment
         at = places[k] + section.size
@@ -176,15 +175,10 @@ def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[i
 
 def _symbol_places(file: ObjectFile, layout: _PageLayout) -> dict[int, int]:
     """Return the offsets, by number, of the symbols that the object defines in loaded sections."""
-    places: dict[int, int] = {}
-    for k, (_, _, _, number, value, _) in enumerate(file.symbols):
-        if number in layout.sections:
-            if value > file.sections[number].size:
-                file.damaged("a symbol lies outside of its section")
-            places[k] = layout.sections[number] + value
-        elif number >= FIRST_RESERVED and number != ABSOLUTE:
-            raise CompileError(f"symbols of section {number:#x} (common, or beyond 65,280 sections) cannot be loaded")
-    return places
+    return {
+        k: layout.sections[number] + value for k, (_, _, _, number, value, _) in enumerate(file.symbols)
+        if number in layout.sections
+    }
 
 
 def _content(file: ObjectFile, layout: _PageLayout) -> bytearray:
@@ -193,7 +187,7 @@ def _content(file: ObjectFile, layout: _PageLayout) -> bytearray:
     for k, at in layout.sections.items():
         section = file.sections[k]
         if section.kind == PROGBITS:
-            content[at : at + section.size] = file.content(section)
+            memoryview(content)[at : at + section.size] = file.content(section)
     for k, at in layout.jumps.items():  # jmp *slot(%rip); int3 behind it
         struct.pack_into("<HiH", content, at, 0x25FF, layout.slots[k] - at - 6, 0xCCCC)
     return content
@@ -203,15 +197,9 @@ def _content(file: ObjectFile, layout: _PageLayout) -> bytearray:
 def _relocations(file: ObjectFile) -> Iterator[_Relocation]:
     """Yield the relocations of loaded sections."""
     for table in file.sections:
-        if table.kind not in (RELA, REL) or table.info >= len(file.sections):
-            continue
-        section = file.sections[table.info]
-        if _kind(section) is None:
-            continue
-        if table.kind == REL or section.kind == NOBITS or table.link != file.symbol_table or not file.symbols:
-            raise CompileError(f"relocations of {section.name} cannot be carried out")
-        for relocation in file.relocations(table):
-            yield _Relocation(table.info, *relocation)
+        if table.kind == RELA and _kind(file.sections[table.info]) is not None:
+            for relocation in file.relocations(table):
+                yield _Relocation(table.info, *relocation)
 
 
 def _relocate(
@@ -224,8 +212,6 @@ def _relocate(
         field = _FIELDS.get(kind)
         if field is None:
             raise CompileError(f"a relocation at {section.name}+{offset:#x} fails: its type {kind} is unknown")
-        if offset + field.size > section.size:
-            file.damaged("a relocation lies outside of its section")
         place = layout.sections[number] + offset
         targets = layout.slots if kind in _SLOTS else places
         if kind == _CALL and symbol in layout.jumps:  # only calls may go through jumps

@@ -14,7 +14,7 @@ from test_columns import column_form, placed
 from test_elementwise import cases, elementwise_form
 from test_rows import REDUCTIONS, scalar, softmax_form, whole_form
 
-from jitfuse.backends.llvm.load.elf import undefined_symbols
+from jitfuse.backends.llvm.load.elf import object_symbols
 from jitfuse.dtypes import KINDS
 from jitfuse.ir.kernels.form import KernelForm, Operand
 
@@ -75,7 +75,7 @@ def compile_for(machine: str, form: KernelForm) -> frozenset[str]:
     )
     header = f'target triple = "{triple}"\ntarget datalayout = "{target.target_data}"\n'
     module = llvm.parse_assembly(header + compiled_text(form, width, cpu != "x86-64"), context=llvm.create_context())
-    return undefined_symbols(target.emit_object(module))
+    return object_symbols(target.emit_object(module)).undefined
 
 
 def forms() -> dict[str, Any]:

@@ -12,7 +12,7 @@ import kernels
 import pytest
 
 from jitfuse.backends.llvm import jit
-from jitfuse.backends.llvm.load.elf import undefined_symbols
+from jitfuse.backends.llvm.load.elf import object_symbols
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.runtime.threads import cgroup_quota, thread_count
 from jitfuse.errors import ArgumentError
@@ -350,7 +350,7 @@ def test_cgroup_quota_of_version_1(tmp_path: Path) -> None:
 
 def test_runtime_takes_only_known_symbols() -> None:
     code = jit.compile_text(native.runtime_text(), level=native.LEVEL)
-    assert {name for name in undefined_symbols(code) if name not in native.IMPORTS} == set()
+    assert {name for name in object_symbols(code).undefined if name not in native.IMPORTS} == set()
     assert "PyErr_NoMemory" in native.IMPORTS and "system" not in native.IMPORTS
 
 
