@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from jitfuse.ir.program import FusedProgram
-    from jitfuse.reports import public_methods
-else:
-    public_methods = Later("jitfuse.reports.public_methods")
+
+public_methods = Later("jitfuse.reports.public_methods")
 
 
 P = ParamSpec("P")

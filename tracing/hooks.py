@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 import types
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,27 +27,18 @@ from jitfuse.tracing.rewrite import branches
 from jitfuse.tracing.tensor.array_class import original
 from jitfuse.tracing.tensor.traced import TracedTensor, from_feed
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.control import if_conversion, long_loops, loop_capture
-    from jitfuse.tracing.generators import generator, random_state, rng
-    from jitfuse.tracing.numpy_like import lists
-    from jitfuse.tracing.scalars import branch_values, conversions
-    from jitfuse.tracing.tensor import mixed_numbers
-    from jitfuse.tracing.torch_like import creation as torch_creation
-    from jitfuse.tracing.torch_like import modules as torch_modules
-else:
-    if_conversion = Later("jitfuse.tracing.control.if_conversion")
-    long_loops = Later("jitfuse.tracing.control.long_loops")
-    branch_values = Later("jitfuse.tracing.scalars.branch_values")
-    conversions = Later("jitfuse.tracing.scalars.conversions")
-    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
-    rng = Later("jitfuse.tracing.generators.rng")
-    random_state = Later("jitfuse.tracing.generators.random_state")
-    generator = Later("jitfuse.tracing.generators.generator")
-    loop_capture = Later("jitfuse.tracing.control.loop_capture")
-    lists = Later("jitfuse.tracing.numpy_like.lists")
-    torch_creation = Later("jitfuse.tracing.torch_like.creation")  # torch's modules import torch
-    torch_modules = Later("jitfuse.tracing.torch_like.modules")
+if_conversion = Later("jitfuse.tracing.control.if_conversion")
+long_loops = Later("jitfuse.tracing.control.long_loops")
+branch_values = Later("jitfuse.tracing.scalars.branch_values")
+conversions = Later("jitfuse.tracing.scalars.conversions")
+mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
+rng = Later("jitfuse.tracing.generators.rng")
+random_state = Later("jitfuse.tracing.generators.random_state")
+generator = Later("jitfuse.tracing.generators.generator")
+loop_capture = Later("jitfuse.tracing.control.loop_capture")
+lists = Later("jitfuse.tracing.numpy_like.lists")
+torch_creation = Later("jitfuse.tracing.torch_like.creation")
+torch_modules = Later("jitfuse.tracing.torch_like.modules")
 
 _PROXIES: Final = frozenset({TracedTensor, ModeFlag})
 _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}

@@ -59,17 +59,13 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 from jitfuse.tracing.trace import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.record import try_blocks
     from jitfuse.tracing.record.value_reads import GraphBreaker
-    from jitfuse.tracing.results import effects
     from jitfuse.tracing.results.effects import Effect
-    from jitfuse.tracing.scalars import branch_values
-    from jitfuse.tracing.tensor import mixed_numbers
-else:
-    branch_values = Later("jitfuse.tracing.scalars.branch_values")
-    effects = Later("jitfuse.tracing.results.effects")
-    try_blocks = Later("jitfuse.tracing.record.try_blocks")
-    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
+
+branch_values = Later("jitfuse.tracing.scalars.branch_values")
+effects = Later("jitfuse.tracing.results.effects")
+try_blocks = Later("jitfuse.tracing.record.try_blocks")
+mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
 
 
 class _ModeRun(Record):

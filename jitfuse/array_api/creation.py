@@ -4,7 +4,7 @@ assignment; outside they make eager arrays; where a fused function falls back to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,10 +19,7 @@ from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.mode import runs_plain
 from jitfuse.tracing.record.recorder import active
 
-if TYPE_CHECKING:
-    from jitfuse.arrays import numpy_array
-else:
-    numpy_array = Later("jitfuse.arrays.numpy_array")
+numpy_array = Later("jitfuse.arrays.numpy_array")
 
 Shape = int | Sequence[int]
 _NUMPYS: Final = frozenset({int, float, bool, complex, list, tuple, np.ndarray})

@@ -11,17 +11,14 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.arrays.direct_order import undispatched
 from jitfuse.base.later import Later
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import linalg
-else:
-    linalg = Later("jitfuse.tracing.numpy_like.linalg")
+linalg = Later("jitfuse.tracing.numpy_like.linalg")
 
 Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]

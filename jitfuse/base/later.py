@@ -8,7 +8,7 @@ from typing import Any
 class Later:
     """Proxy of a module that most programs do not need: ``products = Later("jitfuse.tracing.numpy_like.products")``.
 
-    Write it beside the import itself under ``if TYPE_CHECKING``, and use it as the module.
+    Use it as the module. Mypy knows it as that (`tests/mypy_later.py`).
     """
 
     def __init__(self, name: str) -> None:

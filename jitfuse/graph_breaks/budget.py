@@ -14,15 +14,12 @@ from jitfuse.errors import reason_of
 from jitfuse.tracing.record.known_values import way_out
 
 if TYPE_CHECKING:
-    from jitfuse.graph_breaks import signals
-    from jitfuse.ir.analysis import effort
     from jitfuse.ir.program import FusedProgram
-    from jitfuse.tracing.control import loop_ranges
     from jitfuse.tracing.record.value_reads import Answer, Question, Site
-else:
-    effort = Later("jitfuse.ir.analysis.effort")
-    loop_ranges = Later("jitfuse.tracing.control.loop_ranges")
-    signals = Later("jitfuse.graph_breaks.signals")
+
+effort = Later("jitfuse.ir.analysis.effort")
+loop_ranges = Later("jitfuse.tracing.control.loop_ranges")
+signals = Later("jitfuse.graph_breaks.signals")
 
 MAX_VALUES: Final = 8
 """Different values that a function may read at one source line; past that it runs as plain Python."""

@@ -20,13 +20,12 @@ from jitfuse.tracing.trace import Trace, TraceEnd
 
 if TYPE_CHECKING:
     from jitfuse.function.call import Call
-    from jitfuse.graph_breaks import signals
     from jitfuse.graph_breaks.building import Building
     from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
     from jitfuse.tracing.record.recorder import Recorder
     from jitfuse.tracing.record.value_reads import Question, Site
-else:
-    signals = Later("jitfuse.graph_breaks.signals")
+
+signals = Later("jitfuse.graph_breaks.signals")
 
 
 class Path:

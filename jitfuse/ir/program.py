@@ -8,23 +8,18 @@ nor any format (`jitfuse.ir.formats`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from jitfuse.base.later import Later
 from jitfuse.base.lazy import cached_property
 from jitfuse.ir.schema import PROGRAM_VERSION, RANDOM_STATE, Attrs, AttrValue, Meta, OpStep, ProgramData, make_attrs
 
-if TYPE_CHECKING:
-    from jitfuse.ir.analysis import verify
-    from jitfuse.ir.formats import decoding, encoding, messagepack, parse, picture, text
-else:  # a warm call writes no program and reads none
-    verify = Later("jitfuse.ir.analysis.verify")
-    decoding = Later("jitfuse.ir.formats.decoding")
-    encoding = Later("jitfuse.ir.formats.encoding")
-    messagepack = Later("jitfuse.ir.formats.messagepack")
-    parse = Later("jitfuse.ir.formats.parse")
-    picture = Later("jitfuse.ir.formats.picture")
-    text = Later("jitfuse.ir.formats.text")
+verify = Later("jitfuse.ir.analysis.verify")
+decoding = Later("jitfuse.ir.formats.decoding")
+encoding = Later("jitfuse.ir.formats.encoding")
+messagepack = Later("jitfuse.ir.formats.messagepack")
+parse = Later("jitfuse.ir.formats.parse")
+picture = Later("jitfuse.ir.formats.picture")
+text = Later("jitfuse.ir.formats.text")
 
 __all__ = ["PROGRAM_VERSION", "RANDOM_STATE", "AttrValue", "Attrs", "FusedProgram", "Meta", "OpStep", "make_attrs"]
 

@@ -33,10 +33,9 @@ from jitfuse.tracing.scalars.branch_values import UNBOUND, as_python, is_number,
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.control.vectorise import vectorised_loop
     from jitfuse.tracing.record.value_reads import Site
-else:
-    vectorised_loop = Later("jitfuse.tracing.control.vectorise.vectorised_loop")
+
+vectorised_loop = Later("jitfuse.tracing.control.vectorise.vectorised_loop")
 
 _PASSES: Final = 12
 _MOST: Final = 128

@@ -29,11 +29,9 @@ from jitfuse.tracing.interception.functions import Functions
 from jitfuse.tracing.interception.user_code import is_user_class, own_attributes
 
 if TYPE_CHECKING:
-    import copy
-
     from jitfuse.tracing.interception.hooks import Hooks
-else:
-    copy = Later("copy")
+
+copy = Later("copy")
 
 _EQUAL: Final = (int, float, str, bytes, complex, slice, range, np.dtype)
 _FROZEN_COPY: Final = (set, frozenset, bytearray, collections.deque, array.array)

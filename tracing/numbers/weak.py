@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple
@@ -21,10 +21,7 @@ from jitfuse.tracing.record.literals import check_int
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import user_line
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.numbers import arithmetic
-else:
-    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
+arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
 
 _KEEPS_BOOL: Final = frozenset({
     "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater",

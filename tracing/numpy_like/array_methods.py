@@ -6,7 +6,7 @@ operators. Does not own the code that NumPy functions and methods share (`jitfus
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitfuse.base.later import Later
 from jitfuse.dtypes import itemsize, kind
@@ -16,30 +16,16 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.tensor import function_table as functions
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import (
-        arrangements,
-        complex_numbers,
-        data_dependent,
-        elementwise,
-        moments,
-        products,
-        reductions,
-        scans,
-        sorting,
-    )
-    from jitfuse.tracing.tensor import gathering
-else:
-    gathering = Later("jitfuse.tracing.tensor.gathering")
-    arrangements = Later("jitfuse.tracing.numpy_like.arrangements")
-    complex_numbers = Later("jitfuse.tracing.numpy_like.complex_numbers")
-    elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
-    sorting = Later("jitfuse.tracing.numpy_like.sorting")
-    moments = Later("jitfuse.tracing.numpy_like.moments")
-    data_dependent = Later("jitfuse.tracing.numpy_like.data_dependent")
-    products = Later("jitfuse.tracing.numpy_like.products")
-    reductions = Later("jitfuse.tracing.numpy_like.reductions")
-    scans = Later("jitfuse.tracing.numpy_like.scans")
+gathering = Later("jitfuse.tracing.tensor.gathering")
+arrangements = Later("jitfuse.tracing.numpy_like.arrangements")
+complex_numbers = Later("jitfuse.tracing.numpy_like.complex_numbers")
+elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
+sorting = Later("jitfuse.tracing.numpy_like.sorting")
+moments = Later("jitfuse.tracing.numpy_like.moments")
+data_dependent = Later("jitfuse.tracing.numpy_like.data_dependent")
+products = Later("jitfuse.tracing.numpy_like.products")
+reductions = Later("jitfuse.tracing.numpy_like.reductions")
+scans = Later("jitfuse.tracing.numpy_like.scans")
 
 
 def _extents(shape: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,10 +27,7 @@ from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.mixed_numbers import settled
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import shapes
-else:
-    shapes = Later("jitfuse.tracing.numpy_like.shapes")
+shapes = Later("jitfuse.tracing.numpy_like.shapes")
 
 REPLACEMENTS: Final[list[tuple[Any, Callable[..., Any]]]] = []
 """Pairs of a NumPy function and the function here that replaces it in user code."""

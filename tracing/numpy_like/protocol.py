@@ -9,7 +9,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,16 +23,12 @@ from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import deliver, lifted, refuse, require_cast, strong
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import products, reduce, scans, ufunc_methods
-    from jitfuse.tracing.tensor import gathering, mixed_numbers
-else:
-    gathering = Later("jitfuse.tracing.tensor.gathering")
-    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
-    products = Later("jitfuse.tracing.numpy_like.products")
-    reduce = Later("jitfuse.tracing.numpy_like.reduce")
-    scans = Later("jitfuse.tracing.numpy_like.scans")
-    ufunc_methods = Later("jitfuse.tracing.numpy_like.ufunc_methods")
+gathering = Later("jitfuse.tracing.tensor.gathering")
+mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
+products = Later("jitfuse.tracing.numpy_like.products")
+reduce = Later("jitfuse.tracing.numpy_like.reduce")
+scans = Later("jitfuse.tracing.numpy_like.scans")
+ufunc_methods = Later("jitfuse.tracing.numpy_like.ufunc_methods")
 
 _RENAMED: Final[dict[str, str]] = {
     "absolute": "abs", "conjugate": "conj", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift",

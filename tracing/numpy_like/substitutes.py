@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,22 +21,15 @@ from jitfuse.tracing.tensor.array_class import class_proxy
 from jitfuse.tracing.tensor.function_table import traced_among
 from jitfuse.tracing.tensor.lifting import lift
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.generators import generator, random_state
-    from jitfuse.tracing.numpy_like import assembly, elementwise, joiners, shapes
-    from jitfuse.tracing.observe import printing
-    from jitfuse.tracing.scalars import extremes
-    from jitfuse.tracing.tensor import gathering
-else:
-    extremes = Later("jitfuse.tracing.scalars.extremes")
-    gathering = Later("jitfuse.tracing.tensor.gathering")
-    random_state = Later("jitfuse.tracing.generators.random_state")
-    generator = Later("jitfuse.tracing.generators.generator")
-    assembly = Later("jitfuse.tracing.numpy_like.assembly")
-    joiners = Later("jitfuse.tracing.numpy_like.joiners")
-    elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
-    shapes = Later("jitfuse.tracing.numpy_like.shapes")
-    printing = Later("jitfuse.tracing.observe.printing")
+extremes = Later("jitfuse.tracing.scalars.extremes")
+gathering = Later("jitfuse.tracing.tensor.gathering")
+random_state = Later("jitfuse.tracing.generators.random_state")
+generator = Later("jitfuse.tracing.generators.generator")
+assembly = Later("jitfuse.tracing.numpy_like.assembly")
+joiners = Later("jitfuse.tracing.numpy_like.joiners")
+elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
+shapes = Later("jitfuse.tracing.numpy_like.shapes")
+printing = Later("jitfuse.tracing.observe.printing")
 
 _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
 _JOINERS: Final = frozenset({type(np.r_), type(np.c_)})

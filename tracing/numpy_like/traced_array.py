@@ -5,7 +5,7 @@ make tensors, so they import the file of `TracedTensor`, and not the other way.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitfuse import dtypes
 from jitfuse.base.later import Later
@@ -17,13 +17,9 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.operators import Operators
 from jitfuse.tracing.tensor.traced import TracedTensor
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.numpy_like import masked_selection
-    from jitfuse.tracing.tensor import gathering, indexing
-else:
-    gathering = Later("jitfuse.tracing.tensor.gathering")
-    indexing = Later("jitfuse.tracing.tensor.indexing")
-    masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
+gathering = Later("jitfuse.tracing.tensor.gathering")
+indexing = Later("jitfuse.tracing.tensor.indexing")
+masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
 
 
 class TracedArray(Operators, PythonReads, ArrayMethods):
@@ -57,8 +53,10 @@ class TracedArray(Operators, PythonReads, ArrayMethods):
             return
         if indexing.is_mask(index):
             gathering.set_masked(self, index, value)
+        elif advanced:
+            gathering.set_item(self, index, value)
         else:
-            (gathering if advanced else indexing).set_item(self, index, value)
+            indexing.set_item(self, index, value)
 
     @property
     def real(self) -> Any:

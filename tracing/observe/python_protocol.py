@@ -21,19 +21,14 @@ from jitfuse.tracing.record.source import is_user_code
 
 if TYPE_CHECKING:
     from jitfuse.ir.program import Meta
-    from jitfuse.tracing.numbers import arithmetic
-    from jitfuse.tracing.observe import printing
-    from jitfuse.tracing.record import value_reads
     from jitfuse.tracing.record.memory import Storage
     from jitfuse.tracing.record.recorder import Recorder
-    from jitfuse.tracing.scalars import conversions
-    from jitfuse.tracing.tensor import mixed_numbers
-else:
-    conversions = Later("jitfuse.tracing.scalars.conversions")
-    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
-    value_reads = Later("jitfuse.tracing.record.value_reads")
-    printing = Later("jitfuse.tracing.observe.printing")
-    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
+
+conversions = Later("jitfuse.tracing.scalars.conversions")
+mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
+value_reads = Later("jitfuse.tracing.record.value_reads")
+printing = Later("jitfuse.tracing.observe.printing")
+arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
 
 _TAKES_NUMBERS: Final = (bool, int, float, complex, operator.index)
 _SAME: Final = ("bool()", "float()", "complex()", "np.asarray()", "tolist()")

@@ -35,9 +35,8 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 
 if TYPE_CHECKING:
     from jitfuse.tracing.numpy_like.masked_selection import MaskedSelection
-    from jitfuse.tracing.observe import call_frames
-else:
-    call_frames = Later("jitfuse.tracing.observe.call_frames")
+
+call_frames = Later("jitfuse.tracing.observe.call_frames")
 
 PythonState = tuple[Any, ...]
 """The fingerprint of a state: each frame's code and instruction, all local variables, positions in ranges, storages,

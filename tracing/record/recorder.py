@@ -27,10 +27,9 @@ from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.record.source import UserLines, user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.record import try_blocks
     from jitfuse.tracing.record.value_reads import GraphBreaker, Site
-else:
-    try_blocks = Later("jitfuse.tracing.record.try_blocks")
+
+try_blocks = Later("jitfuse.tracing.record.try_blocks")
 
 
 MAX_OPS: Final = 500_000

@@ -37,9 +37,8 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 
 if TYPE_CHECKING:
     from jitfuse.tracing.numpy_like.masked_selection import MaskedSelection
-    from jitfuse.tracing.record import value_reads
-else:
-    value_reads = Later("jitfuse.tracing.record.value_reads")
+
+value_reads = Later("jitfuse.tracing.record.value_reads")
 
 _NOBODYS: Final = -(1 << 48)
 """Identities of leaves that are not objects of the user's count down from here."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jitfuse.base.later import Later
 from jitfuse.tracing.rewrite import loop_statements
@@ -35,10 +35,7 @@ from jitfuse.tracing.rewrite.branch_expressions import (
     targets,
 )
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.rewrite import single_exit
-else:
-    single_exit = Later("jitfuse.tracing.rewrite.single_exit")
+single_exit = Later("jitfuse.tracing.rewrite.single_exit")
 
 _DEPTH: Final = 8
 _OPERATORS: Final = {

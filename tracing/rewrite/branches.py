@@ -13,19 +13,16 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jitfuse.base.later import Later
 from jitfuse.tracing.rewrite import environment
 from jitfuse.tracing.rewrite.branch_expressions import MARK, TESTS
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.rewrite import branch_statements, independence, loop_statements, parsing
-else:
-    independence = Later("jitfuse.tracing.rewrite.independence")
-    branch_statements = Later("jitfuse.tracing.rewrite.branch_statements")
-    loop_statements = Later("jitfuse.tracing.rewrite.loop_statements")
-    parsing = Later("jitfuse.tracing.rewrite.parsing")
+independence = Later("jitfuse.tracing.rewrite.independence")
+branch_statements = Later("jitfuse.tracing.rewrite.branch_statements")
+loop_statements = Later("jitfuse.tracing.rewrite.loop_statements")
+parsing = Later("jitfuse.tracing.rewrite.parsing")
 
 _Place = tuple[str, int]
 _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]

@@ -10,17 +10,14 @@ import ast
 import types
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple
 from jitfuse.tracing.rewrite.branch_expressions import targets
 from jitfuse.tracing.rewrite.loop_names import assignments, begun_in, chain_of, inside, names_beside_items, names_in
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.rewrite import parsing
-else:
-    parsing = Later("jitfuse.tracing.rewrite.parsing")
+parsing = Later("jitfuse.tracing.rewrite.parsing")
 
 KEYWORDS: Final = frozenset({
     "axis", "copy", "ddof", "dtype", "fill_value", "initial", "k", "keepdims", "n", "order", "out", "shape", "where",

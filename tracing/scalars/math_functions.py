@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jitfuse.base.later import Later
 from jitfuse.ir import statuses
@@ -16,13 +16,9 @@ from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.record import try_blocks
-    from jitfuse.tracing.scalars import branch_values, conversions
-else:
-    branch_values = Later("jitfuse.tracing.scalars.branch_values")
-    conversions = Later("jitfuse.tracing.scalars.conversions")
-    try_blocks = Later("jitfuse.tracing.record.try_blocks")
+branch_values = Later("jitfuse.tracing.scalars.branch_values")
+conversions = Later("jitfuse.tracing.scalars.conversions")
+try_blocks = Later("jitfuse.tracing.record.try_blocks")
 
 _PLAIN: Final = {
     "fabs": "abs", "atan": "atan", "tanh": "tanh", "asinh": "asinh", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt",

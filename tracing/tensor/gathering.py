@@ -7,7 +7,7 @@ for the position of their axes; and NumPy's functions take, put and the like. Do
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +24,8 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import indexing
 from jitfuse.tracing.tensor.function_table import Tensor, deliver, implements, lifted, strong
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.numbers import arithmetic
-    from jitfuse.tracing.tensor import data_extents
-else:
-    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
-    data_extents = Later("jitfuse.tracing.tensor.data_extents")
+arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
+data_extents = Later("jitfuse.tracing.tensor.data_extents")
 
 
 class IndexSelection(NamedTuple):

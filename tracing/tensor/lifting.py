@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
-if TYPE_CHECKING:
-    from jitfuse.tracing.tensor import mixed_numbers
-else:
-    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
+mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
 
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 

@@ -22,15 +22,12 @@ from jitfuse.tracing.tensor.in_place import InPlace
 from jitfuse.tracing.tensor.traced import PartLayout, TracedTensor, fresh, plain
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.numbers import arithmetic
-    from jitfuse.tracing.record import memory_order
     from jitfuse.tracing.record.recorder import Recorder
-    from jitfuse.tracing.tensor import lifting, mixed_numbers
-else:
-    arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
-    lifting = Later("jitfuse.tracing.tensor.lifting")
-    memory_order = Later("jitfuse.tracing.record.memory_order")
-    mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
+
+arithmetic = Later("jitfuse.tracing.numbers.arithmetic")
+lifting = Later("jitfuse.tracing.tensor.lifting")
+memory_order = Later("jitfuse.tracing.record.memory_order")
+mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal", "windows"})
 _NUMBERS: Final = frozenset({bool, int, float, complex})

@@ -32,11 +32,11 @@ from jitfuse.tracing.tensor.function_table import warn_of_lost_part
 
 if TYPE_CHECKING:
     from jitfuse.tracing.numpy_like.traced_array import TracedArray
-    from jitfuse.tracing.record import memory_order
     from jitfuse.tracing.tensor import indexing
 else:
-    memory_order = Later("jitfuse.tracing.record.memory_order")
     TracedArray = AbstractTensor  # until its file is imported, which needs this one
+
+memory_order = Later("jitfuse.tracing.record.memory_order")
 
 
 class PartLayout(NamedTuple):

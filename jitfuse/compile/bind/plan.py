@@ -10,7 +10,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -51,10 +51,7 @@ from jitfuse.tracing.results.returned import (
 )
 from jitfuse.tracing.results.returned import ResultTree as Tree
 
-if TYPE_CHECKING:
-    from jitfuse.compile.bind import control_ops
-else:
-    control_ops = Later("jitfuse.compile.bind.control_ops")
+control_ops = Later("jitfuse.compile.bind.control_ops")
 
 
 class Outputs:

@@ -6,7 +6,7 @@ Owns the buffers of a run. Does not own plans, kernels, or where a call's feeds 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +15,8 @@ from jitfuse.compile.call_plans.call_plan import CallPlan, KernelCall, LibraryCa
 from jitfuse.compile.objects.kernel_object import KERNEL, Kernels
 from jitfuse.dtypes import numpy_dtype
 
-if TYPE_CHECKING:
-    from jitfuse.compile.call_plans import host_functions
-    from jitfuse.compile.run import bodies
-else:
-    bodies = Later("jitfuse.compile.run.bodies")
-    host_functions = Later("jitfuse.compile.call_plans.host_functions")
+bodies = Later("jitfuse.compile.run.bodies")
+host_functions = Later("jitfuse.compile.call_plans.host_functions")
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 OnStatus = Callable[[Any, int], Any]

@@ -1,7 +1,7 @@
 """Fold, share and simplify: rewrites that keep every IEEE result, bit for bit."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,7 @@ from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.ir.rules import shape_rules
 from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 
-if TYPE_CHECKING:
-    from jitfuse.passes.array import known_indices
-else:
-    known_indices = Later("jitfuse.passes.array.known_indices")
+known_indices = Later("jitfuse.passes.array.known_indices")
 
 
 def share(program: FusedProgram) -> FusedProgram:

@@ -18,16 +18,14 @@ from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 
 if TYPE_CHECKING:
-    from jitfuse.passes.complex import arithmetic, functions, inverses, power, real_tensor
     from jitfuse.passes.complex.real_tensor import RealTensor
-
     Pair = tuple[RealTensor, RealTensor]
-else:
-    arithmetic = Later("jitfuse.passes.complex.arithmetic")
-    functions = Later("jitfuse.passes.complex.functions")
-    inverses = Later("jitfuse.passes.complex.inverses")
-    power = Later("jitfuse.passes.complex.power")
-    real_tensor = Later("jitfuse.passes.complex.real_tensor")
+
+arithmetic = Later("jitfuse.passes.complex.arithmetic")
+functions = Later("jitfuse.passes.complex.functions")
+inverses = Later("jitfuse.passes.complex.inverses")
+power = Later("jitfuse.passes.complex.power")
+real_tensor = Later("jitfuse.passes.complex.real_tensor")
 
 _MOVED: Final = frozenset({
     "where", "copy", "concat", "zeros", "full", "constant", "require", "make_complex", "real", "imag",
@@ -141,7 +139,8 @@ class _Lowering:
 
 def _formula(name: str) -> Callable[..., Any]:
     """Return the formula of an operator over parts; raise UnsupportedError if there is none."""
-    for module in (arithmetic, functions, inverses):
+    modules: tuple[Any, ...] = (arithmetic, functions, inverses)
+    for module in modules:
         if name in module.FORMULAS:
             formula: Callable[..., Any] = module.FORMULAS[name]
             return formula
