@@ -292,7 +292,9 @@ def indexed_by_constants(c: Any, x: Any, k: Any) -> Any:
         y[at] = 3
 
     for at in (inside, outside, np.array([7]), np.full(2, -9), [0, 2]):
-        for work in (lambda: x[at].sum(), lambda: np.take(x, at), lambda: np.add.at(y, at, 1), lambda: written(at)):
+        for work in (  # called at once
+            lambda: x[at].sum(), lambda: np.take(x, at), lambda: np.add.at(y, at, 1), lambda: written(at),  # noqa: B023
+        ):
             try:
                 work()
             except IndexError:
