@@ -63,7 +63,7 @@ def test_the_program_comes_before_pythons_numbers() -> None:
     assert all(" full(" not in line for line in found["program (as written)"])
     split = jf.fuse(branches)
     split(X)
-    assert re.search(r"segment 0\n  0  %\d+: float64\[50\] = multiply", split.explain(X))
+    assert re.search(r"subgraph 0\n  0  %\d+: float64\[50\] = multiply", split.explain(X))
 
 
 @pytest.mark.parametrize(("function", "arguments"), [
