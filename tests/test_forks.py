@@ -13,6 +13,8 @@ import pytest
 
 import jitfuse as jf
 
+PYTHON = (sys.executable, "-W", "ignore:This process:DeprecationWarning")
+"""From 3.12 on Python itself warns of every fork beside threads."""
 # threads trace, compile and run while the process forks; every child calls old, busy and new functions
 FORKING = """
 import os, sys, threading, time
@@ -75,7 +77,7 @@ print("fine")
 def test_forks_beside_threads_that_compile(tmp_path: Path) -> None:
     scale = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
     done = subprocess.run(
-        [sys.executable, "-c", FORKING, str(10 * scale)], capture_output=True, text=True, timeout=300 * scale,
+        [*PYTHON, "-c", FORKING, str(10 * scale)], capture_output=True, text=True, timeout=300 * scale,
         check=False, env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
@@ -148,7 +150,7 @@ thread.join()
 @pytest.mark.parametrize("delay", [0.0, 0.0005, 0.001, 0.002, 0.005, 0.02, 0.05])
 def test_a_fork_in_a_first_call_of_another_thread_is_silent(delay: float, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FIRST_CALL, str(delay)], capture_output=True, text=True, timeout=60, check=False,
+        [*PYTHON, "-c", FIRST_CALL, str(delay)], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
