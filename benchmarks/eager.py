@@ -3,7 +3,7 @@
 usage: eager.py [numpy | torch] [PART OF AN EXPRESSION]
 
 Operands are the same arrays in each call: what an array does once only, such as its way to NumPy, is not seen.
-Prints nanoseconds for each expression of `eager_rows.py` that takes more than 2,000 ns beyond what NumPy, or torch,
+Prints nanoseconds for each expression of `eager_rows.py` that takes more than 3,000 ns beyond what NumPy, or torch,
 takes for the same, the worst first, and how many these are; with a part of an expression all that have it. Each is the
 least of many rounds that alternate between the two. Where torch's own function gives something else (`OTHERS` in
 `eager_rows.py`), the row counts beyond the shortest torch that gives the same, and is printed beyond that function too.
@@ -22,7 +22,7 @@ from eager_rows import GROUPS, NUMPY, OTHERS, TORCH
 
 import jitfuse as jf
 
-PASSES, ITERATIONS, CALLS, LIMIT = 6, 6, 40, 2000
+PASSES, ITERATIONS, CALLS, LIMIT = 6, 6, 40, 3000
 """Passes over all rows lie seconds apart: on a shared machine one of them finds it quiet."""
 
 

@@ -36,7 +36,7 @@ def _placed(array: Any, device: str | None) -> Any:
         from jitfuse.gpu.tensor import asarray as on_device
 
         return on_device(array, device)
-    return array if runs_plain() else numpy_array.placed(array)
+    return array if runs_plain() else numpy_array.NumPyArray.given(array)
 
 
 def _create(plain: Callable[..., Any], args: tuple[Any, ...], dtype: Any, device: str | None, **options: Any) -> Any:

@@ -6,7 +6,7 @@ graph breaks in a trace.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,12 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_like.data_dependent import standard_unique
+from jitfuse.tracing.numpy_like.data_dependent import (
+    UniqueAll,
+    UniqueCounts,
+    UniqueInverse,
+    standard_unique,
+)
 from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.tensor import function_table
 from jitfuse.tracing.tensor.data_extents import places_by_axis
@@ -188,29 +193,6 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
 
 
 # ---------------------------------------------------------------- data-dependent shapes
-class UniqueAll(NamedTuple):
-    """The result of `unique_all`."""
-
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCounts(NamedTuple):
-    """The result of `unique_counts`."""
-
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    """The result of `unique_inverse`."""
-
-    values: Tensor
-    inverse_indices: Tensor
-
-
 @over_tensors
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Return the indices of the elements that are not zero, one array for each axis."""

@@ -1,41 +1,53 @@
 """TorchArray: an eager array over a torch tensor. Importing this module imports torch.
 
-Dtypes follow the op table, so that eager code and fused functions agree. A tensor on another device computes there;
-uses of its elements on the host (items, NumPy's protocols, fused functions) copy them.
+Operators, and functions of the namespace, are rows of `jitfuse.arrays.torch_table` on the tensor; where that has none,
+small arrays on the host go through NumPy's table over the same memory. Dtypes follow the op table, so that eager code
+and fused functions agree. A tensor on another device computes there; uses of its elements on the host (items, NumPy's
+protocols, fused functions) copy them.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import NoneType
+import contextvars
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from jitfuse.arrays.base import EagerArray
-from jitfuse.arrays.wrapping import unwrap
+from jitfuse.arrays.base import PASSED, DirectFunction, EagerArray, Function, UndecidedError, direct, take_operators
+from jitfuse.arrays.numpy_table import over_arrays
+from jitfuse.arrays.torch_table import over_tensors
 from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.numpy_like import linalg
 from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName
 from jitfuse.tracing.record.foreign import host_array
 
-Function = Callable[..., Any]
 Tensor: Final = torch.Tensor
+_over_memory_of: Final = torch.Tensor.numpy  # unbound: the look-up on a tensor takes a tenth of the call
+_tensor_over: Final = torch.from_numpy
+_new: Final = object.__new__
+_ndarray: Final = np.ndarray
+_SEQUENCES: Final = (tuple, list)
+SMALL: Final = 1 << 14
+"""Arrays with more elements do not go through NumPy, which is single-threaded."""
+_NOT_NUMPYS: Final = frozenset({"mean", "std", "var"})
+"""Functions that NumPy computes in other dtypes than torch."""
+_quiet = contextvars.copy_context()
+"""A context in which NumPy does not warn, like torch. If two threads enter it at once, one takes the slow path."""
+_quiet.run(np.seterr, all="ignore")
 
 
 class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # EagerTensor takes no ufuncs
     """An array over a torch tensor."""
 
-    __slots__ = ("over",)
-    over: np.ndarray[Any, Any] | None
-    """The ndarray over the memory, made when `memory_of` first needs it. Nothing else refers to it."""
+    __slots__ = ()
 
     def __init__(self, value: Any) -> None:
         """Hold a new tensor over the memory of one without gradients, because the caller may reshape his own."""
         super().__init__(value)
-        self.over = None
         held = self.value
         if type(held) is Tensor and not held.requires_grad:  # writes are counted together with the caller's
             if held.is_inference():
@@ -47,9 +59,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
     @property
     def array(self) -> np.ndarray[Any, Any]:
         """The elements as an ndarray over the same memory."""
-        if self.weak:
-            return np.asarray(self.value)
-        return host_array(self.value)
+        return np.asarray(self.value) if self.weak else host_array(self.value)
 
     @property
     def dtype(self) -> DTypeName:
@@ -70,63 +80,85 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
 
     _operand = _lift
 
-    @classmethod
-    def direct_function(cls, name: str, function: Function) -> Function | None:
-        """Return the direct function of a namespace function: torch's, else NumPy's over the same memory."""
-        return direct_by_name(name, function)
-
-    @property
-    def T(self) -> Any:  # noqa: N802
-        """All axes reversed."""
-        value = self.value
-        return wrapped(value.permute(tuple(range(value.ndim))[::-1])) if type(value) is Tensor else super().T
-
-    @property
-    def mT(self) -> Any:  # noqa: N802
-        """The last two axes exchanged."""
-        value = self.value
-        return wrapped(value.mT) if type(value) is Tensor and value.ndim > 1 else super().mT
-
     def _take(self, result: Any) -> None:
         made = result.value  # torch informs autograd, and rejects memory with overlapping elements
         self.value.copy_(made if isinstance(made, Tensor) else torch.as_tensor(result.array))
 
-    def __getitem__(self, index: Any) -> Any:
-        value = self.value
-        if type(value) is Tensor:
+    def _kept_for(self, other: Any) -> Any:
+        kept = isinstance(other, TorchArray) and getattr(other.value, "requires_grad", False) and not self.weak
+        return TorchArray.over(self.value.clone()) if kept else self
+
+    @staticmethod
+    def given(found: Any) -> Any:
+        """Return NumPy's arrays and scalars as arrays of this class, and its named tuples as the namespace's."""
+        kind = type(found)
+        if kind is _ndarray:
+            flags = found.flags
+            if not flags.c_contiguous and min(found.strides) < 0:
+                found = found.copy()  # torch has no negative strides
             try:
-                array = memory_of(self)
-            except (TypeError, RuntimeError):  # other device, dtype unknown to NumPy, gradients, conjugated
-                return super().__getitem__(index)
-            return of_numpy(array[_index(index)])
-        return super().__getitem__(index)
+                return TorchArray.over(_tensor_over(found)) if flags.writeable else TorchArray(found)
+            except (TypeError, ValueError):  # no dtype of torch's: this raises; or one element, a negative stride
+                return TorchArray(found)
+        if issubclass(kind, _SEQUENCES):
+            parts = map(TorchArray.given, found)
+            return getattr(linalg, kind.__name__, kind)(*parts) if hasattr(kind, "_fields") else kind(parts)
+        return TorchArray.given(np.array(found)) if issubclass(kind, np.generic) or kind in WEAK_DTYPE else found
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        tensor = self.value
-        if type(tensor) is Tensor and (type(value) is TorchArray or type(value) in WEAK_DTYPE):
-            try:
-                array = memory_of(self)
-                given = memory_of(value) if type(value) is TorchArray else value
-            except (AttributeError, TypeError, RuntimeError):  # as above
-                super().__setitem__(index, value)
-                return
-            array[_index(index)] = given
-            return
-        super().__setitem__(index, value)
+    @classmethod
+    def direct_function(cls, name: str, function: Function | None = None) -> DirectFunction | None:
+        """Return a direct function: a row of torch's table, else one of NumPy's over the same memory."""
+        by_numpy, by_torch = None if name in _NOT_NUMPYS else over_arrays(name, function), over_tensors(name)
+        otherwise = None if by_numpy is None else direct(partial(_quiet.run, by_numpy), _array, cls.given)
+        return otherwise if by_torch is None else _by_torch(by_torch, otherwise)
 
 
-_INDICES: Final = frozenset({int, slice, NoneType, type(...)})
+def _by_torch(by_torch: Function, otherwise: DirectFunction | None) -> DirectFunction:
+    first = direct(by_torch, _tensor, _of_tensors)
+
+    def direct_function(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        try:
+            found = first(args, options)
+            if found is not NotImplemented:
+                return found
+        except Exception:  # NumPy may handle it, or the function itself raises
+            pass
+        return NotImplemented if otherwise is None else otherwise(args, options)
+
+    return direct_function
 
 
-def _index(index: Any) -> Any:
-    """Return an index as NumPy takes it."""
-    kind = type(index)
-    if kind in _INDICES:
-        return index
-    if kind is TorchArray and index.value.__class__ is Tensor and index.value.device.type == "cpu":
-        return memory_of(index)
-    return unwrap(index)
+def _of_tensors(found: Any) -> Any:
+    if type(found) is not Tensor:
+        parts = map(TorchArray.over, found)
+        return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+    made = _new(TorchArray)  # as `over` does, in half the time
+    made.value = found
+    return made
 
 
-from jitfuse.arrays import torch_operators  # noqa: E402, F401  # gives the class its operators
-from jitfuse.arrays.torch_dispatch import direct_by_name, memory_of, of_numpy, wrapped  # noqa: E402  # needs the class
+def _tensor(value: Any) -> Any:
+    """Return an argument as torch takes it; raises UndecidedError for one that torch alone cannot handle."""
+    if type(value) is TorchArray:
+        if type(value.value) is Tensor:
+            return value.value
+    elif type(value) in PASSED:
+        return value
+    elif type(value) in (tuple, list):
+        return type(value)([_tensor(v) for v in value])
+    raise UndecidedError
+
+
+def _array(value: Any) -> Any:
+    """Return an argument as NumPy takes it; raises for large arrays, other devices and gradients."""
+    if type(value) is TorchArray:
+        if isinstance(value.value, Tensor) and value.value.numel() <= SMALL:
+            return _over_memory_of(value.value)
+    elif type(value) in PASSED:
+        return value
+    elif type(value) in (tuple, list):
+        return type(value)([_array(v) for v in value])
+    raise UndecidedError
+
+
+take_operators(TorchArray)

@@ -1,4 +1,4 @@
-"""Conversions to and from eager arrays: wrapping a library's results, unwrapping arguments.
+"""Conversions to eager arrays and back: the classes for values of any library.
 
 Owns the choice of the class for a value. Items of containers are converted too, for results of several arrays.
 """
@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.arrays.base import EagerArray, unwrap
+from jitfuse.arrays.numpy_array import NumPyArray
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.device_array import HostArray
 
 
-def array_class(value: Any) -> Any:
+def array_class(value: Any) -> type[EagerArray] | None:
     """Return the eager class for a value, or None for a value that is no array or is on another device."""
     if isinstance(value, np.ndarray | np.generic):
-        from jitfuse.arrays.numpy_array import NumPyArray
-
         return NumPyArray
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -28,28 +29,13 @@ def array_class(value: Any) -> Any:
     return None
 
 
-def wrap(value: Any, like: Any = None) -> Any:
-    """Return arrays and NumPy scalars as eager arrays, of the class of `like` if given."""
-    if isinstance(value, np.ndarray | np.generic):
-        cls = array_class(value) if like is None else type(like)
-        return cls(value)
+def wrap(value: Any) -> Any:
+    """Return arrays and NumPy scalars as eager arrays."""
     if isinstance(value, tuple | list):
-        parts = [wrap(v, like) for v in value]
+        parts = [wrap(v) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     found = array_class(value)
     return value if found is None else found(value)
-
-
-def unwrap(value: Any) -> Any:
-    """Return eager arrays as NumPy arrays over the same memory, in containers and slices too."""
-    if isinstance(value, HostArray):
-        return value.array
-    kind = type(value)
-    if kind is tuple or kind is list:
-        return kind([unwrap(v) for v in value])
-    if kind is dict:
-        return {k: unwrap(v) for k, v in value.items()}
-    return value
 
 
 def plain(value: Any) -> Any:
@@ -65,17 +51,15 @@ def plain(value: Any) -> Any:
 
 def asarray(obj: Any, dtype: str | None, copy: bool | None) -> Any:
     """Return an array, number or nested sequence as an eager array; raises ValueError where copy=False must copy."""
-    if isinstance(obj, HostArray):
-        if dtype is not None and dtype != obj.dtype:  # type: ignore[attr-defined]
+    if isinstance(obj, EagerArray):
+        if dtype is not None and dtype != obj.dtype:
             if copy is False:
                 raise ValueError("a cast copies; pass copy=None")
-            return obj.astype(dtype)  # type: ignore[attr-defined]
-        return obj.as_copy() if copy else obj  # type: ignore[attr-defined]
+            return obj.astype(dtype)
+        return obj.as_copy() if copy else obj
     cls = array_class(obj)
-    if cls is not None and not isinstance(obj, np.ndarray | np.generic):
+    if cls is not None and cls is not NumPyArray:
         return asarray(cls(obj), dtype, copy)
     if isinstance(obj, AbstractTensor):
         raise ArgumentError(f"a {type(obj).__name__} is no array on the host; move it with jf.asarray(x, device='cpu')")
-    from jitfuse.dtypes import numpy_dtype
-
     return wrap(np.asarray(unwrap(obj), None if dtype is None else numpy_dtype(dtype), copy=copy))

@@ -84,7 +84,7 @@ def test_parts_have_memory_of_their_own() -> None:
 
 
 def test_threads_find_the_same() -> None:
-    matrix = jf.asarray(BASE[:6, :6].copy())
+    matrix = _of_torch(BASE[:6, :6].copy())
     want = _bits(jf.linalg.svd(matrix).U)
     found: list[bool] = []
     threads = [threading.Thread(target=lambda: found.extend(_bits(jf.linalg.svd(matrix).U) == want for _ in range(200)))

@@ -7,7 +7,7 @@ Python reads only the number of elements; finding and gathering the elements are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -132,6 +132,29 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
              "return_counts": bool(return_counts)}
     made = unique_of("unique", x, {**asked, "axis": axis, "equal_nan": bool(equal_nan), "sorted": bool(sorted)})
     return made if any(asked.values()) else made[0]
+
+
+class UniqueAll(NamedTuple):
+    """The result of `unique_all`."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """The result of `unique_counts`."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """The result of `unique_inverse`."""
+
+    values: Tensor
+    inverse_indices: Tensor
 
 
 def standard_unique(name: str, x: Tensor, *asked: str) -> tuple[Tensor, ...]:
