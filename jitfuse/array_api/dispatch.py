@@ -34,7 +34,8 @@ def over_tensors(function: F) -> F:
             return function(*args, **kwargs)
         if traced_among(*args, *kwargs.values()) is not None:
             return function(*args, **kwargs)
-        from jitfuse.arrays.wrapping import plain, unwrap
+        from jitfuse.arrays.base import unwrap
+        from jitfuse.arrays.wrapping import plain
 
         made = function(*map(_taken, args), **{k: _taken(v) for k, v in kwargs.items()})
         is_array = name in _ARRAYS or (name in _AS_GIVEN and bool(args) and isinstance(args[0], np.ndarray))

@@ -74,6 +74,10 @@ class EagerArray(HostArray, ArrayMethods):
     kin: ClassVar[type] = AbstractTensor
     """Tensors that operators take, or refuse by an error; others may have a reflected operator."""
 
+    def __init__(self, value: Any) -> None:
+        """Hold an array, scalar or number without a copy, as the interpreter's tensor class does."""
+        super().__init__(value)  # type: ignore[call-arg]
+
     def _operand(self, value: Any) -> Any:
         """Return a number, array, nested sequence or tensor as a tensor of this class; Python numbers are weak."""
         raise NotImplementedError

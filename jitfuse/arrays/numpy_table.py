@@ -97,9 +97,12 @@ def _full_like(x: Array, /, fill_value: Any, dtype: Any = None) -> Any:
 
 
 # ---------------------------------------------------------------- products, decompositions, transforms
+_products: Final[Any] = np.vecdot  # its types lack `axis`
+
+
 def _vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     plain = x1.dtype is x2.dtype and type(axis) is int and x1.shape[axis] == x2.shape[axis]
-    return np.vecdot(x1, x2, axis=axis) if plain else NotImplemented
+    return _products(x1, x2, axis=axis) if plain else NotImplemented
 
 
 _COMPLEX: Final = {"f": np.dtype("complex64"), "F": np.dtype("complex64")}
