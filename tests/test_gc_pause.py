@@ -138,8 +138,9 @@ def test_a_forked_child_collects() -> None:
 
 
 AFTER_IMPORT = """
-import gc, sys
+import gc, sys, threading
 import numpy
+gc.collect()  # what was made before is not counted
 {before}
 seen = []
 gc.callbacks.append(lambda phase, info: seen.append(info["generation"]) if phase == "start" else None)

@@ -11,6 +11,7 @@ from programs import make, quiet
 from scipy import special
 
 import jitfuse as jf
+from jitfuse.array_api.namespace import operate
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
 TOLERANCE = {"float32": 2e-5, "float64": 1e-13}
@@ -115,7 +116,7 @@ OPTIONS: dict[str, Callable[..., Any]] = {
     "argmax of nothing": lambda x, m: np.argmax(x[:0], axis=0),
     "positions of numbers": lambda x, m: (np.nanargmin(x, axis=1), np.nanargmax(x), np.nanargmin(x, 0, keepdims=True)),
     "only NaN in a row": lambda x, m: np.nanargmax(x * np.where(m[1:2], np.nan, 1)[:, 1:3], axis=1),
-    "a condition that holds": lambda x, m: jf.require(x[0], np.any(m)) + 1,
+    "a condition that holds": lambda x, m: operate("require", x[0], np.any(m)) + 1,
     "norms": lambda x, m: (np.linalg.norm(x[::2, :3]), np.linalg.norm(x[0], 1), np.linalg.norm(x[0], np.inf),
                            np.linalg.norm(x[0], 0), np.linalg.norm(x, axis=1), np.linalg.norm(x[0] > 0, 3),
                            np.linalg.norm(x, -np.inf, axis=0, keepdims=True), np.linalg.norm(x[::2, :3], "fro")),
@@ -162,7 +163,7 @@ def test_what_a_kernel_raises_for_names_the_reason() -> None:
     for _ in range(2):
         with pytest.raises(jf.NumericError, match="All-NaN slice encountered"):
             fused(x)
-    required = jf.fuse(lambda x, limit: jf.require(x * 2, x < limit))
+    required = jf.fuse(lambda x, limit: operate("require", x * 2, x < limit))
     assert required(x[0], 2.0).tolist() == [2.0] * 100
     with pytest.raises(ValueError, match="a required condition does not hold"):
         required(x[0], 1.0)

@@ -185,7 +185,7 @@ def _manager(before: list[dis.Instruction]) -> str | None:
         if "JUMP" in step.opname:
             return None
         needed -= dis.stack_effect(step.opcode, step.arg, jump=False)
-    while rest and rest[-1].opname in CALL_PARTS | {"SWAP", "PUSH_NULL"}:
+    while rest and rest[-1].opname in CALLS | CALL_PARTS | {"SWAP", "PUSH_NULL"}:
         rest.pop()  # a probe, whose last argument is the name
     return str(rest[-1].argval) if rest and not needed else None
 
