@@ -27,7 +27,7 @@ class StateBlock:
     def __init__(self, miss: Callable[..., Any], *, training: bool = False) -> None:
         self._entries: list[NativeEntry] = []
         name = sys.intern("training")
-        self._words = Words([0, id(miss), int(training), id(name), 0, 0, 0, 0], keep=(miss, name))
+        self._words = Words([0, id(miss), int(training), id(name), 0, 0], keep=(miss, name))
 
     @property
     def address(self) -> int:
@@ -47,11 +47,6 @@ class StateBlock:
         self._words[StateField.FIRST_ENTRY] = entry.words.address
 
     @property
-    def calls(self) -> int:
-        """How many calls reached the fast call."""
-        return self._words[StateField.CALLS]
-
-    @property
     def launches(self) -> int:
         """How many kernel launches were run."""
         return self._words[StateField.LAUNCHES]
@@ -60,15 +55,6 @@ class StateBlock:
     def misses(self) -> int:
         """How many calls went to the miss handler."""
         return self._words[StateField.MISSES]
-
-    @property
-    def disabled(self) -> bool:
-        """Whether every call goes to the miss handler."""
-        return self._words[StateField.DISABLED] != 0
-
-    @disabled.setter
-    def disabled(self, value: bool) -> None:
-        self._words[StateField.DISABLED] = int(value)
 
 
 class NativeEntry:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import CellType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from jitfuse.backends.llvm.runtime.layout import GuardCode
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
 from jitfuse.dtypes import KINDS, itemsize
 
-ANY_OVERLAP: Final = -(1 << 63)
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -30,19 +29,12 @@ class EntryBuilder:
     a guard of a type before those that rely on it.
     """
 
-    def __init__(
-        self, positional: int, keywords: Sequence[str] = (), *, handler: Handler,
-        training_position: int | None = None,
-    ) -> None:
-        """Start an entry for calls with so many positional arguments and these keywords in this order.
-
-        `keywords` does not include `training`; `training_position` is its position as a positional argument.
-        """
-        assert training_position is None or 0 <= training_position < positional
+    def __init__(self, positional: int, keywords: Sequence[str] = (), *, handler: Handler) -> None:
+        """Start an entry for calls with so many positional arguments and these keywords, in this order and without
+        `training`."""
         assert "training" not in keywords and len(set(keywords)) == len(keywords)
         self._positional = positional
         self._keywords = tuple(sys.intern(k) for k in keywords)
-        self._training_position = -1 if training_position is None else training_position
         self._keep = Keeper()
         self._handler = handler
         self._guards: list[int] = []
@@ -137,19 +129,12 @@ class EntryBuilder:
         else:
             self._guard(GuardCode.EQ, self._known(slot), self._keep.ref(value))
 
-    def guard_overlap(
-        self, a: int, b: int, *, extent_a: tuple[int, int], extent_b: tuple[int, int],
-        delta: int | None = None,
-    ) -> None:
-        """Pass where two values' memory has the same relation: disjoint (`delta` None), or `delta` bytes from b to a.
+    def guard_disjoint(self, a: int, b: int, *, extent_a: tuple[int, int], extent_b: tuple[int, int]) -> None:
+        """Pass where two values' memory is disjoint.
 
         Extents are (first byte, one past the last byte) relative to each data pointer.
         """
-        assert delta is None or (extent_a[0] + delta < extent_b[1] and extent_b[0] < extent_a[1] + delta)
-        self._guard(
-            GuardCode.OVERLAP, self._known_value(a), self._known_value(b), *extent_a, *extent_b,
-            ANY_OVERLAP if delta is None else delta,
-        )
+        self._guard(GuardCode.DISJOINT, self._known_value(a), self._known_value(b), *extent_a, *extent_b)
 
     # ------------------------------------------------------------------ data
     def guard_float(self, slot: int) -> int:
@@ -237,7 +222,6 @@ class EntryBuilder:
             EntryWord.POSITIONAL: self._positional,
             EntryWord.KEYWORDS: self._keep.words(names),
             EntryWord.KEYWORD_COUNT: len(names),
-            EntryWord.TRAINING_POSITION: self._training_position,
         }
         return NativeEntry(Words([words[i] for i in range(len(words))], self._keep.objects), self._values,
                      self._keywords)

@@ -100,7 +100,6 @@ def _emit_fastcall(module: Module) -> None:
     self_, args, nargsf, kwnames = f.args
     state = f.field("ptr", self_, layout.CALLABLE_STATE)
     positional = f.and_(nargsf, f.const("i64", layout.VECTORCALL_COUNT_MASK))
-    add_to_word(f, state, StateField.CALLS, 1)
     _refuse_other_error_states(f)
     default = word(f, state, StateField.DEFAULT_MODE)
     beginning = f.block
@@ -120,11 +119,9 @@ def _emit_fastcall(module: Module) -> None:
     count = f.phi("i64", [(ZERO, beginning), (all_, "keywords"), (others, flag_block)])
     skipped = f.phi("i64", [(_NO_INDEX, beginning), (_NO_INDEX, "keywords"), (skip, flag_block)])
     kwitems = f.phi("ptr", [(f.null, beginning), (names, "keywords"), (names, flag_block)])
-    f.cond_br(f.icmp("eq", word(f, state, StateField.DISABLED), ZERO), "walk", "miss", likely=True)
-    f.label("walk")
     first = address(f, state, StateField.FIRST_ENTRY)
     f.label("try")
-    f.emit(f"%candidate = phi ptr [ {first.ref}, %walk ], [ %after, %next ]")
+    f.emit(f"%candidate = phi ptr [ {first.ref}, %start ], [ %after, %next ]")
     entry = Value("%candidate", "ptr")
     f.cond_br(f.icmp("eq", entry, f.null), "miss", "counts", likely=False)
     f.label("counts")
@@ -139,16 +136,7 @@ def _emit_fastcall(module: Module) -> None:
     matches = f.call("jf_names_match", "i1", [address(f, entry, EntryField.KEYWORDS), count, kwitems, skipped])
     f.cond_br(matches, "named", "next", likely=True)
     f.label("named")
-    position = word(f, entry, EntryField.TRAINING_POSITION)
-    f.cond_br(f.icmp("slt", position, ZERO), "moded", "positional_flag", likely=True)
-    f.label("positional_flag")
-    with f.if_(f.icmp("ne", skipped, _NO_INDEX), likely=False):
-        f.br("miss")  # `training` is given twice
-    positional_mode = _mode(f, item(f, args, position))
-    last = f.block
-    f.label("moded")
-    chosen = f.phi("i64", [(mode, "named"), (positional_mode, last)])
-    plan = item(f, f.offset(entry, EntryField.EVALUATION * layout.WORD), chosen)
+    plan = item(f, f.offset(entry, EntryField.EVALUATION * layout.WORD), mode)
     f.cond_br(f.icmp("ne", plan, f.null), "enter", "next", likely=True)
     f.label("enter")
     result = f.call("jf_enter", "ptr", [entry, plan, state, args, f.add(positional, skipped)])

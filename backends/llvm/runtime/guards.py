@@ -55,7 +55,7 @@ class _Guards(DataGuards):
             GuardCode.TYPE: self.type_, GuardCode.IS: self.identity, GuardCode.EQ: self.equal,
             GuardCode.LEN: self.length,
             GuardCode.FLOAT: self.float_, GuardCode.INT: self.int_, GuardCode.BOOL: self.bool_,
-            GuardCode.NPSCALAR: self.numpy_scalar, GuardCode.ARRAY: self.array, GuardCode.OVERLAP: self.overlap,
+            GuardCode.NPSCALAR: self.numpy_scalar, GuardCode.ARRAY: self.array, GuardCode.DISJOINT: self.disjoint,
             GuardCode.CALL: self.call, GuardCode.SAME: self.same, GuardCode.APART: self.apart,
             GuardCode.TENSOR: self.tensor,
             GuardCode.NO_GRAD: self.no_grad,

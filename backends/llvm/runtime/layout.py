@@ -15,14 +15,12 @@ from typing import Final
 WORD: Final = 8
 
 # ---------------------------------------------------------------------- CPython structs, byte offsets
-OB_REFCNT: Final = 0
 OB_TYPE: Final = 8
 VAR_SIZE: Final = 16
 """ob_size of tuple and list; dict has ma_used at the same offset."""
 TUPLE_ITEMS: Final = 24
 LIST_ITEMS: Final = 24
 FLOAT_VALUE: Final = 16
-COMPLEX_VALUE: Final = 16
 CELL_CONTENT: Final = 16
 TYPE_BASICSIZE: Final = 32
 TYPE_VECTORCALL_OFFSET: Final = 56
@@ -90,10 +88,8 @@ class StateField:
     MISS: Final = 1
     DEFAULT_MODE: Final = 2
     TRAINING: Final = 3
-    CALLS: Final = 4
-    LAUNCHES: Final = 5
-    MISSES: Final = 6
-    DISABLED: Final = 7
+    LAUNCHES: Final = 4
+    MISSES: Final = 5
 
 
 class EntryField:
@@ -110,7 +106,6 @@ class EntryField:
     POSITIONAL: Final = 8
     KEYWORDS: Final = 9
     KEYWORD_COUNT: Final = 10
-    TRAINING_POSITION: Final = 11
 
 
 class PlanField:
@@ -178,7 +173,7 @@ class GuardCode:
     BOOL: Final = 13
     NPSCALAR: Final = 14
     ARRAY: Final = 15
-    OVERLAP: Final = 16
+    DISJOINT: Final = 16
     CALL: Final = 17
     SAME: Final = 18
     TENSOR: Final = 19

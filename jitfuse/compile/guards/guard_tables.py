@@ -204,7 +204,7 @@ class BoundEntry:
         for a in written:
             for other in arrays:
                 if other != a and (other not in written or a < other):
-                    self._builder.guard_overlap(
+                    self._builder.guard_disjoint(
                         self.feed_values[a], self.feed_values[other],
                         extent_a=_extent(arrays[a].meta, arrays[a].strides),
                         extent_b=_extent(arrays[other].meta, arrays[other].strides),
