@@ -1,8 +1,7 @@
-"""TorchTensor: AbstractTensor's methods computed at once by torch. Importing this module imports torch.
+"""TorchProgramTensor: AbstractTensor's methods computed at once by torch. Importing this module imports torch.
 
-`TorchTensor` promotes operands as torch does (`torch.result_type`). `TorchProgramTensor`, on which programs
-run, promotes them by the op table, so that a program gives the same dtypes over any framework. Both give
-NumPy's values, also for integer division by zero, shifts past the width and casts out of range. Random numbers come
+Operands are promoted by the op table, so that a program gives the same dtypes over any framework. Values are NumPy's,
+also for integer division by zero, shifts past the width and casts out of range. Random numbers come
 from the reference, and are the same everywhere. Composite operators are computed by their decompositions, the others
 by `jitfuse.backends.interpreter.torch_functions`.
 """
@@ -16,7 +15,7 @@ import torch
 
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.eager import EagerTensor
-from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, is_integer, kind, weak_dtype
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, is_integer, weak_dtype
 from jitfuse.errors import ArgumentError, DTypeError, OutOfRangeError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
@@ -27,7 +26,7 @@ TORCH_DTYPES = {name: getattr(torch, name) for name in SUPPORTED}
 NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 
 
-class TorchTensor(EagerTensor):
+class TorchProgramTensor(EagerTensor):
     """A torch.Tensor or a Python scalar (weak), in one of the supported dtypes, on any device."""
 
     __slots__ = ()
@@ -74,23 +73,17 @@ class TorchTensor(EagerTensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.value if self.weak else host_array(self.value), dtype, copy=copy)
 
-    def _lift(self, value: Any) -> TorchTensor:
+    def _lift(self, value: Any) -> TorchProgramTensor:
         if isinstance(value, type(self)):
             return value
         return type(self)(value.value if isinstance(value, EagerTensor) else value)
 
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.DtypeRule:
-        """Return the dtypes to cast operands to: the table's rule applied to torch's promoted dtype."""
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchProgramTensor]) -> dtype_rules.DtypeRule:
         assert op.loop is not None
-        promoted = inputs[1:] if op.name == "where" else inputs
-        if all(i.weak for i in promoted):
-            return op.loop(op.name, [i.meta for i in inputs])
-        common = _supported(_result_type([i.value for i in promoted]))
-        metas = [Meta((), "bool" if op.name == "where" and k == 0 else common) for k in range(len(inputs))]
-        loop = op.loop(op.name, metas)
-        if kind(common) != "float" and loop.result == "float64":  # torch's default instead of NumPy's
-            default = NAMES.get(torch.get_default_dtype(), "float32")
-            return dtype_rules.DtypeRule((default,) * len(inputs), default)
+        loop = op.loop(op.name, [i.meta for i in inputs])
+        for i, dtype in zip(inputs, loop.inputs):
+            if i.weak and op.name != "where":  # `where` wraps, as NumPy's does
+                refuse_wrapping(i.value, TORCH_DTYPES[dtype])
         return loop
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -107,7 +100,7 @@ class TorchTensor(EagerTensor):
             return op.decompose(*inputs, **attrs)
         device = next((i.value.device for i in (*inputs, self) if not i.weak), torch.device("cpu"))
         result = self._compute(op, inputs, attrs, device)
-        return result if isinstance(result, TorchTensor) else type(self)(result)
+        return result if isinstance(result, TorchProgramTensor) else type(self)(result)
 
     def _compute(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any], device: Any) -> Any:
         if op.kind == ops.MODE:
@@ -121,7 +114,7 @@ class TorchTensor(EagerTensor):
             weak = not made.ndim and op.loop is None and op.result_meta([i.meta for i in inputs], attrs).weak
             return made.item() if weak else made
         if op.name == "concat":
-            dtype = self._common(inputs)
+            dtype = meta_rules.concat_meta("concat", [Meta((0,), i.dtype) for i in inputs], 0).dtype
             return torch_functions.call(op.name, [_as(i, dtype, device) for i in inputs], attrs)
         if op.loop is None:
             return torch_functions.call(op.name, [_as(i, i.dtype, device) for i in inputs], attrs)
@@ -129,26 +122,6 @@ class TorchTensor(EagerTensor):
         operands = [_as(i, dtype, device) for i, dtype in zip(inputs, loop.inputs, strict=True)]
         result = torch_functions.call(op.name, operands, attrs)
         return result.item() if loop.weak else result
-
-    def _common(self, inputs: Sequence[TorchTensor]) -> str:
-        return _supported(_result_type([i.value for i in inputs]))
-
-
-class TorchProgramTensor(TorchTensor):
-    """A TorchTensor that promotes operands by the op table, as NumPy does."""
-
-    __slots__ = ()
-
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.DtypeRule:
-        assert op.loop is not None
-        loop = op.loop(op.name, [i.meta for i in inputs])
-        for i, dtype in zip(inputs, loop.inputs):
-            if i.weak and op.name != "where":  # `where` wraps, as NumPy's does
-                refuse_wrapping(i.value, TORCH_DTYPES[dtype])
-        return loop
-
-    def _common(self, inputs: Sequence[TorchTensor]) -> str:
-        return meta_rules.concat_meta("concat", [Meta((0,), i.dtype) for i in inputs], 0).dtype
 
 
 def refuse_wrapping(value: Any, dtype: Any) -> None:
@@ -160,25 +133,7 @@ def refuse_wrapping(value: Any, dtype: Any) -> None:
                                   "Make it a float, or cast the array with astype(np.int64) first.")
 
 
-def _supported(dtype: Any) -> str:
-    """Return the name of a dtype; raises DTypeError for those that only torch has, such as complex32."""
-    found = NAMES.get(dtype)
-    if found is None:
-        raise DTypeError(f"dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
-    return found
-
-
-def _result_type(values: Sequence[Any]) -> Any:
-    """Return the dtype to which torch promotes values; at least one is a tensor, and scalars come last."""
-    ordered = sorted(values, key=lambda v: -v.ndim if isinstance(v, torch.Tensor) else 1)
-    common = ordered[0]
-    for value in ordered[1:]:
-        dtype = torch.result_type(common, value)
-        common = torch.empty((1,) * common.ndim, dtype=dtype, device="meta")
-    return common.dtype
-
-
-def _as(tensor: TorchTensor, dtype: str, device: Any) -> Any:
+def _as(tensor: TorchProgramTensor, dtype: str, device: Any) -> Any:
     """Return the tensor's value as a torch.Tensor of the dtype; scalars go to the device."""
     if tensor.weak:
         value = tensor.value

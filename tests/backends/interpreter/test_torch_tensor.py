@@ -1,7 +1,6 @@
-"""TorchTensor: NumPy's values by torch, torch's promotion, and programs over torch feeds."""
+"""TorchProgramTensor: NumPy's values and dtypes by torch, and programs over torch feeds."""
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner, tensor_class
-from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError, CutWireError, DTypeError, ShapeError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram
@@ -17,7 +15,7 @@ from jitfuse.ir.program import FusedProgram
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from jitfuse.backends.interpreter import torch_functions  # noqa: E402
-from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor, TorchTensor  # noqa: E402
+from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor  # noqa: E402
 
 TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps} | {"softmax", "log_softmax", "logsumexp", "angle"}
 ROOTS = {"std", "nanstd"}
@@ -61,62 +59,42 @@ def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cas
                 )
 
 
-# ---------------------------------------------------------------- promotion
-@pytest.mark.filterwarnings("ignore:ComplexHalf")
-@pytest.mark.parametrize("name", ["add", "maximum", "where", "concat"])
-def test_arrays_and_scalars_promote_as_in_torch(name: str) -> None:
-    promoted = [d for d in SUPPORTED if d not in ("uint16", "uint32", "uint64", "bfloat16")]  # one of the two refuses
-    values = [torch.ones(2, dtype=getattr(torch, d)) for d in promoted]
-    values += [torch.ones((), dtype=getattr(torch, d)) for d in promoted] if name != "concat" else []
-    scalars = [True, 2, 2.5] if name != "concat" else []
-    condition = torch.tensor([True, False])
-    for a, b in itertools.product(values, [*values, *scalars]):
-        for x, y in [(a, b), (b, a)]:
-            first = TorchTensor(condition if name == "where" else x)
-            rest = [x, y] if name == "where" else [y]
-            if torch.result_type(x, y) == torch.complex32:  # of float16, which NumPy takes for complex64
-                with pytest.raises(DTypeError, match="complex32"):
-                    first.call(name, *rest)
-                continue
-            assert first.call(name, *rest).value.dtype == torch.result_type(x, y), (name, x, y)
-
-
-def test_functions_of_integers_give_torchs_default_dtype() -> None:
+def test_functions_of_integers_give_numpys_dtype() -> None:
     x = torch.tensor([1, 4])
-    assert TorchTensor(x).sqrt().dtype == "float32" and TorchProgramTensor(x).sqrt().dtype == "float64"
-    assert (TorchTensor(x) / 2).dtype == "float32" and (TorchProgramTensor(x) / 2).dtype == "float64"
-    assert (TorchTensor(x) + x.float()).dtype == "float32" and (TorchProgramTensor(x) + x.float()).dtype == "float64"
+    assert TorchProgramTensor(x).sqrt().dtype == "float64"
+    assert (TorchProgramTensor(x) / 2).dtype == "float64"
+    assert (TorchProgramTensor(x) + x.float()).dtype == "float64"
 
 
 def test_scalars_of_python_stay_weak_and_operators_take_them_on_both_sides() -> None:
-    assert type((TorchTensor(2) * 3.5).value) is float
+    assert type((TorchProgramTensor(2) * 3.5).value) is float
     x = torch.tensor([1.0, 2.0])
-    assert torch.equal((1 - TorchTensor(x)).value, 1 - x)
-    assert torch.equal((TorchTensor(x) > 1).value, x > 1)
-    assert (TorchTensor(x) * 2).dtype == "float32"
+    assert torch.equal((1 - TorchProgramTensor(x)).value, 1 - x)
+    assert torch.equal((TorchProgramTensor(x) > 1).value, x > 1)
+    assert (TorchProgramTensor(x) * 2).dtype == "float32"
 
 
 def test_memory_is_shared_with_the_caller_and_with_numpy() -> None:
     x = torch.ones(3)
-    assert TorchTensor(x).value is x
+    assert TorchProgramTensor(x).value is x
     array = np.ones(3)
-    TorchTensor(array).value[0] = 5
+    TorchProgramTensor(array).value[0] = 5
     assert array[0] == 5
-    assert TorchTensor(array[::-1]).shape == (3,)  # torch has no negative strides: a copy
+    assert TorchProgramTensor(array[::-1]).shape == (3,)  # torch has no negative strides: a copy
 
 
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda t: t + torch.ones(3), ShapeError, r"shapes \(2,\), \(3,\) do not broadcast"),
     (lambda t: t & 1, DTypeError, "Bitwise operators want"),
     (lambda t: t.sum(axis=3), ShapeError, "axis 3 is out of bounds"),
-    (lambda t: TorchTensor(torch.ones(2).to(torch.float8_e5m2)), DTypeError, "torch.float8_e5m2 is not supported"),
-    (lambda t: TorchTensor("x"), ArgumentError, "str is no tensor"),
+    (lambda t: TorchProgramTensor(torch.ones(2).to(torch.float8_e5m2)), DTypeError, "float8_e5m2 is not supported"),
+    (lambda t: TorchProgramTensor("x"), ArgumentError, "str is no tensor"),
     (lambda t: t + torch.ones(2, device="meta"), ArgumentError, r"different devices \(cpu, meta\)"),
     (lambda t: t.astype("int64") ** -1, ValueError, "Integers to negative integer powers"),
 ])
 def test_mistakes_raise_the_same_errors_as_over_numpy(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        call(TorchTensor(torch.tensor([1.0, 2.0])))
+        call(TorchProgramTensor(torch.tensor([1.0, 2.0])))
 
 
 # ---------------------------------------------------------------- programs
@@ -158,7 +136,7 @@ def test_a_program_gives_over_torch_what_it_gives_over_numpy(training: bool) -> 
 
 def test_torch_wins_over_numpy() -> None:
     assert tensor_class([np.ones(2), torch.ones(2)]) is TorchProgramTensor
-    assert tensor_class([NumPyTensor(np.ones(2)), TorchTensor(torch.ones(2))]) is TorchProgramTensor
+    assert tensor_class([NumPyTensor(np.ones(2)), TorchProgramTensor(torch.ones(2))]) is TorchProgramTensor
     result = ProgramRunner(PROGRAM)({0: np.ones((3, 4), "int32"), 1: 1.0, 2: torch.tensor([3, 4])})
     assert isinstance(result.outputs["y"], torch.Tensor)
 
