@@ -42,12 +42,6 @@ class Frame(NamedTuple):
         """Return the index map of a value that sweeps the whole shape."""
         return _full_map(len(self.shape), self.reduced)
 
-    def broadcast_map(self, shape: tuple[int, ...]) -> tuple[Lin, ...]:
-        """Return the index map of a value that is broadcast to the whole shape."""
-        lead = len(self.shape) - len(shape)
-        parts = zip(self.full_map()[lead:], shape, self.shape[lead:], strict=True)
-        return tuple(part if n == m else ZERO for part, n, m in parts)
-
     def maps(self, shape: tuple[int, ...]) -> Iterable[tuple[str, tuple[Lin, ...]]]:
         """Yield the names and index maps by which a value of this shape can belong to the frame: see `map_of`."""
         if shape == self.shape:

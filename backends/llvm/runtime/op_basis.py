@@ -63,7 +63,6 @@ class OpBasis(RecordReader):
         self.base = address(self.f, self.plan, PlanField.OPS)
         self.work = self.f.offset(self.frame, word(self.f, self.plan, PlanField.WORK), "i64")
         self.jumps: list[tuple[Value, str]] = []
-        self.failures: list[str] = []
 
     def data(self, table: Value, index: Value | int = 0) -> Value:
         """Return the address that two words (value, offset) of a table describe."""
