@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,11 @@ from jitfuse.compile import pipeline
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Break the making of kernels; in an empty cache, which has none of another test's."""
+    monkeypatch.delenv("JITFUSE_CACHE_PATH", raising=False)
+    monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path / "kernels"))
+
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise jf.CompileError("no code today")
 
