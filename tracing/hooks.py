@@ -215,15 +215,15 @@ class TracingHooks:
         """Take a step of an if-converted branch."""
         return if_conversion.STEPS[name](self.run, frame, *values)
 
-    def refuse_kept(self, place: str, value: Any) -> None:
+    def refuse_kept(self, target: str, value: Any) -> None:
         """Raise UntraceableError for a generator that outlives the call: its RNG state would not be updated there."""
         if "jitfuse.tracing.generators.rng" in sys.modules and issubclass(type(value), rng.TracedRng):
             raise UntraceableError(
-                f"a generator is stored as {place}, at {user_line()}: compiled calls would not move it on there. Make "
+                f"a generator is stored as {target}, at {user_line()}: compiled calls would not move it on there. Make "
                 "it outside, or where it is used."
             )
 
-    def stored(self, place: str, value: Any) -> Any:
+    def stored(self, target: str, value: Any) -> Any:
         """Return the value to store in real state while the function runs; calls store the computed value there."""
         if type(value) is ModeFlag:
             return bool(value)

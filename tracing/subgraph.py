@@ -42,7 +42,7 @@ class TracedSubgraph(Record, frozen=True):
     graph: ProcessGraph
     boundary: Boundary
     inputs: tuple[Input, ...]
-    places: tuple[ValueSlot, ...]
+    slots: tuple[ValueSlot, ...]
 
     def program(self, method: str, *, many: bool = False) -> FusedProgram:
         """Return the subgraph as a program, its outputs named by their order; `many`: it is one of many subgraphs."""
@@ -58,14 +58,14 @@ def cut(
     """
     nodes, leaves = _needed(session, (*outputs.values(), *writes.values()))
     leaves |= set(writes)
-    places = sorted((_place(session, tensor) for tensor in leaves), key=lambda p: (p.kind != "kept", p.number))
-    at_hand = {_place(session, tensor): tensor for tensor in leaves}
+    slots = sorted((_slot_of(session, tensor) for tensor in leaves), key=lambda p: (p.kind != "kept", p.number))
+    at_hand = {_slot_of(session, tensor): tensor for tensor in leaves}
     graph = ProcessGraph()
     ids: dict[int, int] = {}
     inputs: list[Input] = []
-    for place in places:
-        tensor = at_hand[place]
-        made = _input(session, place, tensor, f"kept[{len(inputs)}]")
+    for slot in slots:
+        tensor = at_hand[slot]
+        made = _input(session, slot, tensor, f"kept[{len(inputs)}]")
         inputs.append(made)
         ids[tensor] = graph.add_feed(made.meta, made.name)
     steps = []
@@ -94,10 +94,10 @@ def cut(
     key = (
         tuple(inputs), tuple(steps), tuple(boundary.outputs.items()), tuple(boundary.writes.items()),
     )
-    return TracedSubgraph(key, graph, boundary, tuple(inputs), tuple(places))
+    return TracedSubgraph(key, graph, boundary, tuple(inputs), tuple(slots))
 
 
-def _place(session: Session, tensor: int) -> ValueSlot:
+def _slot_of(session: Session, tensor: int) -> ValueSlot:
     kept = session.live.get(tensor)
     return ValueSlot("feed", tensor) if kept is None else ValueSlot("kept", kept)
 
@@ -120,8 +120,8 @@ def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[
     return [graph.ops[k] for k in sorted(needed)], leaves
 
 
-def _input(session: Session, place: ValueSlot, tensor: int, name: str) -> Input:
-    if place.kind == "kept":
+def _input(session: Session, slot: ValueSlot, tensor: int, name: str) -> Input:
+    if slot.kind == "kept":
         meta = session.graph.metas[tensor]
         strides = layout.contiguous(meta.shape, itemsize(meta.dtype)).strides
         return Input("array", meta, strides, name)

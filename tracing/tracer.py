@@ -45,10 +45,10 @@ from jitfuse.tracing.record.source import line_of, was_caught
 from jitfuse.tracing.results.containers import refuse_unlike
 from jitfuse.tracing.results.leaves import classify, in_memory_order, merge, picked, settle_selections
 from jitfuse.tracing.results.returned import (
+    AccessPathLeaf,
     OutputLeaf,
     PickedCopy,
     PickedView,
-    PlaceLeaf,
     RawLeaf,
     ResultLeaf,
     ResultTree,
@@ -207,7 +207,7 @@ class _TracedCall(Record, frozen=True):
             if recorder.active_branches or recorder.loops:
                 recorder.undo_conversion()  # the function has caught an error in a branch
             def is_leaf(value: Any) -> bool:
-                return id(value) in view.reals or view.place_of(value) is not None
+                return id(value) in view.reals or view.path_of(value) is not None
 
             refuse_unlike(result, is_leaf)
             paths, values, spec = flatten(result, is_leaf=is_leaf)
@@ -219,7 +219,7 @@ class _TracedCall(Record, frozen=True):
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if put and effects.are_views(values, leaves, sum(effect.count for effect in put)):
                 view.guard_log.volatile.append(
-                    f"{put[0].place} or another result keeps a view of what outlives the call"
+                    f"{put[0].target} or another result keeps a view of what outlives the call"
                 )
             chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
             leaves += [RawLeaf(None, mixed.truth, "scalar", -mixed.truth) for _, mixed in chosen]
@@ -229,8 +229,8 @@ class _TracedCall(Record, frozen=True):
                 raise ModeMattersSignal
             _refuse_caught(None)
         except BaseException as error:
-            branches = [loop.place for loop in recorder.loops] or [
-                branch.both.place for branch in recorder.active_branches[-1:]
+            branches = [loop.site for loop in recorder.loops] or [
+                branch.both.site for branch in recorder.active_branches[-1:]
             ]
             recorder.end()
             view.rollback()
@@ -283,23 +283,23 @@ class _TracedCall(Record, frozen=True):
         made: list[Effect] = []
         by_user = {w.chain for w in view.written.values() if has_own_setter(w.owner)}
         returned, taken = len(values), set(paths)
-        for place, value, is_new in found:
-            one = type(value) not in (list, tuple, dict) or view.place_of(value) is not None
-            its_paths, leaves, spec = ([str(place)], [value], None) if one else flatten(value, str(place))
+        for target, value, is_new in found:
+            one = type(value) not in (list, tuple, dict) or view.path_of(value) is not None
+            its_paths, leaves, spec = ([str(target)], [value], None) if one else flatten(value, str(target))
             if not taken.isdisjoint(its_paths):  # two free variables of one name, a global of the name "result"
                 its_paths = [f"{path} ({len(made)})" for path in its_paths]
             taken.update(its_paths)
             paths += its_paths
             values += [view.known(leaf) if view.hooks.is_array(leaf) else leaf for leaf in leaves]
-            before = view.values.get(place)
+            before = view.values.get(target)
             moves = is_new or (before is not None and effects.is_changed(before[0], value))
-            made.append(effects.Effect(place, spec, len(leaves), moves, place in by_user))
+            made.append(effects.Effect(target, spec, len(leaves), moves, target in by_user))
         read_sources = {recorder.session.feeds[feed].source for feed in recorder.session.guarded_values}
-        counted = next((place for place, _, _ in found if place in read_sources), None)
+        counted = next((target for target, _, _ in found if target in read_sources), None)
         if counted is not None:
             view.guard_log.volatile.append(f"Python reads the value of {counted}, which changes from call to call")
         trees = [result, *(value for _, value, _ in found)]
-        if effects.share_containers(trees, view.place_of) or effects.share_memory(values, returned):
+        if effects.share_containers(trees, view.path_of) or effects.share_memory(values, returned):
             view.guard_log.volatile.append(f"{found[0][0]} shares memory, or a container, with what else is delivered")
         return tuple(made)
 
@@ -322,9 +322,9 @@ class _TracedCall(Record, frozen=True):
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
         view.hooks.refuse_kept(path, value)
         real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
-        place = view.place_of(real)
-        if place is not None:
-            return RawLeaf(PlaceLeaf(place), None, "object", id(real))
+        found_path = view.path_of(real)
+        if found_path is not None:
+            return RawLeaf(AccessPathLeaf(found_path), None, "object", id(real))
         return classify(recorder, real, path, lambda x: id(x) in view.origin)
 
 

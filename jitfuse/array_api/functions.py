@@ -23,7 +23,7 @@ from jitfuse.tracing.numpy_like.data_dependent import (
 )
 from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.tensor import function_table
-from jitfuse.tracing.tensor.data_extents import places_by_axis
+from jitfuse.tracing.tensor.data_extents import indices_by_axis
 from jitfuse.tracing.tensor.function_table import lifted, strong
 
 Tensor = Any
@@ -198,7 +198,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Return the indices of the elements that are not zero, one array for each axis."""
     if not x.ndim:
         raise ArgumentError("nonzero of an array of rank 0; use x.reshape(1)")
-    return places_by_axis("jf.nonzero", x, "Keep the shape: jf.where(condition, a, b).")
+    return indices_by_axis("jf.nonzero", x, "Keep the shape: jf.where(condition, a, b).")
 
 
 @over_tensors

@@ -31,7 +31,7 @@ from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
 from jitfuse.random import state_feeds
-from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf, window
+from jitfuse.tracing.results.returned import AccessPathLeaf, ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf, window
 
 POLICY: Final = LoweringPolicy(chain=False, keep=False)
 """The lowering policy for a GPU, where computing again costs less than rows of scratch memory. Scores are the CPU's."""
@@ -155,7 +155,7 @@ class GpuCall:
         return made.to(self._args, self._kwargs)
 
     def _leaf(self, leaf: Any, outputs: Mapping[str, Any]) -> Any:
-        if isinstance(leaf, PlaceLeaf):
+        if isinstance(leaf, AccessPathLeaf):
             return leaf
         if isinstance(leaf, ConstantLeaf):
             return leaf.value

@@ -162,9 +162,9 @@ class Limits:
         """Whether branches of the function may be if-converted at all."""
         return self._branchings < MAX_BRANCHINGS
 
-    def decides(self, place: Site) -> bool:
+    def decides(self, site: Site) -> bool:
         """Return whether Python takes this branch itself, or reads this number where it is made."""
-        return place in self._decided or not self.may_branch
+        return site in self._decided or not self.may_branch
 
     def note_branching(self, refused: Iterable[Site] = ()) -> None:
         """Record a run that ends to if-convert branches, or to have Python take the `refused` ones.
@@ -172,23 +172,23 @@ class Limits:
         After `MAX_BRANCHINGS` runs Python takes every branch, so nothing is left to be refused. Trials of vectorised
         loops do not count: each loop is tried once.
         """
-        places = set(refused)
-        if not places or not loop_ranges.is_trial(places):
+        sites = set(refused)
+        if not sites or not loop_ranges.is_trial(sites):
             self._branchings += 1
-        self._decided |= places
+        self._decided |= sites
 
     # ------------------------------------------------------------------ graph breaks of a call
     def note_iterations(self, question: Question) -> None:
         """Record a loop that is traced iteration by iteration; raises GiveUpSignal if that has happened often."""
-        times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
+        times = self._run_through[question.line] = self._run_through.get(question.line, 0) + 1
         if times > MAX_VALUES:
-            self.give_up(f"a loop at {question.place} is traced iteration by iteration, because each changes what "
+            self.give_up(f"a loop at {question.line} is traced iteration by iteration, because each changes what "
                           "Python knows (a list that grows, a counter that is more than counted with), and its end "
                           "changes from call to call. Count in an array, or use jf.while_loop.")
 
     def note_length(self, question: Question, reads: int) -> NoReturn:
         """Raise GiveUpSignal: the call has more graph breaks than are worth tracing."""
-        self.give_up(f"Python reads data more than {reads} times in a call, last at {question.place}, and "
+        self.give_up(f"Python reads data more than {reads} times in a call, last at {question.line}, and "
                       "each read is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
 
@@ -220,7 +220,7 @@ class Limits:
         """Check a run's cost at a graph break; raises GiveUpSignal if the call is not worth compiling."""
         if self.is_too_much(operators, reads, steps):
             self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {reads} reads of data, "
-                          f"last at {question.place}, not counting what had to be traced again, and each is traced, "
+                          f"last at {question.line}, not counting what had to be traced again, and each is traced, "
                           "planned and compiled. Work on whole arrays (np.where, masks), or use jf.cond, jf.fori_loop "
                           "and jf.while_loop.")
 
@@ -230,7 +230,7 @@ class Limits:
 
     def is_one_too_many(self, question: Question, answer: Answer) -> bool:
         """Count an answer at its source line; return whether there have been too many different ones."""
-        values = self._values.setdefault((question.place, question.what), set())
+        values = self._values.setdefault((question.line, question.what), set())
         values.add(answer.key)
         return len(values) > (MAX_EXTENTS if question.extent else MAX_VALUES)
 
@@ -239,7 +239,7 @@ class Limits:
         if self.is_one_too_many(question, answer):
             limit = MAX_EXTENTS if question.extent else MAX_VALUES
             what = "extents" if question.extent else "values"
-            self.give_up(f"{question.what} at {question.place} has read more than {limit} different {what} of "
+            self.give_up(f"{question.what} at {question.line} has read more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
                           "jf.while_loop.")
 

@@ -22,7 +22,7 @@ from jitfuse.graph_breaks.signals import (
     LOOPED,
     REPLAYED,
     TRACED,
-    TRACED_AT_PLACE,
+    TRACED_AT_SITE,
     BackEdgeSignal,
     BreakSignal,
     RestartSignal,
@@ -99,14 +99,14 @@ class Building:
             self._move_mark(run.session)
             self._recorded = run.recorded
             nth, self._count = self._count, self._count + 1
-            often = self._often[question.place] = self._often.get(question.place, 0) + 1
+            often = self._often[question.line] = self._often.get(question.line, 0) + 1
             new = nth - len(self._known)
             if new >= 0:
-                added = self._added[question.place] = self._added.get(question.place, 0) + 1
-                if new >= TRACED or added > TRACED_AT_PLACE:
+                added = self._added[question.line] = self._added.get(question.line, 0) + 1
+                if new >= TRACED or added > TRACED_AT_SITE:
                     self._limits.note_length(question, new)
             due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
-            if due and question.place not in self._decided and self._convert_branches(question):
+            if due and question.line not in self._decided and self._convert_branches(question):
                 raise RestartSignal
             if often == LOOPED and nth >= len(self._known) and question.number is bool and self._capture_loop():
                 raise RestartSignal
@@ -122,7 +122,7 @@ class Building:
     def _convert_branches(self, question: Question) -> bool:
         """If-convert the branches that read data, or capture their loops; False if that is done already, or cannot be
         done."""
-        self._decided.add(question.place)
+        self._decided.add(question.line)
         of_int = question.what == "int()"
         if not (of_int or question.number is bool) or not self._limits.may_branch:
             return False
@@ -140,7 +140,7 @@ class Building:
 
     def _note_answer(self, question: Question, answer: Answer) -> None:
         """Count an answer; capture the loop of a range whose bound has taken too many values."""
-        is_new = question.what == "int()" and question.place not in self._decided
+        is_new = question.what == "int()" and question.line not in self._decided
         if is_new and self._limits.is_one_too_many(question, answer) and self._convert_branches(question):
             raise RestartSignal
         self._limits.note_answer(question, answer)
@@ -150,8 +150,8 @@ class Building:
         if python is None:
             run.repeats = False
             return
-        place = python[0]  # the instruction: a line may have several
-        before = self._pythons.setdefault(place, deque(maxlen=_PATHS))
+        instruction = python[0]  # the instruction: a line may have several
+        before = self._pythons.setdefault(instruction, deque(maxlen=_PATHS))
         run.repeats = any(repeats(state, python, run.counted) for state in before)
         before.append(python)
 
@@ -166,7 +166,7 @@ class Building:
     def _replay(self, run: Recorder, question: Question, state: TreeState, answer: Answer) -> Any:
         known = state.question
         assert known is not None
-        if (state.mark, known.what, known.place) != (self._mark, question.what, question.place):
+        if (state.mark, known.what, known.line) != (self._mark, question.what, question.line):
             self._limits.note_change()
             raise RestartSignal
         self._conditions(run.session, run.view.guard_log.guards, _written(run))
@@ -181,7 +181,7 @@ class Building:
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
             storage.cache = {}  # views are read again: their earlier values are not carried across the break
-        session.live = {tensor: place for place, tensor in enumerate(state.live)}
+        session.live = {tensor: number for number, tensor in enumerate(state.live)}
         if state.python is not None:  # a back edge may lead here: live values and all computed of them are data
             session.known.clear()
             session.known_bytes = 0
@@ -197,11 +197,11 @@ class Building:
         self._note_state(run, question, python)
         kept = self._kept(run, live)
         loop = self._ancestor(question, python)
-        part, places = self._cut(run.session, (*tensors, *kept))
+        part, slots = self._cut(run.session, (*tensors, *kept))
         target = loop or TreeState(question, self.position.state, self._answer_here(), kept, self._mark, python)
         edge = self._edge(
-            run.session, run.view.guard_log.guards, part, written, asked=places[: len(tensors)],
-            keep=places[len(tensors) :], target=target,
+            run.session, run.view.guard_log.guards, part, written, asked=slots[: len(tensors)],
+            keep=slots[len(tensors) :], target=target,
         )
         self._attach(edge)
         self._breaks.count()
@@ -247,16 +247,16 @@ class Building:
         session, boundary = end.session, end.boundary
         self._ops = len(session.graph.ops)
         outputs: dict[str, int] = {}
-        places: dict[str, ValueSlot] = {}
+        slots: dict[str, ValueSlot] = {}
         for path, tensor in boundary.outputs.items():
             kept = session.live.get(tensor)
-            if kept is not None and ValueSlot("kept", kept) not in places.values():
-                places[path] = ValueSlot("kept", kept)
+            if kept is not None and ValueSlot("kept", kept) not in slots.values():
+                slots[path] = ValueSlot("kept", kept)
             else:
-                places[path] = ValueSlot("made", len(outputs))
+                slots[path] = ValueSlot("made", len(outputs))
                 outputs[path] = tensor
         part = cut(session, dict(zip(map(str, range(len(outputs))), outputs.values())), boundary.writes)
-        result = TreeResult(end.result, places, session.torch)
+        result = TreeResult(end.result, slots, session.torch)
         edge = self._edge(session, end.guards, part, boundary.writes, result=result)
         self._attach(edge)
         return self._walk.finish(edge)
@@ -264,17 +264,17 @@ class Building:
     # ------------------------------------------------------------------ edges
     def _cut(self, session: Session, tensors: Sequence[int]) -> tuple[TracedSubgraph, tuple[ValueSlot, ...]]:
         """Return the subgraph that computes these tensors, and the slot of each."""
-        places: list[ValueSlot] = []
+        slots: list[ValueSlot] = []
         made: dict[int, int] = {}
         for tensor in tensors:
             kept = session.live.get(tensor)
             if kept is not None:
-                places.append(ValueSlot("kept", kept))
+                slots.append(ValueSlot("kept", kept))
             elif tensor in session.feeds:
-                places.append(ValueSlot("feed", tensor))
+                slots.append(ValueSlot("feed", tensor))
             else:
-                places.append(ValueSlot("made", made.setdefault(tensor, len(made))))
-        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}, kept=True), tuple(places)
+                slots.append(ValueSlot("made", made.setdefault(tensor, len(made))))
+        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}, kept=True), tuple(slots)
 
     def _edge(
         self, session: Session, guards: Sequence[Guard], part: TracedSubgraph, writes: Mapping[int, int], **rest: Any
@@ -286,7 +286,7 @@ class Building:
         self._walk.eager = self._walk.eager or session.eager
         draws = session.random_feed is not None
         subgraph = None if empty else self._subgraph(part)
-        return Edge(conditions, feeds, draws, subgraph, () if empty else part.places, **rest)
+        return Edge(conditions, feeds, draws, subgraph, () if empty else part.slots, **rest)
 
     def _subgraph(self, part: TracedSubgraph) -> CompiledSubgraph:
         """Return the compiled subgraph of a part, and add its steps to the call's cost; raises GiveUpSignal."""

@@ -242,13 +242,13 @@ class Path:
             self._building = Building(tree, walk, position, self.call.training, self._breaks)
         return self._building.answer(run, question, tensors)
 
-    def decides(self, place: Site) -> bool:
+    def decides(self, site: Site) -> bool:
         """Return whether Python takes this branch itself, so that it is not if-converted."""
-        return self._breaks.limits.decides(place)
+        return self._breaks.limits.decides(site)
 
-    def decide(self, places: Iterable[Site]) -> NoReturn:
+    def decide(self, sites: Iterable[Site]) -> NoReturn:
         """Have Python take these branches itself from now on, and end this run of the function."""
-        self._breaks.limits.note_branching(places)
+        self._breaks.limits.note_branching(sites)
         self._ended_by = signals.RestartSignal()
         raise self._ended_by
 

@@ -34,7 +34,7 @@ def _edge(edge: Edge, state: TreeState, number: Mapping[CompiledSubgraph, int], 
     elif id(target) in seen:
         yield f"{saw}: {runs}, then break {seen[id(target)]} again (a loop)"
     else:
-        yield f"{saw}: {runs}, then break {len(seen)}: {target.question.what} at {target.question.place}"
+        yield f"{saw}: {runs}, then break {len(seen)}: {target.question.what} at {target.question.line}"
         yield from ("  " + line for line in _state(target, number, seen))
 
 

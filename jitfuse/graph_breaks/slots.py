@@ -30,7 +30,7 @@ class Held(NamedTuple):
     meta: Meta
 
     @property
-    def place(self) -> tuple[int, int]:
+    def location(self) -> tuple[int, int]:
         """The slot: value and offset."""
         return self.value, self.offset
 
@@ -127,10 +127,10 @@ class ArenaSlots:
     def _enter(self, head: TreeState, kept: Sequence[Held]) -> None:
         """Enter the loops around a state, once in a call: they take over the live values, and get own buffers."""
         binder, builder = self._binder, self._binder.builder
-        if len({held.place for held in kept}) < len(kept):
+        if len({held.location for held in kept}) < len(kept):
             raise UnfitSignal
         self._heads[head] = [Held(builder.value(), 0, held.meta) for held in kept]
-        moves = [(new.value, *held.place) for new, held in zip(self._heads[head], kept, strict=True)]
+        moves = [(new.value, *held.location) for new, held in zip(self._heads[head], kept, strict=True)]
 
         def room(meta: Meta) -> Held:
             held = Held(builder.value(), 0, meta)
@@ -145,28 +145,28 @@ class ArenaSlots:
                 self._heads[target] = [room(meta) for meta in self._kept[target]]
         builder.move(moves)
 
-    def _swap(self, places: Sequence[Held], sources: Sequence[Held]) -> dict[int, Held]:
-        """Swap the buffers of `sources` with those of `places`; return where the buffer of each value is now."""
+    def _swap(self, targets: Sequence[Held], sources: Sequence[Held]) -> dict[int, Held]:
+        """Swap the buffers of `sources` with those of `targets`; return where the buffer of each value is now."""
         where: dict[int, int] = {}
         holds: dict[int, int] = {}
         pairs = []
-        for place, source in zip(places, sources, strict=True):
+        for target, source in zip(targets, sources, strict=True):
             if source.value == ARENA:
                 raise UnfitSignal
             now = where.get(source.value, source.value)
-            if now != place.value:
-                pairs.append((place.value, now))
-                other = holds.get(place.value, place.value)
+            if now != target.value:
+                pairs.append((target.value, now))
+                other = holds.get(target.value, target.value)
                 where[other], holds[now] = now, other
-                where[source.value], holds[place.value] = place.value, source.value
+                where[source.value], holds[target.value] = target.value, source.value
         if len({source.value for source in sources}) < len(sources):
             raise UnfitSignal
         self._binder.builder.swap(pairs)
-        return {value: Held(now, 0, meta) for value, now, meta in self._metas_of(where, places, sources)}
+        return {value: Held(now, 0, meta) for value, now, meta in self._metas_of(where, targets, sources)}
 
     @staticmethod
     def _metas_of(
-        where: Mapping[int, int], places: Sequence[Held], sources: Sequence[Held]
+        where: Mapping[int, int], targets: Sequence[Held], sources: Sequence[Held]
     ) -> list[tuple[int, int, Any]]:
-        metas = {held.value: held.meta for held in (*places, *sources)}
+        metas = {held.value: held.meta for held in (*targets, *sources)}
         return [(value, now, metas[value]) for value, now in where.items()]

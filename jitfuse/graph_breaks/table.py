@@ -67,7 +67,7 @@ class PathTable:
             max((self._arena(edge.tree_edge.subgraph) for edge in part.edges), default=0)
         )
         self._rng_state = Held(*self._binder.room(16), _STATE) if RANDOM_FEED in bound.feed_values else None
-        self._places = ArenaSlots(part, self._binder)
+        self._slots = ArenaSlots(part, self._binder)
         self._labels: dict[tuple[TreeState, Hashable], Label] = {}
         self._late: dict[Any, list[Output]] = {}
         self._taken: dict[Any, int] = {}
@@ -103,16 +103,16 @@ class PathTable:
         if target is None:
             self._end(edge, item.live)
             return []
-        made, free = self._places.made(edge, item.free)
+        made, free = self._slots.made(edge, item.free)
         if edge.tree_edge.subgraph is not None:
             self._run(edge, edge.tree_edge.subgraph, item.live, made)
         keep, asked = (
             [self._held(edge, p, item.live, made) for p in ps] for ps in (edge.tree_edge.keep, edge.tree_edge.asked)
         )
-        kept, moved = self._places.turn(edge, keep)
+        kept, moved = self._slots.turn(edge, keep)
         asked = [moved.get(held.value, held) for held in asked]
         if not edge.back and edge.home is None:
-            free = self._places.freed(free, (*item.live, *made), kept)
+            free = self._slots.freed(free, (*item.live, *made), kept)
         self._look(edge, target, kept, asked, drawn)
         if edge.back:
             return []
@@ -123,23 +123,23 @@ class PathTable:
         """Copy the RNG state and advance the original: once in a call."""
         assert self._rng_state is not None
         state = self._bound.feed_values[RANDOM_FEED]
-        self._builder.copy(self._rng_state.place, (state, 0), self._rng_state.nbytes)
+        self._builder.copy(self._rng_state.location, (state, 0), self._rng_state.nbytes)
         self._builder.count(state, 1, offset=8)
 
-    def _held(self, edge: NativeEdge, place: ValueSlot, kept: Sequence[Held], made: Sequence[Held]) -> Held:
+    def _held(self, edge: NativeEdge, slot: ValueSlot, kept: Sequence[Held], made: Sequence[Held]) -> Held:
         """Return where a value lies after an edge's subgraph has run."""
-        if place.kind == "kept":
-            return kept[place.number]
-        if place.kind == "made":
-            return made[place.number]
-        number = edge.feeds.get(place.number)
+        if slot.kind == "kept":
+            return kept[slot.number]
+        if slot.kind == "made":
+            return made[slot.number]
+        number = edge.feeds.get(slot.number)
         if number is None:
             assert self._rng_state is not None
             return self._rng_state
         return Held(self._bound.feed_values[number], 0, self._bound.entrance.feeds[number].meta)
 
     def _feeds(self, edge: NativeEdge, kept: Sequence[Held]) -> dict[int, tuple[int, int]]:
-        return {k: self._held(edge, place, kept, ()).place for k, place in enumerate(edge.tree_edge.inputs)}
+        return {k: self._held(edge, slot, kept, ()).location for k, slot in enumerate(edge.tree_edge.inputs)}
 
     def _run(self, edge: NativeEdge, subgraph: CompiledSubgraph, kept: Sequence[Held], made: Sequence[Held]) -> None:
         """Write the steps of a subgraph whose outputs lie in the slots `made`."""
@@ -150,7 +150,7 @@ class PathTable:
         copied = []
         for held, (value, window, whole) in zip(made, made_by(plan), strict=True):
             if whole and value not in outputs:
-                outputs[value] = held.place
+                outputs[value] = held.location
             else:
                 copied.append((held, value, window))
         for value, (dtype, shape) in plan.outputs.items():
@@ -160,7 +160,7 @@ class PathTable:
         binder.steps(plan.steps, memory, 1 if edge.home is None else GUESSED)
         for held, value, window in copied:
             at, offset = outputs[value]
-            copy_window(binder, held.place, window, (at, offset + window.offset), 0)
+            copy_window(binder, held.location, window, (at, offset + window.offset), 0)
         binder.release(reserved)
 
     def _memory(
@@ -179,7 +179,7 @@ class PathTable:
         known = self._part.following.get(state, {})
         assert state.question is not None
         number, other = state.question.number, self._builder.label()
-        at, offset = asked[0].place if asked else (0, 0)  # a print may have strings alone
+        at, offset = asked[0].target if asked else (0, 0)  # a print may have strings alone
         if number is None:
             for content, key in list(state.seen.items()):
                 if key in known:
@@ -201,8 +201,8 @@ class PathTable:
         """Write an exit to Python."""
         self._taken = {}
         feeds = tuple(edge.feeds)
-        places = [p.number if p.kind == "feed" and p.number in edge.feeds else None for p in edge.tree_edge.asked]
-        copied = [*kept, *(held for held, feed in zip(asked, places, strict=True) if feed is None)]
+        numbers = [p.number if p.kind == "feed" and p.number in edge.feeds else None for p in edge.tree_edge.asked]
+        copied = [*kept, *(held for held, feed in zip(asked, numbers, strict=True) if feed is None)]
         if drawn:
             assert self._rng_state is not None
             copied.append(self._rng_state)
@@ -210,7 +210,7 @@ class PathTable:
         items: list[ResultTree] = [SlotResult(k) for k in range(entrance.positional + len(entrance.keywords))]
         items += [SlotResult(self._bound.feed_slots[edge.feeds[feed]]) for feed in feeds]
         items += [self._copied(held) for held in copied]
-        left = Left(state, feeds, len(kept), tuple(places), drawn)
+        left = Left(state, feeds, len(kept), tuple(numbers), drawn)
         self._builder.finish(CallResult(self._resume(left), tuple(items)))
 
     # ------------------------------------------------------------------ ends
@@ -227,11 +227,11 @@ class PathTable:
             self._binder.steps(plan.steps, memory)
         for leaf in result.tree.leaves:
             if isinstance(leaf, OutputLeaf) and leaf.path not in results:
-                place = result.outputs[leaf.path]
-                made = place.kind == "made"
+                slot = result.outputs[leaf.path]
+                made = slot.kind == "made"
                 results[leaf.path] = (
-                    outputs.result(str(place.number), leaf.kind, memory) if made
-                    else self._kept_result(kept[place.number], leaf)
+                    outputs.result(str(slot.number), leaf.kind, memory) if made
+                    else self._kept_result(kept[slot.number], leaf)
                 )
         if subgraph is not None:
             self._binder.steps(plan.commits, memory)
@@ -239,7 +239,7 @@ class PathTable:
         self._builder.finish(delivered(self._bound, result.tree, leaves))
 
     def _kept_result(self, held: Held, leaf: OutputLeaf) -> ResultTree:
-        return self._copied(held) if leaf.kind == "array" else scalar_result(held.place, leaf.dtype, leaf.kind)
+        return self._copied(held) if leaf.kind == "array" else scalar_result(held.location, leaf.dtype, leaf.kind)
 
     def _leaf(self, edge: NativeEdge, leaf: ResultLeaf, results: Mapping[str, ResultTree]) -> ResultTree:
         if isinstance(leaf, OutputLeaf):
@@ -260,7 +260,7 @@ class PathTable:
     def _copied(self, held: Held) -> ResultTree:
         """Return a new array with a copy of a value."""
         output = self._output(numpy_dtype(held.meta.dtype), held.meta.shape)
-        self._builder.copy((output.value, 0), held.place, held.nbytes)
+        self._builder.copy((output.value, 0), held.location, held.nbytes)
         return ArrayResult(output)
 
 

@@ -139,12 +139,12 @@ class Walk:
             self._take_rng_state()
         made: Sequence[Any] = ()
         if edge.subgraph is not None:
-            made = edge.subgraph(*[self._value(place, ()) for place in edge.inputs])
+            made = edge.subgraph(*[self._value(slot, ()) for slot in edge.inputs])
         if edge.target is None:
             self.live = tuple(made)
             return None
-        kept = [self._value(place, made) for place in edge.keep]
-        return self.goes_on(edge.target, kept, [self._value(place, made) for place in edge.asked])
+        kept = [self._value(slot, made) for slot in edge.keep]
+        return self.goes_on(edge.target, kept, [self._value(slot, made) for slot in edge.asked])
 
     def goes_on(self, state: TreeState, kept: Sequence[Any], asked: Sequence[Any]) -> Answer:
         """Arrive at a state with these values; return the answer to its question."""
@@ -163,17 +163,17 @@ class Walk:
         self.run(edge)
         made = self.live
         outputs = {
-            path: before[place.number] if place.kind == "kept" else made[place.number]
-            for path, place in edge.result.outputs.items()
+            path: before[slot.number] if slot.kind == "kept" else made[slot.number]
+            for path, slot in edge.result.outputs.items()
         }
         return Delivery.of(edge.result.tree, outputs, self.bound)
 
-    def _value(self, place: ValueSlot, made: Sequence[Any]) -> Any:
-        if place.kind == "kept":
-            return self.live[place.number]
-        if place.kind == "made":
-            return made[place.number]
-        found = self.bound.get(place.number, self.rng_state)
+    def _value(self, slot: ValueSlot, made: Sequence[Any]) -> Any:
+        if slot.kind == "kept":
+            return self.live[slot.number]
+        if slot.kind == "made":
+            return made[slot.number]
+        found = self.bound.get(slot.number, self.rng_state)
         assert found is not None
         return found
 

@@ -33,7 +33,7 @@ Place = Callable[[int], "tuple[Any, Layout] | None"]
 
 
 class BodyBuilder(Creation):
-    """Builds the stages of one kernel. `place(value)` returns where a value lies in memory, as (buffer, layout)."""
+    """Builds the stages of one kernel. `locate(value)` returns where a value lies in memory, as (buffer, layout)."""
 
     def __init__(
         self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],

@@ -32,7 +32,7 @@ def order_of(problem: SchedulingProblem, method: str) -> list[int]:
 
 def valid(problem: SchedulingProblem, order: list[int]) -> bool:
     place = {op: k for k, op in enumerate(order)}
-    pairs = zip(problem.ids, problem.places().before(), strict=True)
+    pairs = zip(problem.ids, problem.positions().before(), strict=True)
     return sorted(order) == list(problem.ids) and all(
         place[problem.ids[p]] < place[op] for op, before in pairs for p in before
     )

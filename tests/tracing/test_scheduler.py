@@ -210,6 +210,6 @@ def test_ops_of_several_results(method):
         {0: 4096, 1: 1 << 20, 2: 0, 3: 4096, 4: 4096, 5: 4096, 6: 0}, frozenset({5, 6}),
     )
     levels = ILPScheduler(method).levels(problem)
-    assert problem.places().before() == [[], [0, 0], [0], [0, 1], [0, 3]]
+    assert problem.positions().before() == [[], [0, 0], [0], [0, 1], [0, 3]]
     assert levels[2] < min(levels[4], levels[6]) and levels[4] < levels[8] < levels[10]
     assert problem.load_of(order_of(problem, levels)).peak == (1 << 20) + 2 * 4096

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------- the way through a branch
-def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) -> Any:
+def _ask(run: Recorder | None, frame: types.FrameType, site: Site, value: Any) -> Any:
     """Return a `Both` for the truth of a traced value; the value itself where Python decides."""
     if run is None or run.breaker is None or type(value) is not TracedTensor or value._meta.size != 1:
         return value
-    if not may_put_off(run) or (not run.loops and run.breaker.decides(place)):
+    if not may_put_off(run) or (not run.loops and run.breaker.decides(site)):
         return value  # a captured loop cannot contain a graph break
     try:
         known_value(run.session, value._id())
     except UnknownValueError:
-        run.converted_sites.add(place)
-        return Both(place, truth_of(value))
+        run.converted_sites.add(site)
+        return Both(site, truth_of(value))
     return value
 
 
@@ -106,7 +106,7 @@ def _as_assigned(values: list[Any]) -> Any:
 def _leave(run: Recorder, both: Both) -> None:
     """End the branch that is running; reject it where that is another one, because an error in it was caught."""
     if not run.active_branches or run.active_branches[-1].both is not both:
-        run.undo_conversion(both.place)
+        run.undo_conversion(both.site)
     run.active_branches.pop()
 
 

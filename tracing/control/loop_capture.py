@@ -23,7 +23,7 @@ from jitfuse.ir.analysis.effort import LARGE
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.control import replication
 from jitfuse.tracing.control.carried_numbers import BOUND, CarriedNumber
-from jitfuse.tracing.control.loop_ranges import Range, may_loop, place_within, range_of, range_to_vectorise
+from jitfuse.tracing.control.loop_ranges import Range, may_loop, range_of, range_to_vectorise, site_within
 from jitfuse.tracing.record.graph import OpNode
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
@@ -59,10 +59,10 @@ class CapturedLoop:
     """A loop while its iteration is traced: the inputs and outputs of one iteration."""
 
     def __init__(
-        self, run: Recorder, frame: types.FrameType, place: Site, names: tuple[str, ...], over: Range, form: _Form
+        self, run: Recorder, frame: types.FrameType, site: Site, names: tuple[str, ...], over: Range, form: _Form
     ) -> None:
-        self.place, self._run, self._names, self._form = place, run, names, form
-        run.converted_sites.add(place)
+        self.site, self._run, self._names, self._form = site, run, names, form
+        run.converted_sites.add(site)
         self._active_branches, run.active_branches = run.active_branches, []
         self._low, self._high, self._start, self._step = over
         if self._active_branches:  # no iterations where the branch's condition is false
@@ -103,19 +103,19 @@ class CapturedLoop:
         if not self._run.loops and self._form.vectorised is None:
             self._run.session.loops += 1
             if self._run.session.loops > _MOST:
-                self._run.undo_conversion(self.place)
+                self._run.undo_conversion(self.site)
         begun = len(self._run.graph.ops)
         for _ in range(_PASSES):
             yield self._begin()
             if self._end():
                 break
         else:
-            self._run.undo_conversion(self.place)
+            self._run.undo_conversion(self.site)
         if self._form.vectorised is not None:
             self._found = self._vectorised(self._form.vectorised, begun)
             if self._found is None:
                 self._is_given_up = True
-                self._run.session.in_order.add(self.place)
+                self._run.session.in_order.add(self.site)
                 yield from self._in_python(self._form.vectorised)
 
     def _in_python(self, over: range) -> Iterator[int]:
@@ -187,7 +187,7 @@ class CapturedLoop:
         altered = run.view.altered()
         same = len(altered) == len(self._altered) and all(a is b for a, b in zip(altered, self._altered))
         if run.active_branches or run.loops[-1] is not self or rng_counts != self._rng_counts or not same:
-            run.undo_conversion(self.place)
+            run.undo_conversion(self.site)
         if self._form.ends:
             self._goes_on = self._next(stop)
         self._again = False
@@ -247,7 +247,7 @@ class CapturedLoop:
         assert self.region is not None
         body = body_of(session, self.region, tuple(self._outputs))
         if self._form.vectorised is None and any(_goes_over_much(run, op) for op in body.ops):
-            run.undo_conversion(self.place)
+            run.undo_conversion(self.site)
         captured = sorted(body.captured)
         metas = [session.graph.metas[t] for t in starts]
         parameters = metas if self._form.ends else [_COUNT, *metas]
@@ -332,7 +332,7 @@ def is_loop(value: Any) -> bool:
 
 # ---------------------------------------------------------------- what rewritten code calls
 def _loop(
-    run: Recorder | None, frame: types.FrameType, place: Site, form: tuple[bool, bool, bool, bool, bool],
+    run: Recorder | None, frame: types.FrameType, loop_site: Site, form: tuple[bool, bool, bool, bool, bool],
     names: tuple[str, ...], made: Any, *args: Any,
 ) -> Any:
     """Return what a ``for`` over a range iterates over: the range, or the captured loop.
@@ -343,11 +343,11 @@ def _loop(
     around, ends, rebinds, long, apart = form
     if run is not None and made is range:
         if apart:
-            tried = range_to_vectorise(run, place, args)
+            tried = range_to_vectorise(run, loop_site, args)
             if tried is not None:
                 site, over, values = tried
                 return CapturedLoop(run, frame, site, names, over, _Form(ends, certain=not rebinds, vectorised=values))
-        found = range_of(run, place, around, long, args)
+        found = range_of(run, loop_site, around, long, args)
         if found is not None:
             site, over, certain = found
             return CapturedLoop(run, frame, site, names, over, _Form(ends, certain=certain and not rebinds))
@@ -356,11 +356,11 @@ def _loop(
     return made(*args)
 
 
-def _during(run: Recorder | None, frame: types.FrameType, place: Site, wanted: bool, names: tuple[str, ...]) -> Any:
+def _during(run: Recorder | None, frame: types.FrameType, site: Site, wanted: bool, names: tuple[str, ...]) -> Any:
     """Return the captured loop of a ``while``; None where Python runs it."""
-    if run is not None and (wanted or run.loops) and may_loop(run, place := place_within(run, place)):
+    if run is not None and (wanted or run.loops) and may_loop(run, site := site_within(run, site)):
         over = run.scalar(0, "int64"), run.scalar(1, "int64"), None, 1
-        return CapturedLoop(run, frame, place, names, over, _Form(ends=True, endless=True))
+        return CapturedLoop(run, frame, site, names, over, _Form(ends=True, endless=True))
     if run is not None and (run.active_branches or run.loops):
         run.undo_conversion()
     return None

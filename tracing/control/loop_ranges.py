@@ -34,9 +34,9 @@ Range = tuple[int, int, int | None, int]
 """The int64 tensors between which a loop counts; its variable's first value, if that is not the count; and the step."""
 
 
-def may_loop(run: Recorder, place: Site) -> bool:
+def may_loop(run: Recorder, site: Site) -> bool:
     """Return whether a loop may be captured."""
-    return (run.breaker is not None and may_put_off(run) and not run.breaker.decides(place) and not run.session.torch
+    return (run.breaker is not None and may_put_off(run) and not run.breaker.decides(site) and not run.session.torch
             and not is_caught())
 
 
@@ -45,11 +45,11 @@ def site_of_long(filename: str, line: int) -> Site:
     return _LONG_LOOP, filename, line
 
 
-def place_within(run: Recorder, place: Site) -> Site:
+def site_within(run: Recorder, site: Site) -> Site:
     """Return the site by which a loop is rejected: inside of a loop that is being vectorised, that kind of site."""
-    if run.loops and run.loops[0].place[0] == _VECTORISED:
-        return _VECTORISED, str(place[0]), int(place[1])
-    return place
+    if run.loops and run.loops[0].site[0] == _VECTORISED:
+        return _VECTORISED, str(site[0]), int(site[1])
+    return site
 
 
 def site_of_inner(filename: str, line: int) -> Site:
@@ -57,14 +57,14 @@ def site_of_inner(filename: str, line: int) -> Site:
     return _VECTORISED, filename, line
 
 
-def is_trial(places: Iterable[Site]) -> bool:
+def is_trial(sites: Iterable[Site]) -> bool:
     """Return whether all sites are those of attempts to vectorise a loop."""
-    return all(place[0] == _VECTORISED for place in places)
+    return all(site[0] == _VECTORISED for site in sites)
 
 
-def range_to_vectorise(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
+def range_to_vectorise(run: Recorder, loop_site: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
     """Return the site by which a loop is rejected, its range and the values of that, if it may be vectorised."""
-    site = _VECTORISED, str(place[0]), int(place[1])
+    site = _VECTORISED, str(loop_site[0]), int(loop_site[1])
     if run.active_branches or run.loops or site in run.session.in_order or not may_loop(run, site):
         return None
     ends = [_guarded(run, arg) for arg in args]
@@ -80,15 +80,15 @@ def range_to_vectorise(run: Recorder, place: Site, args: tuple[Any, ...]) -> tup
 
 
 def range_of(
-    run: Recorder, place: Site, around: bool, long: bool, args: tuple[Any, ...]
+    run: Recorder, site: Site, around: bool, long: bool, args: tuple[Any, ...]
 ) -> tuple[Site, Range, bool] | None:
     """Return the site by which a loop is rejected, its range, and whether it is certain to have an iteration; None
     where Python should run it.
 
     `long`: the loop is to be captured though its range is known, and so are the loops in it.
     """
-    place = place_within(run, place)
-    if not may_loop(run, place):
+    site = site_within(run, site)
+    if not may_loop(run, site):
         return None
     start, stop, step = args if len(args) == 3 else (args[0], args[1], 1) if len(args) == 2 else (0, args[0], 1)
     start, stop, step = (_known(run, v) for v in (start, stop, step))
@@ -99,20 +99,20 @@ def range_of(
         length = len(range(start, stop, step)) if max(abs(start), abs(stop)) < BOUND else 0
         if length < _FEW or not (around or (run.loops and length > _FEW) or (long and length >= _LONG)):
             return None
-        if place[0] != _VECTORISED and not around and (long or run.loops[-1].place[0] == _LONG_LOOP):
-            place = site_of_long(str(place[0]), int(place[1]))
-            if run.breaker is None or run.breaker.decides(place):
+        if site[0] != _VECTORISED and not around and (long or run.loops[-1].site[0] == _LONG_LOOP):
+            site = site_of_long(str(site[0]), int(site[1]))
+            if run.breaker is None or run.breaker.decides(site):
                 return None
         certain = True
     low, high = _bound(run, start), _bound(run, stop)
     if low is None or high is None:
         return None
     if step == 1:
-        return place, (low, high, None, 1), certain
+        return site, (low, high, None, 1), certain
     apart = run.emit("subtract", (high, low) if step > 0 else (low, high))
     apart = run.emit("add", (apart, run.scalar(abs(step) - 1, "int64")))
     count = run.emit("floor_divide", (apart, run.scalar(abs(step), "int64")))
-    return place, (run.scalar(0, "int64"), count, low, step), certain
+    return site, (run.scalar(0, "int64"), count, low, step), certain
 
 
 def _guarded(run: Recorder, value: Any) -> Any:

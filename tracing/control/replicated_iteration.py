@@ -51,7 +51,7 @@ def recorded_state(run: Recorder) -> Any:
     """Return the recorded state that equal iterations leave unchanged: all but the ops and the contents of arrays."""
     session, view = run.session, run.view
     return (
-        run.value_reads, run.rng_calls, run.random_calls, run.random_base, run.mode_read, len(run.placed),
+        run.value_reads, run.rng_calls, run.random_calls, run.random_base, run.mode_read, len(run.placeholders),
         len(run.active_branches),
         len(run.loops), len(run.external_generators), len(run.converted_sites), len(session.asked), len(session.feeds),
         len(session.closed), len(session.counters),

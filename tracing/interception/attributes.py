@@ -33,8 +33,8 @@ class Attributes(Classifier):
 
     def load_attr(self, owner: Any, name: str, raw: bool) -> Any:
         """Read an attribute as ``owner.name`` does. Raises what that raises."""
-        place = id(owner), name
-        quick = self.quick.get(place)
+        key = id(owner), name
+        quick = self.quick.get(key)
         if quick is not None and getattr(owner, name) is quick[0]:
             return quick[1]
         found = self.origin.get(id(owner))
@@ -46,7 +46,7 @@ class Attributes(Classifier):
                 return self._of_made(owner, name, raw)
         else:
             chain = found[1]
-        if self.written and place in self.written:
+        if self.written and key in self.written:
             return self.known(getattr(owner, name))
         if isinstance(owner, types.ModuleType):
             return self._module(owner, chain, name, raw)
@@ -72,7 +72,7 @@ class Attributes(Classifier):
         chain = Chain.object(owner)
         self.origin[id(owner)] = owner, chain
         if not isinstance(owner, types.ModuleType | type) and not isinstance(kind.__init__, types.FunctionType):
-            self.unplaced[id(owner)] = owner
+            self.of_unknown_origin[id(owner)] = owner
         if not isinstance(owner, types.ModuleType):
             self.see_class(owner if isinstance(owner, type) else kind)
         return chain

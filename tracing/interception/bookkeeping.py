@@ -70,7 +70,7 @@ class ViewState:
         self.stores = 0
         """How often the function has written state that outlives the trace."""
         self.fresh: dict[int, Any] = {}
-        self.unplaced: dict[int, Any] = {}
+        self.of_unknown_origin: dict[int, Any] = {}
         """Objects that may be the caller's or made in the trace: they have no `__init__` to intercept."""
         # what the last read of a name, attribute or item gave (real, seen), valid while the real object is the same
         self.quick_names: dict[tuple[int, str, bool], tuple[Any, Any]] = {}
@@ -131,21 +131,21 @@ class ViewState:
             return value
         return self.values.get(found[1], (None, value))[1]
 
-    def refuse_unplaced(self, value: Any) -> None:
+    def reject_unknown_origin(self, value: Any) -> None:
         """Raise UntraceableError for an object that may be the caller's or made in the trace, where that matters."""
-        if id(value) in self.unplaced:
+        if id(value) in self.of_unknown_origin:
             name = type(value).__name__
             raise UntraceableError(
                 f"it is not seen whether the caller has this {name}, or the call makes it: write {name}.__init__"
             )
 
-    def to_store(self, place: str, value: Any) -> Any:
+    def to_store(self, target: str, value: Any) -> Any:
         """Return what may be stored in real state: never a proxy; for a traced value the tracer decides."""
-        self.hooks.refuse_kept(place, value)
+        self.hooks.refuse_kept(target, value)
         found = self.reals.get(id(value))
         if found is not None and (not self.hooks.is_traced(value) or self.hooks.is_array(found[1])):
             return found[1]  # an array or container of real state; storing a number reads its value
-        return self.hooks.stored(place, value) if self.hooks.is_traced(value) else value
+        return self.hooks.stored(target, value) if self.hooks.is_traced(value) else value
 
     def note_write(self, owner: Any, name: str, chain: Chain | None, old: Any, put: Callable[[Any], None],
                    remove: Callable[[], None]) -> None:

@@ -40,10 +40,10 @@ class Chain:
         self._steps: dict[Any, weakref.ref[Chain]] = {}
 
     @staticmethod
-    def arg(place: int | str, label: str | None = None) -> Chain:
+    def arg(parameter: int | str, label: str | None = None) -> Chain:
         """Root at a positional (int) or keyword (str) argument of the fused call."""
-        default = f"args[{place}]" if isinstance(place, int) else place
-        return Chain(None, "arg", place, label or default)
+        default = f"args[{parameter}]" if isinstance(parameter, int) else parameter
+        return Chain(None, "arg", parameter, label or default)
 
     @staticmethod
     def name(namespace: dict[str, Any], name: str, label: str | None = None) -> Chain:

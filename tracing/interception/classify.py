@@ -173,7 +173,7 @@ class Classifier(Functions):
         self.guard(args, "LEN", len(real.args))
         self.guard(keywords, "KEYS", tuple(real.keywords))
         return type(real)(
-            function, *[self.read(args.index(place), value) for place, value in enumerate(real.args)],
+            function, *[self.read(args.index(index), value) for index, value in enumerate(real.args)],
             **{key: self.read(keywords.key(key), value) for key, value in real.keywords.items()})
 
     def _snapshot(self, chain: Chain, real: Any) -> Any:
@@ -228,10 +228,10 @@ class Classifier(Functions):
         if isinstance(real, list):
             seen = empty_like(real)
             proxy = self._new_proxy(chain, real, seen)
-            fill(seen, [self.read(step(place), value) for place, value in enumerate(real)])
+            fill(seen, [self.read(step(index), value) for index, value in enumerate(real)])
             proxy.handed = list(seen)
             return seen
-        items = [self.read(step(place), value) for place, value in enumerate(real)]
+        items = [self.read(step(index), value) for index, value in enumerate(real)]
         if all(a is b for a, b in zip(items, real)):
             return real
         seen = tuple(items) if type(real) is tuple else type(real)._make(items)

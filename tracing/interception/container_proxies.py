@@ -119,12 +119,12 @@ def write_back(proxy: ContainerProxy, stored: Any) -> None:
         dict.clear(real) if type(real) is dict else real.clear()
         fill(real, content)
     else:
-        values = [stored(f"{proxy.chain}[{place}]", value) for place, value in enumerate(seen)]
+        values = [stored(f"{proxy.chain}[{index}]", value) for index, value in enumerate(seen)]
         list.__setitem__(real, slice(None), values)
 
 
-def leak(place: str) -> UntraceableError:
+def leak(container: str) -> UntraceableError:
     """Return the error for a traced value that would outlive its trace in a container."""
     return UntraceableError(
-        f"the function puts a traced value into {place}, which outlives the call: a compiled call runs no Python "
+        f"the function puts a traced value into {container}, which outlives the call: a compiled call runs no Python "
         f"and could not update it. Return the value instead, and store it where the fused function is called.")

@@ -106,11 +106,11 @@ class Functions(ViewState):
         positional = code.co_varnames[: code.co_argcount]
         values = fn.__defaults__ or ()
         tuples = chain.attr("__defaults__")
-        places = [(name, tuples.index(place), value) for place, (name, value)
+        found = [(name, tuples.index(k), value) for k, (name, value)
                   in enumerate(zip(positional[len(positional) - len(values):], values))]
         keywords = chain.attr("__kwdefaults__")
-        places += [(name, keywords.key(name), value) for name, value in (fn.__kwdefaults__ or {}).items()]
-        mutable = [place for place in places if not _immutable(place[2])]
+        found += [(name, keywords.key(name), value) for name, value in (fn.__kwdefaults__ or {}).items()]
+        mutable = [entry for entry in found if not _immutable(entry[2])]
         for _, where, value in mutable:
             self.defaults.setdefault(id(value), (value, where))
         return frozenset(name for name, _, _ in mutable)

@@ -88,13 +88,13 @@ class Hooks(Protocol):
         """Take a step of a branch that may be if-converted in a frame; return its result."""
         ...
 
-    def refuse_kept(self, place: str, value: Any) -> None:
+    def refuse_kept(self, target: str, value: Any) -> None:
         """Raise where a value cannot be stored beyond the trace, because each call would have to advance its state."""
         ...
 
-    def stored(self, place: str, value: Any) -> Any:
+    def stored(self, target: str, value: Any) -> Any:
         """Return what is stored, for now, in place of a traced value that is to outlive the trace; or raise.
 
-        `place` reads like ``self.count``.
+        `target` reads like ``self.count``.
         """
         ...

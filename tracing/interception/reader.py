@@ -82,10 +82,10 @@ class View(Stores):
         found, self._delivered = rebound(self)
         return found
 
-    def place_of(self, value: Any) -> Chain | None:
+    def path_of(self, value: Any) -> Chain | None:
         """Return the chain of a container or object of the caller's; None for others, and those guarded by identity."""
         real = self.real(value)
-        self.refuse_unplaced(real)
+        self.reject_unknown_origin(real)
         if id(real) in self.proxies:
             return self.proxies[id(real)].chain
         found = self.origin.get(id(real))
@@ -135,15 +135,15 @@ class View(Stores):
             write.restore()
         self.written.clear()
 
-    def _container_value(self, place: str, value: Any) -> Any:
+    def _container_value(self, target: str, value: Any) -> Any:
         found = self.reals.get(id(value))
         if found is not None:
             return found[1]
         if not self.hooks.is_traced(value):
             return value
-        stored = self.hooks.stored(place, value)
+        stored = self.hooks.stored(target, value)
         if self.hooks.is_traced(stored):
-            raise leak(place)
+            raise leak(target)
         return stored
 
     # methods for the substitutes
@@ -234,7 +234,7 @@ class View(Stores):
 def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, GuardLog]:
     """Trace one call: read the arguments, run, commit. Returns the result and its guard log."""
     view = View(hooks)
-    seen = [view.read(Chain.arg(place), value) for place, value in enumerate(args)]
+    seen = [view.read(Chain.arg(index), value) for index, value in enumerate(args)]
     named = {name: view.read(Chain.arg(name), value) for name, value in kwargs.items()}
     result = view.run(fn, seen, named)
     view.commit(args, kwargs)

@@ -41,7 +41,7 @@ def rebound(view: View) -> tuple[list[tuple[Chain, Any, bool]], set[int]]:
             continue
         before = view.values.get(chain)
         changed = not same_value(write.old if before is None else before[0], value)
-        changed = changed or (before is None and view.place_of(value) is not None)
+        changed = changed or (before is None and view.path_of(value) is not None)
         if changed and (chain.kind != "attr" or _takes_anything(write)) and _is_result(view, value):
             delivered.add(id(write))
             owners += [(write.owner, chain.parent)] if chain.parent is not None else []
@@ -134,7 +134,7 @@ def _is_result(view: View, value: Any, inside: bool = False) -> bool:
     caller's."""
     if view.hooks.is_traced(value) or isinstance(value, _PLAIN) or view.hooks.is_array(value):
         return True
-    if view.place_of(value) is not None:
+    if view.path_of(value) is not None:
         return not inside
     if type(value) not in _CONTAINERS:
         return False

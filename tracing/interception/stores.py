@@ -62,7 +62,7 @@ class Stores(Loads):
             self._note_attr(owner, name, None)
             put(owner, name, value)
             return
-        self.refuse_unplaced(owner)
+        self.reject_unknown_origin(owner)
         member = class_member(type(owner), name)
         by_user = put is setattr and has_own_setter(owner)
         if by_user or isinstance(member, property) or (member is not MISSING and is_user_class(type(member))):

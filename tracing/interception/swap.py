@@ -62,7 +62,7 @@ def _stub_code(free_variables: int) -> types.CodeType:
     groups = [InstructionGroup(offset, step.code) for offset, step in parse(code)]
     groups[0] = InstructionGroup(0, encoded(_COPY_FREE_VARIABLES, free_variables) + groups[0].code)
     return assemble(code, groups, code.co_consts, more_stack=0).replace(
-        co_freevars=tuple(f"free{place}" for place in range(free_variables)))
+        co_freevars=tuple(f"free{k}" for k in range(free_variables)))
 
 
 def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset(), lazily: bool = False) -> None:

@@ -27,7 +27,7 @@ _CLASSES: Final = (2**31 - 1, 2**53)
 """The classes of bounds of int arguments: sums and products in the first fit 64 bits, all are exact as doubles."""
 _INT64: Final = -(2**63), 2**63 - 1
 _EXACT: Final = -(2**53), 2**53
-_PLACES: Final = frozenset({"argmax", "argmin", "count_nonzero"})
+_INDEX_OPS: Final = frozenset({"argmax", "argmin", "count_nonzero"})
 _STEP: Final = 1 << 31
 _NUMBERS: Final[dict[str, Callable[[int], Any]]] = {"bool": bool, "int64": int, "uint64": int, "float64": float,
                                                  "complex128": complex}
@@ -153,7 +153,7 @@ def _find(run: Recorder, tensor: int) -> Range | None:
 def _range_of_data(run: Recorder, tensor: int) -> Range | None:
     """Return the range of an int made of data: a selection of two Python ints, an array's index, or a small dtype."""
     node = run.graph.node(tensor)
-    if node is not None and node.op_name in _PLACES:
+    if node is not None and node.op_name in _INDEX_OPS:
         return 0, max(run.graph.metas[node.input_ids[0]].size, 1)
     if node is not None and node.op_name == "astype":
         dtype = run.graph.metas[node.input_ids[0]].dtype

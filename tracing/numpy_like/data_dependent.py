@@ -17,7 +17,7 @@ from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.semantics import counted
 from jitfuse.tracing.numpy_like import masked_selection
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.data_extents import KEEP, extent, made_of, places_by_axis, places_in, values_of
+from jitfuse.tracing.tensor.data_extents import KEEP, extent, indices_by_axis, made_of, nonzero_indices_of, values_of
 from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, strong
 from jitfuse.tracing.tensor.traced import TracedTensor
 
@@ -65,7 +65,7 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
         np.nonzero(np.zeros(()))  # raises
     if x.ndim == 1 and isinstance(x, TracedTensor) and values_of((x,)) is None:
         return (masked_selection.places(x if x.dtype == "bool" else x.call("not_equal", 0)),)
-    return places_by_axis("nonzero", x)
+    return indices_by_axis("nonzero", x)
 
 
 @implements("flatnonzero")
@@ -77,12 +77,12 @@ def flatnonzero(a: Any) -> Tensor:
 @implements("argwhere")
 def argwhere(a: Any) -> Tensor:
     """Return the indices of elements that are not zero, one row for each element."""
-    return rows_of_places("argwhere", strong(lifted(a)[0]))
+    return rows_of_indices("argwhere", strong(lifted(a)[0]))
 
 
-def rows_of_places(name: str, x: Tensor, way_out: str = KEEP) -> Tensor:
+def rows_of_indices(name: str, x: Tensor, way_out: str = KEEP) -> Tensor:
     """Return the indices of elements that are not zero, one row each; the rows are empty for rank 0."""
-    found: Tensor = places_in(name, x if x.ndim else x.reshape((1,)), way_out).T
+    found: Tensor = nonzero_indices_of(name, x if x.ndim else x.reshape((1,)), way_out).T
     return found if x.ndim else found[:, :0]
 
 

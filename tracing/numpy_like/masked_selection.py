@@ -28,7 +28,7 @@ from jitfuse.tracing.record.dtype_name import DTypeName
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.try_blocks import is_caught
 from jitfuse.tracing.tensor import gathering, indexing
-from jitfuse.tracing.tensor.data_extents import places_in
+from jitfuse.tracing.tensor.data_extents import nonzero_indices_of
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 _REDUCTIONS: Final = {
@@ -43,7 +43,7 @@ _DEPTH: Final = 4
 
 
 class MaskedSelection(TracedTensor):
-    """The elements of `whole` where a mask holds; the mask's axes, from axis `place` on, are one axis of the result."""
+    """The elements of `whole` where a mask holds; the mask's axes, from axis `axis` on, are one axis of the result."""
 
     __slots__ = ("_known_mask", "_picked", "_place", "_region", "_whole", "are_places", "line")
 
@@ -65,7 +65,7 @@ class MaskedSelection(TracedTensor):
             if run.session.region is not self._region:  # values of a loop's body are unknown outside
                 raise UnsupportedError(f"x[mask] is gathered in the body of a loop, at {user_line()}. Gather it "
                                        "before the loop: x[mask].copy().")
-            places_ = places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
+            places_ = nonzero_indices_of("nonzero" if self.are_places else "x[mask]", self._known_mask)
             # a mask's own indices are within bounds in every branch
             branches, run.active_branches = run.active_branches, []
             try:
@@ -92,7 +92,7 @@ class MaskedSelection(TracedTensor):
     _meta = property(lambda self: self.picked()._meta)
     _storage = property(lambda self: self.picked()._storage)
     _path = property(lambda self: self.picked()._path)
-    _spot = property(lambda self: self.picked()._spot)
+    _lazy_layout = property(lambda self: self.picked()._lazy_layout)
     _layout = property(lambda self: self.picked()._layout)
     _scalar = False
     shape = property(lambda self: self.picked().shape, lambda self, new: setattr(self.picked(), "shape", new))

@@ -37,7 +37,7 @@ class TracedArray(Operators, PythonReads, ArrayMethods):
                 chosen = masked_selection.get_item(self, index)
                 return gathering.get_item(self, index) if chosen is None else chosen
         elif not self._scalar and not self._meta.weak:
-            return self.at(indexing.place_of(self, index, key))
+            return self.at(indexing.region_at(self, index, key))
         return indexing.get_item(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:

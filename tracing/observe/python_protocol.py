@@ -133,9 +133,9 @@ class PythonReads(AbstractTensor):
             if known is not self:
                 return format(known, spec)
         if not self._meta.weak or arithmetic.is_of_data(self._run.session, self._id()):
-            place = printing.placed(self._run, self, spec, sys._getframe(1))
-            if place is not None:
-                return place
+            text = printing.placeholder(self._run, self, spec, sys._getframe(1))
+            if text is not None:
+                return text
         return format(self._read_value("format()"), spec)
 
     def __str__(self) -> str:

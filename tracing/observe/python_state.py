@@ -141,7 +141,7 @@ class _Telling:
         self.run = run
         self.numbers: dict[int, int] = {}
         self.met: list[Any] = []
-        self.places = {id(s): k for k, s in enumerate(live)}
+        self.storage_numbers = {id(s): k for k, s in enumerate(live)}
         self.values: dict[int, int] = {}
         for s in live:
             self.values.setdefault(s.value, len(self.values))
@@ -156,7 +156,7 @@ class _Telling:
         if storage.may_alias is None:
             return None
         others = [s for s in storage.may_alias.alive() if s is not storage]
-        return tuple(sorted((self.places.get(id(s), -1), -1 if s.feed is None else s.feed.id) for s in others))
+        return tuple(sorted((self.storage_numbers.get(id(s), -1), -1 if s.feed is None else s.feed.id) for s in others))
 
     def tensor(self, tensor: int) -> Hashable:
         """Return a tensor's fingerprint: the id of a feed or known Python scalar, else its number among live values."""
@@ -164,14 +164,14 @@ class _Telling:
         counter = tensor in self.run.session.counters or is_of_data(self.run.session, tensor)
         if (meta.weak and not counter) or tensor in self.run.session.feeds:
             return "id", tensor
-        place = self.values.setdefault(tensor, len(self.values))
+        number = self.values.setdefault(tensor, len(self.values))
         mixed = self.run.mixed.get(tensor)
-        return "kept", place, meta, self._count(tensor), mixed and (self.tensor(mixed.truth), mixed.python)
+        return "kept", number, meta, self._count(tensor), mixed and (self.tensor(mixed.truth), mixed.python)
 
     def _count(self, tensor: int) -> int | None:
         """Return how many elements are not zero, if Python has read that."""
-        places = self.run.session.places.get(tensor)
-        return None if places is None else self.run.graph.metas[places].shape[1]
+        indices = self.run.session.nonzero_indices.get(tensor)
+        return None if indices is None else self.run.graph.metas[indices].shape[1]
 
     def fingerprint(self, value: Any) -> Hashable:
         """Return the fingerprint of any value."""
@@ -198,8 +198,8 @@ class _Telling:
         return self._object(value)
 
     def _traced(self, value: TracedTensor) -> Hashable:
-        place = self.places.get(id(value._storage))
-        storage = ("place", place) if place is not None else self.storage(value._storage)
+        number = self.storage_numbers.get(id(value._storage))
+        storage = ("place", number) if number is not None else self.storage(value._storage)
         path = steps(value._path)
         if any(t not in self.values for step in path for t in step.others):
             raise _NoFingerprintError  # the index is not live across the break

@@ -54,13 +54,13 @@ class Paths:
 
     def __init__(self) -> None:
         self._made: dict[Any, ViewStep] = {}
-        self.places: dict[Any, IndexedRegion] = {}
+        self.regions: dict[Any, IndexedRegion] = {}
         """The regions of indices, by their base (a path, or the shape of a whole storage) and the index."""
 
     def clear(self) -> None:
         """Forget everything."""
         self._made.clear()
-        self.places.clear()
+        self.regions.clear()
 
     def step(
         self, of: ViewStep | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],

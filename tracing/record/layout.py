@@ -129,8 +129,8 @@ def windows(layout: MemoryLayout, steps: tuple[int, ...], dilations: tuple[int, 
     """Return the layout of windows over the last axes: the axes within a window come before those of the windows."""
     lead = len(layout.strides) - len(steps)
     outer, inner = layout.strides[:lead], layout.strides[lead:]
-    places = tuple([d * s for d, s in zip(dilations, inner, strict=True)])
-    return MemoryLayout(layout.offset, (*outer, *places, *[k * s for k, s in zip(steps, inner, strict=True)]))
+    tap_strides = tuple([d * s for d, s in zip(dilations, inner, strict=True)])
+    return MemoryLayout(layout.offset, (*outer, *tap_strides, *[k * s for k, s in zip(steps, inner, strict=True)]))
 
 
 def viewed(layout: MemoryLayout, name: str, attrs: dict[str, Any], shape: tuple[int, ...], new: tuple[int, ...],
@@ -190,15 +190,15 @@ def _common_order(
         known.append((0,) * (ndim - len(own)) + strides)
     inner_first: list[int] = []
     for axis in reversed(range(ndim)):
-        place = len(inner_first)
+        position = len(inner_first)
         for k in reversed(range(len(inner_first))):
             compared = [(s[axis], s[inner_first[k]]) for s in known if s[axis] and s[inner_first[k]]]
             if not compared:
                 continue
             if any(inner <= outer for outer, inner in compared):
                 break
-            place = k
-        inner_first.insert(place, axis)
+            position = k
+        inner_first.insert(position, axis)
     return tuple(reversed(inner_first))
 
 
@@ -210,7 +210,7 @@ def joined_order(operands: Sequence[tuple[tuple[int, ...], MemoryLayout]]) -> tu
     """
     order: list[int] = []
     for axis in range(len(operands[0][0])):
-        place = len(order)
+        position = len(order)
         for k in reversed(range(len(order))):
             other = order[k]
             compared = [(abs(lay.strides[axis]), abs(lay.strides[other])) for shape, lay in operands
@@ -219,6 +219,6 @@ def joined_order(operands: Sequence[tuple[tuple[int, ...], MemoryLayout]]) -> tu
                 continue
             if any(own <= outer for own, outer in compared):
                 break
-            place = k
-        order.insert(place, axis)
+            position = k
+        order.insert(position, axis)
     return tuple(order)

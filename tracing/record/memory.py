@@ -17,7 +17,7 @@ from jitfuse.tracing.record.source import user_line
 
 _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
 """Views that are read-only in NumPy."""
-_SHARED_PLACES: Final = frozenset({"broadcast_to", "windows"})
+_OVERLAPPING: Final = frozenset({"broadcast_to", "windows"})
 """Views with several elements at one address; torch rejects writes into them too."""
 _NOTHING: Final[dict[ViewStep, int]] = {}
 """The shared empty cache of storages without views, such as most numbers. It is never written into."""
@@ -121,7 +121,7 @@ class Memory(Literals):
     def _check_special(self, storage: Storage, path: ViewStep) -> str:
         """Return the dtype of a view's elements; raises ReadOnlyError where it is read-only."""
         names = {step.name for step in steps(path)}
-        if not names.isdisjoint(_SHARED_PLACES if self.session.torch else _READ_ONLY):
+        if not names.isdisjoint(_OVERLAPPING if self.session.torch else _READ_ONLY):
             raise self._read_only(storage)
         return storage.meta.dtype if names.isdisjoint(_PARTS) else dtypes.component(storage.meta.dtype)
 

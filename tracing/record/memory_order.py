@@ -131,7 +131,7 @@ _RULES: Final[dict[str, Callable[[Attrs, Tensors, tuple[int, ...]], Axes | None]
 
 
 # ---------------------------------------------------------------- index arrays
-def of_picked(x: TracedTensor, arrays: Tensors, axes: Axes, place: int) -> Axes:
+def of_picked(x: TracedTensor, arrays: Tensors, axes: Axes, position: int) -> Axes:
     """Return the order of `x[...]` with index arrays for some axes: the indexed axes outside, the rest of x inside."""
     indexed = shape_rules.broadcast("index", [a.shape for a in arrays])
     outer = layout.common_order(indexed, [(a.shape, a._where()) for a in arrays])
@@ -139,7 +139,7 @@ def of_picked(x: TracedTensor, arrays: Tensors, axes: Axes, place: int) -> Axes:
     strides = tuple(s for k, s in enumerate(x._where().strides) if k not in axes)
     inner = layout.order_of(rest, strides)
     n = len(indexed)
-    return (*(place + a for a in outer), *(a if a < place else a + n for a in inner))
+    return (*(position + a for a in outer), *(a if a < position else a + n for a in inner))
 
 
 def of_parts(x: TracedTensor, axis: int) -> Axes:

@@ -64,7 +64,7 @@ class Recorder(Memory):
         """The run's tracing environment."""
         self.born: list[weakref.ref[Storage]] = []
         """The storages that the run has made, in order, where graph breaks are possible."""
-        self.placed: list[tuple[Any, str]] = []
+        self.placeholders: list[tuple[Any, str]] = []
         """The values that printed texts have placeholders for, and the format of each."""
         self.value_reads = 0
         """How often Python has read traced values."""
@@ -131,7 +131,7 @@ class Recorder(Memory):
         self.wrapped_modules.clear()
         self.numbers.clear()
         self._lines.clear()
-        self.placed.clear()
+        self.placeholders.clear()
         self.external_generators.clear()
         self.active_branches.clear()
         self.loops.clear()
@@ -142,12 +142,12 @@ class Recorder(Memory):
         assert self.breaker is not None
         self.breaker.decide(self.speculative_loops)
 
-    def undo_conversion(self, place: Site | None = None) -> NoReturn:
-        """Have Python decide at the captured loops, else at `place` or the innermost branch. Ends this run."""
+    def undo_conversion(self, site: Site | None = None) -> NoReturn:
+        """Have Python decide at the captured loops, else at `site` or the innermost branch. Ends this run."""
         assert self.breaker is not None
         if self.loops:
-            self.breaker.decide([loop.place for loop in self.loops])
-        self.breaker.decide((place,) if place is not None else (self.active_branches[-1].both.place,))
+            self.breaker.decide([loop.site for loop in self.loops])
+        self.breaker.decide((site,) if site is not None else (self.active_branches[-1].both.site,))
 
     # ------------------------------------------------------------------ steps
     def emit(

@@ -77,7 +77,7 @@ class Session:
         """The op ids (start, end) of bodies that have been traced."""
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
-        self.places: dict[int, int] = {}
+        self.nonzero_indices: dict[int, int] = {}
         """Tensor -> indices of its nonzero elements, where Python has read how many there are."""
         self.known: dict[int, Any] = {}
         """Values that are known while tracing, computed from constants and guarded values alone."""

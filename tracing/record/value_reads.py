@@ -40,7 +40,7 @@ class Question(Record, frozen=True):
     """
 
     what: str
-    place: str
+    line: str
     ask: Callable[..., Answer]
     number: type | None = None
     extent: bool = False
@@ -57,11 +57,11 @@ class GraphBreaker(Protocol):
     training: bool
     """The mode of the call that is traced."""
 
-    def decides(self, place: Site) -> bool:
+    def decides(self, site: Site) -> bool:
         """Return whether Python decides a branch at a site, or reads a number there as soon as it is made."""
         ...
 
-    def decide(self, places: Iterable[Site]) -> NoReturn:
+    def decide(self, sites: Iterable[Site]) -> NoReturn:
         """Have Python decide at these sites from now on, and end this run of the function."""
         ...
 
@@ -134,7 +134,7 @@ def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
     if run.speculative_loops:
         run.refuse_copies()
     if run.active_branches:
-        breaker.decide((run.active_branches[-1].both.place,))
+        breaker.decide((run.active_branches[-1].both.site,))
     if not breaker.asked:
         if run.replays or (run.mode != breaker.training and run.mode_read):
             run.mode_matters = True

@@ -24,7 +24,7 @@ class Effect(Record, frozen=True):
     by_user  whether the owner's class has a ``__setattr__`` of the user's, which has run during the trace
     """
 
-    place: Chain
+    target: Chain
     spec: Any
     count: int
     moves: bool
@@ -33,11 +33,11 @@ class Effect(Record, frozen=True):
     @property
     def owner(self) -> Chain | None:
         """The chain of the object with the attribute or item; None for globals and free variables."""
-        return self.place.parent
+        return self.target.parent
 
     def binding(self) -> tuple[Callable[[Any, Any, Any], None], Any, Any]:
         """Return the function that sets the binding (of owner, key, value), the owner if it is known, and the key."""
-        kind, key = self.place.kind, self.place.value
+        kind, key = self.target.kind, self.target.value
         if kind == "global":
             return operator.setitem, *key
         if kind == "cell":
@@ -79,13 +79,13 @@ def is_changed(before: Any, after: Any) -> bool:
     return shape is not None and tuple(shape) != getattr(bare(after), "shape", None)
 
 
-def share_containers(trees: Sequence[Any], place_of: Callable[[Any], Chain | None]) -> bool:
+def share_containers(trees: Sequence[Any], path_of: Callable[[Any], Chain | None]) -> bool:
     """Return whether a new list or dict occurs twice in trees: calls would make two objects of it."""
     met: set[int] = set()
     todo = list(trees)
     while todo:
         tree = todo.pop()
-        if place_of(tree) is not None:
+        if path_of(tree) is not None:
             continue
         if type(tree) in (list, dict):
             if id(tree) in met:

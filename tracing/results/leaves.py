@@ -161,10 +161,10 @@ def _step(step: ViewStep, leaves: list[RawLeaf], paths: list[str]) -> tuple[str,
     if step.name != "gather":
         return step.name, tuple(attrs["shape" if step.name == "reshape" else "axes"])
     index: list[Any] = [slice(None)] * len(step.before)
-    for place, axis in zip(step.others, attrs["axes"], strict=True):
+    for other, axis in zip(step.others, attrs["axes"], strict=True):
         index[axis] = LeafIndex(len(leaves))
         paths.append(f"{paths[0]}: place {len(leaves)}")
-        leaves.append(RawLeaf(None, place, "python", _NOBODYS - len(leaves)))
+        leaves.append(RawLeaf(None, other, "python", _NOBODYS - len(leaves)))
     while type(index[-1]) is slice:
         index.pop()
     if not step.shape:

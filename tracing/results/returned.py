@@ -51,7 +51,7 @@ class ViewLeaf(Record, frozen=True):
     offset: int
 
 
-class PlaceLeaf(Record, frozen=True):
+class AccessPathLeaf(Record, frozen=True):
     """The caller's list, dict or tuple at the end of a chain."""
 
     chain: Chain
@@ -138,7 +138,7 @@ class _ArrayWindow:
         }
 
 
-ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | PlaceLeaf | ConstantLeaf
+ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | AccessPathLeaf | ConstantLeaf
 
 
 class ResultTree(Record, frozen=True):
@@ -170,7 +170,7 @@ class ResultTree(Record, frozen=True):
     @property
     def chains(self) -> tuple[Chain, ...]:
         """The chains of all objects of the caller's that a delivery reads besides feeds."""
-        return (*self.owners, *(leaf.chain for leaf in self.leaves if isinstance(leaf, PlaceLeaf)))
+        return (*self.owners, *(leaf.chain for leaf in self.leaves if isinstance(leaf, AccessPathLeaf)))
 
     @property
     def result_leaves(self) -> tuple[ResultLeaf, ...]:
@@ -228,7 +228,7 @@ def tree_of(spec: Any, leaves: Sequence[Any]) -> Any:
 class RawLeaf(Record, frozen=True):
     """A leaf of one run: its kind, its tensor (None: it has none), and the identity of its object."""
 
-    leaf: SameLeaf | ViewLeaf | PlaceLeaf | ConstantLeaf | None
+    leaf: SameLeaf | ViewLeaf | AccessPathLeaf | ConstantLeaf | None
     tensor: int | None
     kind: str
     identity: int

@@ -28,8 +28,8 @@ class Tree(NamedTuple):
     def filled(self, leaves: Sequence[Any]) -> Any:
         """Return the tree with other leaves."""
         whole = list(leaves)
-        for place in self.holes:
-            whole.insert(place, None)
+        for hole in self.holes:
+            whole.insert(hole, None)
         if self.spec is None:
             return whole[0]
         import optree

@@ -40,7 +40,7 @@ class RewriteContext:
         self.temporaries += 1
         return f"{NAME}{self.temporaries}"
 
-    def place(self, node: ast.expr | ast.stmt) -> ast.expr:
+    def site(self, node: ast.expr | ast.stmt) -> ast.expr:
         """Return the site of a branch, as a constant."""
         return constant((self.filename, node.lineno, node.col_offset))
 
@@ -109,8 +109,8 @@ class Expressions(ast.NodeTransformer):
     def _chosen(self, probe_name: str, node: ast.expr, test: ast.expr, body: ast.expr, orelse: ast.expr) -> ast.expr:
         self.context.count += 1
         t = self.context.temporary()
-        place = self.context.place(node)
-        asked = ast.NamedExpr(ast.Name(t, ast.Store()), call("ask", place, test))
+        site = self.context.site(node)
+        asked = ast.NamedExpr(ast.Name(t, ast.Store()), call("ask", site, test))
         known = ast.IfExp(load(t), ast.Constant(True), ast.Constant(False))
         either = ast.NamedExpr(ast.Name(t, ast.Store()), ast.IfExp(call("plain", asked), known, load(t)))
         nothing = ast.Constant(None)

@@ -177,13 +177,13 @@ class BranchRewriter(RewriteContext):
             return [node]
         self.count += 1
         before, names = self.temporaries, self._assigned(node)
-        place = self.place(node)
+        site = self.site(node)
         t, listed = self.temporary(), constant(tuple(names))
         test = Expressions(self, in_branch).truth(node.test)
         branches = self.branches()
         body, orelse = branches.block(node.body), branches.block(node.orelse)
         made: list[ast.stmt] = [
-            assign([t], call("ask", place, test)),
+            assign([t], call("ask", site, test)),
             ast.If(call("plain", load(t)), [assign([t], ast.IfExp(load(t), ast.Constant(True), ast.Constant(False)))],
                    []),
             ast.If(call("then", load(t), listed), body, []),

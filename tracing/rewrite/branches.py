@@ -24,14 +24,14 @@ branch_statements = Later("jitfuse.tracing.rewrite.branch_statements")
 loop_statements = Later("jitfuse.tracing.rewrite.loop_statements")
 parsing = Later("jitfuse.tracing.rewrite.parsing")
 
-_Place = tuple[str, int]
+_CodeKey = tuple[str, int]
 _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
 _ADD_TO: Final = opcode.opmap["BINARY_OP"], 13
-_wanted: Final[dict[_Place, frozenset[int]]] = {}
+_wanted: Final[dict[_CodeKey, frozenset[int]]] = {}
 """By file and first line of code whose branches are if-converted: the lines of its loops to be captured."""
-_long: Final[dict[_Place, frozenset[int]]] = {}
+_long: Final[dict[_CodeKey, frozenset[int]]] = {}
 """The same for the lines of its loops over long known ranges."""
-_inner: Final[dict[_Place, bool]] = {}
+_inner: Final[dict[_CodeKey, bool]] = {}
 """By file and first line: whether a function that captured loops call can be inlined into them."""
 _apart: Final[dict[int, tuple[Any, frozenset[int]]]] = {}
 """By the id of a function's own code: a weak reference to it, and the lines of its loops that may be vectorised."""
@@ -85,14 +85,14 @@ def want_end(code: types.CodeType, line: int) -> bool:
 
 
 def _want(code: types.CodeType, line: int | None) -> bool:
-    place = code.co_filename, code.co_firstlineno
-    known = _wanted.get(place)
+    code_key = code.co_filename, code.co_firstlineno
+    known = _wanted.get(code_key)
     if known is not None and (line is None or line in known):
         return False
     lines = (known or frozenset()) | ({line} if line is not None else set())
-    if not _sites_in(*place, lines, line):
+    if not _sites_in(*code_key, lines, line):
         return False
-    _wanted[place] = lines
+    _wanted[code_key] = lines
     _made.clear()
     return True
 
@@ -102,26 +102,26 @@ def want_long(code: types.CodeType, line: int) -> bool:
 
     False where they already are, or cannot be.
     """
-    place = code.co_filename, code.co_firstlineno
-    known = _long.get(place, frozenset())
-    if line in known or not _sites_in(*place, _wanted.get(place, frozenset()), line, known | {line}):
+    code_key = code.co_filename, code.co_firstlineno
+    known = _long.get(code_key, frozenset())
+    if line in known or not _sites_in(*code_key, _wanted.get(code_key, frozenset()), line, known | {line}):
         return False
-    _long[place] = known | {line}
-    _wanted.setdefault(place, frozenset())
+    _long[code_key] = known | {line}
+    _wanted.setdefault(code_key, frozenset())
     _made.clear()
     return True
 
 
 def want_inner(code: types.CodeType) -> bool:
     """Inline a function into the captured loops that call it. False where it already is, or cannot be."""
-    place = code.co_filename, code.co_firstlineno
-    if place in _inner:
+    code_key = code.co_filename, code.co_firstlineno
+    if code_key in _inner:
         return False
     found = parsing.matching(code)
-    _inner[place] = found is not None and branch_statements.BranchRewriter(code.co_filename).inner(found[1])
-    if _inner[place]:
+    _inner[code_key] = found is not None and branch_statements.BranchRewriter(code.co_filename).inner(found[1])
+    if _inner[code_key]:
         _made.clear()
-    return _inner[place]
+    return _inner[code_key]
 
 
 def is_inner(code: types.CodeType) -> bool:
@@ -193,8 +193,8 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
     if found is None:
         return None
     tree, node = found
-    place = code.co_filename, code.co_firstlineno
-    lines, long = _wanted.get(place, frozenset()), _long.get(place, frozenset())
+    code_key = code.co_filename, code.co_firstlineno
+    lines, long = _wanted.get(code_key, frozenset()), _long.get(code_key, frozenset())
     rewriter = branch_statements.BranchRewriter(
         code.co_filename, lines, long, _independent_lines(code), _is_wanted(code)
     )

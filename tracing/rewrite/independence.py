@@ -75,9 +75,9 @@ def _has_own_part(name: str, variable: str, body: Sequence[ast.stmt], items: Seq
         return False
     keys = [list(n.slice.elts) if isinstance(n.slice, ast.Tuple) else [n.slice] for n in own]
     for axis in range(min(map(len, keys))):
-        places = {ast.dump(key[axis]) for key in keys}
+        indices = {ast.dump(key[axis]) for key in keys}
         one = keys[0][axis]
-        if len(places) == 1 and variable in names_in(one) and not isinstance(one, ast.Slice):
+        if len(indices) == 1 and variable in names_in(one) and not isinstance(one, ast.Slice):
             return True
     return False
 

@@ -71,7 +71,7 @@ def _as_for(rewriter: BranchRewriter, node: ast.For) -> list[ast.stmt] | None:
         return None
     stored = _stored(body)
     rebound, names = target.id in stored, sorted(stored - {target.id, stop})
-    place = rewriter.place(node)
+    site = rewriter.site(node)
     rewriter.loops.update(range(over.lineno, (over.end_lineno or over.lineno) + 1))
     rewriter.count += 1
     around = any(
@@ -83,7 +83,7 @@ def _as_for(rewriter: BranchRewriter, node: ast.For) -> list[ast.stmt] | None:
     independent = stop is None and not rebound and node.lineno in rewriter.independent
     form = around, stop is not None, rebound, node.lineno in rewriter.long, independent
     made: list[ast.stmt] = [
-        assign([t], call("loop", place, constant(form), constant(tuple(names)), load("range"), *args))]
+        assign([t], call("loop", site, constant(form), constant(tuple(names)), load("range"), *args))]
     begun = _named(names, call("enter", load(t)))
     if stop is None:
         left = [ast.If(is_loop, [_left(t, None)], [])]
@@ -120,7 +120,7 @@ def _as_while(rewriter: BranchRewriter, node: ast.While) -> list[ast.stmt] | Non
     ]
     node.body = rewriter.block(node.body, loop=True)
     return [
-        assign([t], call("during", rewriter.place(node), constant(wanted), constant(tuple(names)))),
+        assign([t], call("during", rewriter.site(node), constant(wanted), constant(tuple(names)))),
         ast.If(is_loop, looped, [node]),
         *_cleared(rewriter, before),
     ]

@@ -88,23 +88,23 @@ def _loops_of(code: types.CodeType) -> dict[tuple[int, int], UniformLoop]:
     if any(isinstance(n, _ENDED) for n in own):
         return {}
     tried = {id(n) for t in own if isinstance(t, ast.Try) for n in inside(t)}
-    places = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    variables = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     found = {}
     for loop in own:
         if isinstance(loop, ast.For) and id(loop) not in tried:
-            reading = _LoopReading(loop, places)
+            reading = _LoopReading(loop, variables)
             if reading.fits():
-                place = loop.lineno, loop.col_offset  # location of GET_ITER; from 3.12 on it is that of the iterable
-                found[place] = reading.loop((code.co_filename, *place))
-                found[loop.iter.lineno, loop.iter.col_offset] = found[place]
+                location = loop.lineno, loop.col_offset  # location of GET_ITER; from 3.12 on it is that of the iterable
+                found[location] = reading.loop((code.co_filename, *location))
+                found[loop.iter.lineno, loop.iter.col_offset] = found[location]
     return found
 
 
 class _LoopReading:
-    """Reads one loop. `places` are the function's local and free variables."""
+    """Reads one loop. `variables` are the function's local and free variables."""
 
-    def __init__(self, loop: ast.For, places: set[str]) -> None:
-        self._loop, self._places = loop, places
+    def __init__(self, loop: ast.For, variables: set[str]) -> None:
+        self._loop, self._variables = loop, variables
         self._moving: set[str] = set()
         """Ints that follow the loop variable, and the variables of inner loops."""
         self._turning: set[str] = set()
@@ -140,7 +140,7 @@ class _LoopReading:
         values = self._values | assigned
         return UniformLoop(
             site, frozenset(self._functions), frozenset(self._builtins), frozenset(self._arrays), frozenset(self._ints),
-            frozenset(values), frozenset(values - self._places),
+            frozenset(values), frozenset(values - self._variables),
             frozenset(assigned - begun_in(body, in_branches=False)), branches)
 
     def _hold_arrays(self) -> bool:
@@ -168,7 +168,7 @@ class _LoopReading:
             return e.attr in _VIEWS and self._is_array(e.value)
         if isinstance(e, ast.Call):
             chain = chain_of(e.func)
-            if chain and chain[0] not in self._places:
+            if chain and chain[0] not in self._variables:
                 return len(chain) > 1  # a module's function: all functions allowed here make arrays
             return isinstance(e.func, ast.Attribute) and self._is_array(e.func.value)
         parts = (e.left, e.right) if isinstance(e, ast.BinOp) else (e.operand,) if isinstance(e, ast.UnaryOp) else ()
@@ -203,7 +203,7 @@ class _LoopReading:
             others = {t.id for _, t in assignments(body)} - self._moving
             for step in steps:
                 names = {t.id for t in step.targets if isinstance(t, ast.Name)} & self._moving
-                reading = _LoopReading(self._loop, self._places)
+                reading = _LoopReading(self._loop, self._variables)
                 reading._moving = before
                 if names <= self._turning and not (reading._linear(step.value) and reading._ints.isdisjoint(others)):
                     self._moving -= names
@@ -264,13 +264,13 @@ class _LoopReading:
         return bool(parts) and all(map(self._same, parts))
 
     def _value(self, name: str) -> bool:
-        (self._values if name in self._places or name not in _BUILTINS else self._builtins).add(name)
+        (self._values if name in self._variables or name not in _BUILTINS else self._builtins).add(name)
         return True
 
     def _call(self, e: ast.Call) -> bool:
         function = e.func
         if isinstance(function, ast.Name):
-            known = function.id in _BUILTINS and function.id not in self._places
+            known = function.id in _BUILTINS and function.id not in self._variables
             self._builtins.add(function.id)
         else:
             known = isinstance(function, ast.Attribute) and (
@@ -286,7 +286,7 @@ class _LoopReading:
     def _is_of_module(self, e: ast.Attribute) -> bool:
         """Return whether this reads attributes of a global name, such as ``np.exp``."""
         chain = chain_of(e)
-        if not chain or chain[0] in self._places:
+        if not chain or chain[0] in self._variables:
             return False
         self._functions.add(chain)
         return True

@@ -32,10 +32,10 @@ _PYTHON: Final = frozenset({bool, int, float})
 class Both:
     """The condition of an if-converted conditional, and the state of its conversion."""
 
-    __slots__ = ("condition", "place", "saved", "values")
+    __slots__ = ("condition", "saved", "site", "values")
 
-    def __init__(self, place: Site, condition: TracedTensor) -> None:
-        self.place, self.condition = place, condition
+    def __init__(self, site: Site, condition: TracedTensor) -> None:
+        self.site, self.condition = site, condition
         self.saved: dict[str, Any] = {}
         """The values of the names before the conditional."""
         self.values: dict[str, Any] = {}
@@ -63,7 +63,7 @@ def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
     if type(value) is not TracedTensor:
         return fresh(run, run.scalar(bool(value), "bool"))
     if value._meta.size != 1:
-        run.undo_conversion(both.place)
+        run.undo_conversion(both.site)
     return truth_of(value)
 
 
@@ -79,12 +79,12 @@ def truth_of(value: TracedTensor) -> TracedTensor:
 class MayAlias:
     """A may-alias set: arrays of which any two may be the same, depending on selected branches."""
 
-    __slots__ = ("members", "places")
+    __slots__ = ("members", "sites")
 
-    def __init__(self, storages: Iterable[Storage], places: Iterable[Site]) -> None:
+    def __init__(self, storages: Iterable[Storage], sites: Iterable[Site]) -> None:
         found = {id(s): s for s in storages}
         self.members = [weakref.ref(s) for s in found.values()]
-        self.places = set(places)
+        self.sites = set(sites)
         """The sites of the conditionals."""
 
     def alive(self) -> list[Storage]:
@@ -101,7 +101,7 @@ class MayAlias:
         storage.may_alias = None
         if any(s is not storage for s in self.alive()):
             assert run.breaker is not None
-            run.breaker.decide(self.places)
+            run.breaker.decide(self.sites)
 
 
 class NoCommonValueError(Exception):
@@ -207,8 +207,8 @@ def _chosen_array(both: Both, condition: TracedTensor, a: TracedTensor, b: Trace
         raise NoCommonValueError
     storages = [v._storage for v in (a, b, made)]
     before: list[MayAlias] = [s.may_alias for s in storages if s.may_alias is not None]
-    places = [both.place, *(p for r in before for p in r.places)]
-    may_alias = MayAlias([*storages, *(s for r in before for s in r.alive())], places)
+    sites = [both.site, *(p for r in before for p in r.sites)]
+    may_alias = MayAlias([*storages, *(s for r in before for s in r.alive())], sites)
     for s in may_alias.alive():
         s.may_alias = may_alias
     return made.laid_out(None)
@@ -225,5 +225,5 @@ def returned(run: Recorder, values: Iterable[Any]) -> None:
         is_argument = storage.feed is None and any(s.feed is not None for s in may_alias.alive())
         if is_argument or id(may_alias) in met:
             assert run.breaker is not None
-            run.breaker.decide(may_alias.places)
+            run.breaker.decide(may_alias.sites)
         met.add(id(may_alias))

@@ -97,13 +97,13 @@ def goes(value: TracedTensor, what: str) -> bool:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
-    place = (what, "" if frame is None else frame.f_code.co_filename, 0 if frame is None else frame.f_lineno)
-    if run.breaker.decides(place):
+    site = (what, "" if frame is None else frame.f_code.co_filename, 0 if frame is None else frame.f_lineno)
+    if run.breaker.decides(site):
         return False
     try:
         known_value(run.session, value._id())
     except UnknownValueError:
-        run.converted_sites.add(place)
+        run.converted_sites.add(site)
         return True
     return False
 

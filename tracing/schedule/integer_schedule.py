@@ -84,26 +84,26 @@ class _ScheduleRun(NamedTuple):
 def _piece(problem: SchedulingProblem, order: Sequence[int], begin: int, end: int) -> _ScheduleRun:
     """Return order[begin:end] as a problem of its own, given the tensors that live before and after it."""
     ids = tuple(order[begin:end])
-    place = {op: k for k, op in enumerate(problem.ids)}
+    position = {op: k for k, op in enumerate(problem.ids)}
     local = {op: k for k, op in enumerate(ids)}
     later: set[int] = set(problem.kept)
     for op in order[end:]:
-        later.update(problem.inputs[place[op]])
+        later.update(problem.inputs[position[op]])
     readers: dict[int, list[int]] = {}
     maker: dict[int, int] = {}
     for op in ids:
-        for t in set(problem.inputs[place[op]]):
+        for t in set(problem.inputs[position[op]]):
             readers.setdefault(t, []).append(local[op])
-        for t in problem.results[place[op]]:
+        for t in problem.results[position[op]]:
             maker[t] = local[op]
-    made_before = {t for op in order[:begin] for t in problem.results[place[op]]}
+    made_before = {t for op in order[:begin] for t in problem.results[position[op]]}
     tensors = [
         _Tensor(problem.nbytes[t], maker.get(t), tuple(sorted(readers.get(t, ()))), t in later)
         for t in sorted(maker.keys() | (readers.keys() & made_before))
         if problem.nbytes[t] and not (t in later and t not in maker)
     ]
     before = tuple(
-        frozenset(maker[t] for t in problem.inputs[place[op]] if t in maker) for op in ids
+        frozenset(maker[t] for t in problem.inputs[position[op]] if t in maker) for op in ids
     )
     return _ScheduleRun(ids, before, tuple(tensors))
 

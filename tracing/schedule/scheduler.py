@@ -43,7 +43,7 @@ class SchedulingProblem(Record, frozen=True):
     nbytes: Mapping[int, int]
     kept: frozenset[int]
 
-    def places(self) -> OpPositions:
+    def positions(self) -> OpPositions:
         """Return the dependencies by numbers: an op's first result has the op's position, further results follow."""
         number = {made[0]: k for k, made in enumerate(self.results) if made}
         owners = list(range(len(self.results)))
@@ -54,21 +54,21 @@ class SchedulingProblem(Record, frozen=True):
                     owners.append(k)
         reads = []
         readers: list[list[int]] = [[] for _ in owners]
-        place_of = number.get
+        number_of = number.get
         for k, read in enumerate(self.inputs):
-            found = [p for t in read if (p := place_of(t)) is not None]
+            found = [p for t in read if (p := number_of(t)) is not None]
             if len(found) > 1:
                 found = list(dict.fromkeys(found))
             reads.append(found)
-            for place in found:
-                readers[place].append(k)
+            for tensor in found:
+                readers[tensor].append(k)
         return OpPositions(number, owners, reads, readers)
 
-    def freed(self, number: Mapping[int, int], places: int) -> list[int]:
+    def freed(self, number: Mapping[int, int], count: int) -> list[int]:
         """Return the bytes of each number that are freed when its last reader has run."""
-        freed = [0] * places
-        for t, place in number.items():
-            freed[place] = self.nbytes[t]
+        freed = [0] * count
+        for t, tensor in number.items():
+            freed[tensor] = self.nbytes[t]
         for t in self.kept:
             if t in number:
                 freed[number[t]] = 0
@@ -77,7 +77,7 @@ class SchedulingProblem(Record, frozen=True):
     def load_of(self, order: Sequence[int]) -> Load:
         """Return the load of running the ops in this order of ids."""
         position = {op: k for k, op in enumerate(self.ids)}
-        number, owners, reads, readers = self.places()
+        number, owners, reads, readers = self.positions()
         left = list(map(len, readers))
         freed = self.freed(number, len(owners))
         live = peak = over_time = 0
@@ -86,10 +86,10 @@ class SchedulingProblem(Record, frozen=True):
             live += sum(self.nbytes[t] for t in self.results[k])
             peak = max(peak, live)
             over_time += live
-            for place in reads[k]:
-                left[place] -= 1
-                if not left[place]:
-                    live -= freed[place]
+            for tensor in reads[k]:
+                left[tensor] -= 1
+                if not left[tensor]:
+                    live -= freed[tensor]
         return Load(peak, over_time)
 
 
@@ -139,22 +139,22 @@ class ILPScheduler:
 
     def levels(self, problem: SchedulingProblem) -> dict[int, int]:
         """Return op id -> level, deterministically and in time n log n."""
-        places = problem.places()
+        positions = problem.positions()
         if self.method == "asap":
-            found = _asap(places.before())
+            found = _asap(positions.before())
         elif self.method == "alap":
-            found = _alap(places.before(), _asap(places.before()))
+            found = _alap(positions.before(), _asap(positions.before()))
         elif self.method == "slack":
-            found = _slack(problem, places)
+            found = _slack(problem, positions)
         else:
-            return _by_integer_program(problem, places)
+            return _by_integer_program(problem, positions)
         return dict(zip(problem.ids, found, strict=True))
 
 
-def _by_integer_program(problem: SchedulingProblem, places: OpPositions) -> dict[int, int]:
+def _by_integer_program(problem: SchedulingProblem, positions: OpPositions) -> dict[int, int]:
     from jitfuse.tracing.schedule.integer_schedule import improved
 
-    starts = [linear(problem.ids, found) for found in (_asap(places.before()), _slack(problem, places))]
+    starts = [linear(problem.ids, found) for found in (_asap(positions.before()), _slack(problem, positions))]
     order = improved(problem, min(starts, key=problem.load_of))
     return {op: level for level, op in enumerate(order)}
 
@@ -187,24 +187,24 @@ def _alap(before: list[list[int]], early: list[int]) -> list[int]:
     return level
 
 
-def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
+def _slack(problem: SchedulingProblem, positions: OpPositions) -> list[int]:
     """Return levels by taking the ready op with the least (allocated - freed, slack, id), one after the other.
 
     An op frees an input when it is its last reader. The sum of the remaining readers' positions is kept for each
     tensor: with one reader left, the sum is that reader.
     """
-    number, owners, reads, readers = places
+    number, owners, reads, readers = positions
     n = len(reads)
-    before = places.before()
+    before = positions.before()
     early = _asap(before)
     slack = [late - soon for late, soon in zip(_alap(before, early), early, strict=True)]
     nbytes, freed = problem.nbytes, problem.freed(number, len(owners))
     left, remaining = list(map(len, readers)), list(map(sum, readers))
     cost = [nbytes[made[0]] if len(made) == 1 else sum([nbytes[t] for t in made]) for made in problem.results]
-    for place, count in enumerate(left):
+    for tensor, count in enumerate(left):
         if count == 1:
-            cost[remaining[place]] -= freed[place]
-    after = _after(places)
+            cost[remaining[tensor]] -= freed[tensor]
+    after = _after(positions)
     waiting = list(map(len, reads))
     ready = [(cost[k], slack[k], k) for k in range(n) if not waiting[k]]
     heapify(ready)
@@ -214,11 +214,11 @@ def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
         while level[k] >= 0:  # an outdated entry: the op's cost has fallen since
             k = heappop(ready)[2]
         level[k] = at
-        for place in reads[k]:
-            remaining[place] = last = remaining[place] - k
-            left[place] = count = left[place] - 1
-            if count == 1 and freed[place]:
-                cost[last] -= freed[place]
+        for tensor in reads[k]:
+            remaining[tensor] = last = remaining[tensor] - k
+            left[tensor] = count = left[tensor] - 1
+            if count == 1 and freed[tensor]:
+                cost[last] -= freed[tensor]
                 if not waiting[last]:
                     heappush(ready, (cost[last], slack[last], last))
         for reader in after[k]:
@@ -228,13 +228,13 @@ def _slack(problem: SchedulingProblem, places: OpPositions) -> list[int]:
     return level
 
 
-def _after(places: OpPositions) -> list[list[int]]:
+def _after(positions: OpPositions) -> list[list[int]]:
     """Return for each op the readers of its results, once for each result."""
-    _, owners, reads, readers = places
+    _, owners, reads, readers = positions
     n = len(reads)
     if len(owners) == n:
         return readers
     after = [list(found) for found in readers[:n]]
-    for place in range(n, len(owners)):
-        after[owners[place]] += readers[place]
+    for tensor in range(n, len(owners)):
+        after[owners[tensor]] += readers[tensor]
     return after

@@ -55,20 +55,20 @@ def made_of(first: Tensor, arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Tens
     return tuple(first.as_tensor(a) for a in arrays)
 
 
-def places_in(name: str, x: Tensor, way_out: str = KEEP) -> Tensor:
+def nonzero_indices_of(name: str, x: Tensor, way_out: str = KEEP) -> Tensor:
     """Return the indices of elements that are not zero: one row for each axis."""
     values = values_of((x,))
     if values is not None:
         return made_of(x, [counted.nonzero(values[0], size=int(np.count_nonzero(values[0])))])[0]
     assert isinstance(x, TracedTensor)
-    known, tensor = x._run.session.places, x._id()
+    known, tensor = x._run.session.nonzero_indices, x._id()
     if tensor not in known:
         size = extent(name, x.call("count_nonzero"), way_out)
         known[tensor] = x.call("nonzero_counted", size=size)._id()
     return fresh(x._run, known[tensor], scalar=False)
 
 
-def places_by_axis(name: str, x: Tensor, way_out: str = KEEP) -> tuple[Tensor, ...]:
+def indices_by_axis(name: str, x: Tensor, way_out: str = KEEP) -> tuple[Tensor, ...]:
     """Return the indices of elements that are not zero, one array for each axis."""
-    found = places_in(name, x, way_out)
+    found = nonzero_indices_of(name, x, way_out)
     return tuple(found[k] for k in range(x.ndim))

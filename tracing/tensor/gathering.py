@@ -69,7 +69,7 @@ def select(x: Tensor, index: Any) -> IndexSelection:
     items = _expanded(x, list(index) if isinstance(index, tuple) else [index])
     advanced = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
-    place = sum(items[k] is None or isinstance(items[k], slice) for k in range(advanced[0])) if together else 0
+    at = sum(items[k] is None or isinstance(items[k], slice) for k in range(advanced[0])) if together else 0
     basic: list[Any] = []
     arrays, axes, kept, axis = [], [], 0, 0
     for item in items:
@@ -81,7 +81,7 @@ def select(x: Tensor, index: Any) -> IndexSelection:
             basic.append(item)
         kept += item is None or isinstance(item, slice) or _is_array(item)
         axis += item is not None
-    return IndexSelection(tuple(basic), tuple(arrays), tuple(axes), place)
+    return IndexSelection(tuple(basic), tuple(arrays), tuple(axes), at)
 
 
 def _expanded(x: Tensor, items: list[Any]) -> list[Any]:
@@ -122,7 +122,7 @@ def _nonzero(x: Tensor, mask: Any, axis: int) -> list[Any]:
                           f"{axis} on, at {user_line()}")
     if not isinstance(mask, AbstractTensor):
         return list(np.asarray(mask).nonzero())
-    return list(data_extents.places_by_axis("x[mask]", mask))
+    return list(data_extents.indices_by_axis("x[mask]", mask))
 
 
 def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:

@@ -48,7 +48,7 @@ class _Pattern(NamedTuple):
     """The part of an index that its items' types determine: the axis of each item (-1 for none), and `Region` fields.
     """
 
-    places: tuple[int, ...]
+    item_axes: tuple[int, ...]
     axes: tuple[int | None, ...]
     has_ellipsis: bool
     moves_axes: bool
@@ -64,12 +64,12 @@ def _pattern(kinds: tuple[type, ...], rank: int) -> _Pattern:
                           f"but {rank - left} were indexed")
     if ellipses > 1:
         raise BoundsError(f"an index can only have a single ellipsis ('...'), at {user_line()}")
-    places: list[int] = []
+    item_axes: list[int] = []
     axes: list[int | None] = []
     axis = 0
     for kind in kinds if ellipses else (*kinds, _ELLIPSIS):
         consumes = kind is not _NONE and kind is not _ELLIPSIS
-        places.append(axis if consumes else -1)
+        item_axes.append(axis if consumes else -1)
         if kind is _ELLIPSIS:
             axes += range(axis, axis + left)
             axis += left
@@ -78,15 +78,15 @@ def _pattern(kinds: tuple[type, ...], rank: int) -> _Pattern:
         elif kind is slice:
             axes.append(axis)
         axis += consumes
-    return _Pattern(tuple(places), tuple(axes), ellipses > 0, axes != list(range(rank)))
+    return _Pattern(tuple(item_axes), tuple(axes), ellipses > 0, axes != list(range(rank)))
 
 
 def parse(index: Any, shape: tuple[int, ...]) -> Region:
     """Parse a basic index into an array of `shape`; raises BoundsError and UnsupportedError."""
     items = index if isinstance(index, tuple) else (index,)
-    places, axes, has_ellipsis, moves_axes = _pattern(tuple(map(type, items)), len(shape))
+    item_axes, axes, has_ellipsis, moves_axes = _pattern(tuple(map(type, items)), len(shape))
     starts, steps, counts = [0] * len(shape), [1] * len(shape), list(shape)
-    for item, axis in zip(items, places):
+    for item, axis in zip(items, item_axes):
         if axis < 0:
             continue
         extent = shape[axis]
@@ -157,9 +157,9 @@ def _at_zero(key: Key, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[i
     """Return the axes of the ints of an index, all of which are 0, its region's starts, and the region's other fields.
     """
     items = tuple([slice(*k) if type(k) is tuple else k for k in key])
-    places = _pattern(tuple(map(type, items)), len(shape)).places
+    item_axes = _pattern(tuple(map(type, items)), len(shape)).item_axes
     region = parse(items, shape)
-    return tuple([axis for item, axis in zip(items, places) if type(item) is int]), region[0], tuple(region[1:])
+    return tuple([axis for item, axis in zip(items, item_axes) if type(item) is int]), region[0], tuple(region[1:])
 
 
 class IndexedRegion:
@@ -180,17 +180,17 @@ class IndexedRegion:
         return self._view
 
 
-def place_of(x: Any, index: Any, key: Key | None) -> IndexedRegion:
+def region_at(x: Any, index: Any, key: Key | None) -> IndexedRegion:
     """Return the parsed basic index of a tensor; with a key, it is parsed once in a run."""
     path, shape, paths = x._path, x._meta.shape, x._run.paths
     full = shape if path is None else path, key
-    found: IndexedRegion | None = None if key is None else paths.places.get(full)
+    found: IndexedRegion | None = None if key is None else paths.regions.get(full)
     if found is None:
         region = parse(index, shape) if key is None else _region(key, index, shape)
         part = path if region.is_whole else paths.sliced(path, shape, region.starts, region.steps, region.counts)
         found = IndexedRegion(region, part)
         if key is not None:
-            paths.places[full] = found
+            paths.regions[full] = found
     return found
 
 
@@ -255,7 +255,7 @@ def get_item(x: Any, index: Any) -> Any:
             "reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
         )
     if not x._scalar and not x.weak:
-        return x.at(place_of(x, index, None))
+        return x.at(region_at(x, index, None))
     region = parse(index, x.shape)
     view = x.call("slice", **region.attrs)
     if region.moves_axes:
@@ -265,17 +265,17 @@ def get_item(x: Any, index: Any) -> Any:
 
 def set_item(x: Any, index: Any, value: Any, key: Key | None = None) -> None:
     """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast. `key`: `key_of(index)`."""
-    place = place_of(x, index, key)
-    region, paths = place.region, x._run.paths
+    selected = region_at(x, index, key)
+    region, paths = selected.region, x._run.paths
     new: Any = given_to(x, value)
-    if type(new) is type(x) and new._storage is x._storage and not new._scalar and new._path is place.view(paths):
+    if type(new) is type(x) and new._storage is x._storage and not new._scalar and new._path is selected.view(paths):
         return  # x[i:j] += v has already written; Python then assigns the view to itself
     if new.shape:
         if not region.shape and (not region.has_ellipsis or isinstance(value, list | tuple)):
             _check_element(x, new)
         new = _aligned(new, region)
     if 0 not in region.counts:
-        x.assign_at(new, place.part, region.counts)
+        x.assign_at(new, selected.part, region.counts)
 
 
 def _check_element(x: Any, value: Any) -> None:

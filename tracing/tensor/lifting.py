@@ -49,7 +49,7 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
     if isinstance(value, np.ndarray):
         made = fresh(run, run.constant(value), scalar=False)
         if not value.flags.c_contiguous:
-            made._spot = MemoryLayout(0, value.strides)
+            made._lazy_layout = MemoryLayout(0, value.strides)
         return made
     if isinstance(value, list | tuple):
         return stack_nested(run, value)

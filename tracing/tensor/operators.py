@@ -58,8 +58,8 @@ class Operators(InPlace):
         for t in inputs:
             if type(t) is not TracedTensor:
                 return t._apply(op, inputs, attrs)  # a masked selection
-            place = t._spot
-            if place is not None and not (type(place) is PartLayout and place.in_order):
+            lazy = t._lazy_layout
+            if lazy is not None and not (type(lazy) is PartLayout and lazy.in_order):
                 in_order = False
             found.append(t._id())
         run, ids, meta = self._run, tuple(found), None

@@ -61,19 +61,19 @@ class PartLayout(NamedTuple):
 class TracedTensor(TracedArray):
     """A value of the trace: a view (path, layout) of a storage in one run.
 
-    `_spot` is None for a fresh array in C order. `_scalar` marks rank-0 results, which are immutable
+    `_lazy_layout` is None for a fresh array in C order. `_scalar` marks rank-0 results, which are immutable
     scalars in NumPy, unlike arrays of rank 0.
     """
 
-    __slots__ = ("_meta", "_path", "_run", "_scalar", "_spot", "_storage")
+    __slots__ = ("_lazy_layout", "_meta", "_path", "_run", "_scalar", "_storage")
 
     def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: ViewStep | None = None,
-                 place: layout.MemoryLayout | PartLayout | None = None, scalar: bool = False) -> None:
+                 lazy_layout: layout.MemoryLayout | PartLayout | None = None, scalar: bool = False) -> None:
         self._run = run
         self._storage = storage
         self._meta = meta
         self._path = path
-        self._spot = place
+        self._lazy_layout = lazy_layout
         self._scalar = scalar
 
     # ------------------------------------------------------------------ AbstractTensor's contract
@@ -95,7 +95,7 @@ class TracedTensor(TracedArray):
             raise AttributeError(
                 "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
             )
-        self._meta, self._path, self._spot = view._meta, view._path, view._spot
+        self._meta, self._path, self._lazy_layout = view._meta, view._path, view._lazy_layout
 
     @property
     def dtype(self) -> DTypeName:
@@ -111,7 +111,7 @@ class TracedTensor(TracedArray):
         """Set the layout of a fresh array: its axes from the slowest to the fastest; None for C order."""
         if self._run.session.torch:  # torch has other rules
             axes = None
-        self._spot = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
+        self._lazy_layout = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
         return self
 
     def laid_out_by(self, rule: Callable[..., tuple[int, ...] | None], *operands: Any) -> TracedTensor:
@@ -120,7 +120,7 @@ class TracedTensor(TracedArray):
 
     def ordered(self, name: str, order: Any, like: Any = None) -> Any:
         """Set the layout of a fresh array by the argument `order` of `name`; "A" and "K" depend on `like`."""
-        plain = order != "F" and self._spot is None and getattr(like, "_layout", None) is None
+        plain = order != "F" and self._lazy_layout is None and getattr(like, "_layout", None) is None
         return self if plain else self.laid_out(memory_order.asked_for(name, order, self, like))
 
     # ------------------------------------------------------------------ views and writes
@@ -147,10 +147,10 @@ class TracedTensor(TracedArray):
     @property
     def _layout(self) -> layout.MemoryLayout | None:
         """The layout, computed when it is needed; None for a fresh array in C order."""
-        place = self._spot
-        if type(place) is PartLayout:
-            place = self._spot = place.layout()
-        return place  # type: ignore[return-value]
+        lazy = self._lazy_layout
+        if type(lazy) is PartLayout:
+            lazy = self._lazy_layout = lazy.layout()
+        return lazy  # type: ignore[return-value]
 
     def _where(self) -> layout.MemoryLayout:
         return self._layout or layout.contiguous(self.shape, dtypes.itemsize(self._meta.dtype))
@@ -162,7 +162,7 @@ class TracedTensor(TracedArray):
         if meta.shape == self.shape and layout.is_identity(op.name, attrs):
             if self._scalar:
                 return self  # it never changes
-            return TracedTensor(self._run, self._storage, meta, self._path, self._spot)
+            return TracedTensor(self._run, self._storage, meta, self._path, self._lazy_layout)
         lay = None
         if not self._meta.weak and not self._scalar:
             lay = layout.viewed(self._where(), op.name, attrs, self.shape, meta.shape, self.itemsize)
@@ -173,16 +173,16 @@ class TracedTensor(TracedArray):
         view._id()
         return view
 
-    def at(self, place: indexing.IndexedRegion) -> TracedTensor:
+    def at(self, indexed: indexing.IndexedRegion) -> TracedTensor:
         """Return the view at a basic index, which is a scalar where every axis is dropped."""
         run, storage = self._run, self._storage
         if not run.alive:
             self._id()  # raises
-        region, path = place.region, place.view(run.paths)
+        region, path = indexed.region, indexed.view(run.paths)
         tensor = run.read(storage, path)
         if not region.shape and not region.has_ellipsis:
             return fresh(run, tensor)
-        lies = self._spot
+        lies = self._lazy_layout
         in_order = lies is None or (type(lies) is PartLayout and lies.in_order)
         if type(lies) is PartLayout and type(lies.whole) is PartLayout:
             lies = self._layout  # else parts of parts would nest as deep as a loop is long
@@ -211,9 +211,9 @@ class TracedTensor(TracedArray):
         node = None if held is None else self._run.graph.node(held)
         if node is not None and node.op_name == "gather":
             path = self._run.paths.anew(path)
-        place = self._where()  # as for index 0: which reshapes are views does not depend on the index
+        window = self._where()  # as for index 0: which reshapes are views does not depend on the index
         rest = layout.MemoryLayout(
-            place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"])
+            window.offset, tuple(s for k, s in enumerate(window.strides) if k not in attrs["axes"])
         )
         view = TracedTensor(self._run, self._storage, meta, path, rest)
         view._id()
@@ -225,9 +225,9 @@ class TracedTensor(TracedArray):
             made: TracedTensor = self.call(name)
             return made if self._scalar else made.as_copy()
         whole, dtype = self._where(), dtypes.component(self._meta.dtype)
-        place = layout.MemoryLayout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
+        window = layout.MemoryLayout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
         path = self._run.paths.step(self._path, self._meta.shape, name, (), self._meta.shape)
-        view = TracedTensor(self._run, self._storage, Meta(self.shape, dtype, self._meta.device), path, place)
+        view = TracedTensor(self._run, self._storage, Meta(self.shape, dtype, self._meta.device), path, window)
         view._id()
         return view
 
@@ -249,7 +249,7 @@ class TracedTensor(TracedArray):
         """Return all elements as one axis: a view if memory has them in this order, else a copy."""
         if order not in ("A", "K"):
             return super().ravel(order)
-        axes = None if self._spot is None else memory_order.of_ravel(order, self)
+        axes = None if self._lazy_layout is None else memory_order.of_ravel(order, self)
         return AbstractTensor.transpose(self, axes).ravel() if axes is not None else super().ravel()
 
     def _assign(self, value: TracedTensor) -> None:
@@ -299,7 +299,8 @@ def from_feed(run: Recorder, feed: Feed) -> TracedTensor:
     """Return the tensor of a feed; arrays share the feed's storage in this run."""
     scalar = not isinstance(feed.value, np.ndarray)
     plain = feed.layout == layout.contiguous(feed.meta.shape, dtypes.itemsize(feed.meta.dtype))
-    return TracedTensor(run, run.feed_storage(feed), feed.meta, place=None if plain else feed.layout, scalar=scalar)
+    made = run.feed_storage(feed)
+    return TracedTensor(run, made, feed.meta, lazy_layout=None if plain else feed.layout, scalar=scalar)
 
 
 def tensor_id(value: Any) -> int:

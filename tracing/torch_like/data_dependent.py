@@ -11,10 +11,10 @@ import numpy as np
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing.numpy_like import scans, shapes, statistics
-from jitfuse.tracing.numpy_like.data_dependent import rows_of_places, unique_of
+from jitfuse.tracing.numpy_like.data_dependent import rows_of_indices, unique_of
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
-from jitfuse.tracing.tensor.data_extents import places_by_axis, places_in
+from jitfuse.tracing.tensor.data_extents import indices_by_axis, nonzero_indices_of
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, result_dtype, strong
 from jitfuse.tracing.torch_like.table import implements
@@ -31,8 +31,8 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     x = strong(input)
     if as_tuple:
         x = x.reshape((1,)) if not x.ndim else x
-        return tuple(map(wrap, places_by_axis("torch.nonzero", x, _KEEP)))
-    return wrap(rows_of_places("torch.nonzero", x, _KEEP).as_copy())
+        return tuple(map(wrap, indices_by_axis("torch.nonzero", x, _KEEP)))
+    return wrap(rows_of_indices("torch.nonzero", x, _KEEP).as_copy())
 
 
 @implements("argwhere")
@@ -49,7 +49,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
         raise DTypeError(f"masked_select: expected BoolTensor for mask, got {m.dtype}, at {user_line()}")
     shape = np.broadcast_shapes(x.shape, m.shape)
     x, m = (t.call("broadcast_to", shape=shape) for t in (x, m))
-    return wrap(gathering.take(x.ravel(), places_in("torch.masked_select", m.ravel(), _KEEP)[0], 0))
+    return wrap(gathering.take(x.ravel(), nonzero_indices_of("torch.masked_select", m.ravel(), _KEEP)[0], 0))
 
 
 @implements("masked_scatter")
@@ -87,7 +87,7 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
     flat = x.ravel()
     new = flat[1:].call("not_equal", flat[:-1])
     new = shapes.concatenate([x.create("full", shape=(min(flat.size, 1),), value=True, dtype="bool"), new])
-    places = places_in("torch.unique_consecutive", new, _OUTSIDE)[0]
+    places = nonzero_indices_of("torch.unique_consecutive", new, _OUTSIDE)[0]
     end = x.create("full", shape=(1,), value=flat.size, dtype="int64")
     counts = scans.diff(shapes.concatenate([places, end]))
     inverse = (cast(new, "int64").call("cumsum", axis=0) - 1).reshape(x.shape)

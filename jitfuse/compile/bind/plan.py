@@ -39,10 +39,10 @@ from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.tracing.record.foreign import array_as_tensor
 from jitfuse.tracing.results.returned import (
     NUMBERS,
+    AccessPathLeaf,
     ConstantLeaf,
     OutputLeaf,
     PickedCopy,
-    PlaceLeaf,
     ResultLeaf,
     SameLeaf,
     ViewLeaf,
@@ -158,7 +158,7 @@ def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
     """Return the result of a leaf that needs no computation."""
     if isinstance(leaf, ConstantLeaf):
         return ObjectResult(leaf.value)
-    if isinstance(leaf, PlaceLeaf):
+    if isinstance(leaf, AccessPathLeaf):
         return SlotResult(bound.slot(leaf.chain))
     if isinstance(leaf, SameLeaf):
         return SlotResult(bound.feed_slots[leaf.feed])

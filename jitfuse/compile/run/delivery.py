@@ -13,7 +13,15 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.record.device_array import unwrapped
-from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultTree, SameLeaf, ViewLeaf, window
+from jitfuse.tracing.results.returned import (
+    AccessPathLeaf,
+    ConstantLeaf,
+    OutputLeaf,
+    ResultTree,
+    SameLeaf,
+    ViewLeaf,
+    window,
+)
 from jitfuse.tracing.trace import Trace
 
 State = Mapping[str, np.ndarray[Any, Any]]
@@ -45,7 +53,7 @@ class Delivery(NamedTuple):
 
     def to(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Apply the call's effects on Python state, and return its result."""
-        values = [v.chain.resolve(args, kwargs) if isinstance(v, PlaceLeaf) else v for v in self.values]
+        values = [v.chain.resolve(args, kwargs) if isinstance(v, AccessPathLeaf) else v for v in self.values]
         if not self.tree.effects:
             return self.tree.rebuild(values)
         from jitfuse.tracing.results.effects import delivery  # few functions write state
@@ -54,7 +62,7 @@ class Delivery(NamedTuple):
 
 
 def _leaf(leaf: Any, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Any:
-    if isinstance(leaf, PlaceLeaf):
+    if isinstance(leaf, AccessPathLeaf):
         return leaf
     if isinstance(leaf, ConstantLeaf):
         return leaf.value
