@@ -14,7 +14,7 @@ from jitfuse.tracing.record.graph import OpNode
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Mixed, Recorder
 
-_PLACED: Final = frozenset({"slice", "update_slice"})
+_MOVING: Final = frozenset({"slice", "update_slice"})
 _CONSTANTS: Final = frozenset({"full", "constant"})
 
 Mark = tuple[int, int, int]
@@ -115,7 +115,7 @@ class ReplicatedIteration:
             inputs = tuple([t + further for t in inputs])
         elif read:
             inputs = tuple([t + further if made_in else t for t, made_in in zip(inputs, read)])
-        return inputs, _placed(op.attrs, moved, count) if moved else op.attrs
+        return inputs, _with_moved_starts(op.attrs, moved, count) if moved else op.attrs
 
     @staticmethod
     def _written(op: OpNode, read: Any, moved: Any) -> tuple[Any, ...]:
@@ -129,9 +129,9 @@ class ReplicatedIteration:
         inputs = tuple(zip(op.input_ids, goes_on)) if kind == 3 else op.input_ids
         at = [name for name, _ in op.attrs].index("starts") if moved else 0
         starts: Any = op.attrs[at][1] if moved else ()
-        places = tuple(zip(starts, moved))
+        moving = tuple(zip(starts, moved))
         results = op.result_ids[0] if len(op.result_ids) == 1 else op.result_ids
-        return (kind, op.op_name, inputs, a, i, b, j, places, op.attrs[:at], op.attrs[at + 1 :], op.attrs, results,
+        return (kind, op.op_name, inputs, a, i, b, j, moving, op.attrs[:at], op.attrs[at + 1 :], op.attrs, results,
                 op.mode_sensitive, op.source)
 
     def copy(self, run: Recorder, count: int, before: list[Held], low: int) -> bool:
@@ -153,15 +153,15 @@ class ReplicatedIteration:
         for turn in range(1, count + 1):
             further = turn * tensors
             graph.producer += [number + k for k in makers]
-            for kind, name, inputs, a, i, b, j, places, before_, after, attrs, results, mode, source in written:
+            for kind, name, inputs, a, i, b, j, moving, before_, after, attrs, results, mode, source in written:
                 if kind == 2:
                     inputs = (a + i * further, b + j * further)
                 elif kind == 1:
                     inputs = (a + further,)
                 elif kind:
                     inputs = tuple([t + on * further for t, on in inputs])
-                if places:
-                    attrs = (*before_, ("starts", tuple([s + turn * by for s, by in places])), *after)
+                if moving:
+                    attrs = (*before_, ("starts", tuple([s + turn * by for s, by in moving])), *after)
                 made_here = (results + further,) if type(results) is int else tuple([t + further for t in results])
                 recorded.append(made(node, (number, name, inputs, attrs, made_here, mode, source)))
                 number += 1
@@ -246,17 +246,17 @@ def _moves(ways: tuple[OpNode, ...]) -> Any:
     a, b, c = one[3], two[3], three[3]
     if a == b == c:
         return () if a is b is c or repr(a) == repr(b) == repr(c) else None
-    if one[1] not in _PLACED:
+    if one[1] not in _MOVING:
         return None
-    places: list[dict[str, Any]] = [dict(attrs) for attrs in (a, b, c)]
-    x, y, z = (place.pop("starts") for place in places)
-    if places[0] != places[1] or places[1] != places[2]:
+    others: list[dict[str, Any]] = [dict(attrs) for attrs in (a, b, c)]
+    x, y, z = (found.pop("starts") for found in others)
+    if others[0] != others[1] or others[1] != others[2]:
         return None
     moved = tuple([q - p for p, q in zip(x, y)])
     return moved if any(moved) and moved == tuple([q - p for p, q in zip(y, z)]) else None
 
 
-def _placed(attrs: Any, moved: tuple[int, ...], count: int) -> Any:
+def _with_moved_starts(attrs: Any, moved: tuple[int, ...], count: int) -> Any:
     """Return the attributes of a slice `count` iterations later."""
     return tuple([
         (name, tuple([s + count * by for s, by in zip(value, moved)])) if name == "starts" else (name, value)

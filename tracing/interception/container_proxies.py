@@ -105,7 +105,7 @@ def _plain_base(kind: type) -> Any:
 
 
 def write_back(proxy: ContainerProxy, stored: Any) -> None:
-    """Give the real container the content of the proxy; `stored(place, value)` replaces traced values.
+    """Give the real container the content of the proxy; `stored(target, value)` replaces traced values.
 
     Nested real containers, such as the lists of a defaultdict, are kept. Raises UntraceableError where a traced value
     would leak.

@@ -58,7 +58,7 @@ def _rank(arrays: Any) -> int:
 
 
 # ---------------------------------------------------------------- indices along an axis
-def _places(name: str, obj: Any, extent: int) -> np.ndarray[Any, Any]:
+def _positions(name: str, obj: Any, extent: int) -> np.ndarray[Any, Any]:
     """Return indices that are known while tracing, as non-negative integers."""
     if isinstance(obj, AbstractTensor) and obj.ndim:
         raise UnsupportedError(f"np.{name} at a traced array of indices has a shape that depends on data, at "
@@ -83,19 +83,19 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Tensor:
     """Return an array without the parts at some indices of an axis."""
     x, along = _flattened(arr, axis)
     extent = x.shape[along]
-    kept = np.delete(np.arange(extent), _places("delete", obj, extent))
+    kept = np.delete(np.arange(extent), _positions("delete", obj, extent))
     made: Any = _picked(x, kept, along)
     if isinstance(obj, int | np.integer | slice):
         return made.ordered("delete", "A", x)
     return made.laid_out_by(memory_order.of_parts, x, along)
 
 
-def _picked(x: Tensor, places: np.ndarray[Any, Any], axis: int) -> Tensor:
+def _picked(x: Tensor, positions: np.ndarray[Any, Any], axis: int) -> Tensor:
     """Return the parts at ascending indices along an axis; a few parts are taken as slices."""
-    cuts = np.flatnonzero(np.diff(places) != 1) + 1 if places.size else np.array([], "int64")
+    cuts = np.flatnonzero(np.diff(positions) != 1) + 1 if positions.size else np.array([], "int64")
     if len(cuts) > 8:
-        return x[(*(slice(None),) * axis, places)]
-    runs = [r for r in np.split(places, cuts) if r.size] or [places[:0]]
+        return x[(*(slice(None),) * axis, positions)]
+    runs = [r for r in np.split(positions, cuts) if r.size] or [positions[:0]]
     lead = (slice(None),) * axis
     parts = [x[(*lead, slice(int(r[0]), int(r[-1]) + 1) if r.size else slice(0, 0))] for r in runs]
     return shapes.concatenate(parts, axis)
@@ -107,22 +107,22 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tensor:
     near = [v for v in (values,) if isinstance(v, AbstractTensor)]
     x, along = _flattened(arr, axis, *near)
     extent = x.shape[along]
-    places = _places("insert", obj, extent)
+    positions = _positions("insert", obj, extent)
     new = indexing.cast(indexing.given_to(x, values), x)
     new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape) if new.ndim < x.ndim else new
-    if not places.ndim or places.size == 1:
-        at = int(places.reshape(-1)[0])
+    if not positions.ndim or positions.size == 1:
+        at = int(positions.reshape(-1)[0])
         if not -extent <= at <= extent:
             raise ShapeError(f"index {at} is out of bounds for axis {along} with size {extent}, at {user_line()}")
         at = at + extent if at < 0 else at
-        new = shapes.moveaxis(new, 0, along) if not places.ndim else new
+        new = shapes.moveaxis(new, 0, along) if not positions.ndim else new
         count = new.shape[along]
         new = new.call("broadcast_to", shape=(*x.shape[:along], count, *x.shape[along + 1 :]))
         lead = (slice(None),) * along
         parts: Any = shapes.concatenate([x[(*lead, slice(None, at))], new, x[(*lead, slice(at, None))]], along)
         return parts.ordered("insert", "A", x)
-    marks = np.insert(np.full(extent, -1), places, np.arange(places.size))
-    new = new.call("broadcast_to", shape=(*x.shape[:along], places.size, *x.shape[along + 1 :]))
+    marks = np.insert(np.full(extent, -1), positions, np.arange(positions.size))
+    new = new.call("broadcast_to", shape=(*x.shape[:along], positions.size, *x.shape[along + 1 :]))
     both: Any = shapes.concatenate([x, new], along)
     source = np.where(marks < 0, np.cumsum(marks < 0) - 1, extent + marks)
     return both[(*(slice(None),) * along, source)].ordered("insert", "A", x)
@@ -189,15 +189,15 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     steps = [math.prod(shape[k + 1 :] if order == "C" else shape[:k]) for k in range(len(shape))]
     total: Tensor = 0
     for index, extent, step, how in zip(found, shape, steps, modes, strict=True):
-        place = index.astype("int64", copy=False)
+        position = index.astype("int64", copy=False)
         if how == "clip":
-            place = place.call("clip", 0, extent - 1)
+            position = position.call("clip", 0, extent - 1)
         elif how == "wrap":
-            place = place % extent
+            position = position % extent
         else:
-            inside = place.call("greater_equal", 0).call("logical_and", place.call("less", extent))
-            place = place.call("require", inside)
-        total = place * step + total
+            inside = position.call("greater_equal", 0).call("logical_and", position.call("less", extent))
+            position = position.call("require", inside)
+        total = position * step + total
     return total
 
 
@@ -208,11 +208,11 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     rest = strong(lifted(indices)[0]).astype("int64", copy=False)
     inside = rest.call("greater_equal", 0).call("logical_and", rest.call("less", math.prod(dims)))
     rest = rest.call("require", inside)
-    places: list[Tensor] = []
+    found: list[Tensor] = []
     for extent in reversed(dims) if order == "C" else dims:
-        places.append(rest % max(extent, 1))
+        found.append(rest % max(extent, 1))
         rest = rest // max(extent, 1)
-    return tuple(reversed(places)) if order == "C" else tuple(places)
+    return tuple(reversed(found)) if order == "C" else tuple(found)
 
 
 # ---------------------------------------------------------------- orders and casts

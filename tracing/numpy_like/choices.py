@@ -136,8 +136,8 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     else:
         common = dtypes.promote((str(x.dtype), str(among.dtype)))
         wanted, sorted_ = x.astype(common, copy=False), sorting.sort(among.astype(common, copy=False))
-        place = sorting.searchsorted(sorted_, wanted)
-        found = gathering.take(sorted_, place, mode="clip").call("equal", wanted)
+        position = sorting.searchsorted(sorted_, wanted)
+        found = gathering.take(sorted_, position, mode="clip").call("equal", wanted)
     return (found.call("logical_not") if invert else found).ordered("isin", "C")
 
 

@@ -147,8 +147,8 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     divisor = count - 1 if endpoint else count
     shape = shape_rules.broadcast("linspace", [begin.shape, end.shape])
     span = (end - begin) / float(divisor) if divisor > 0 else end - begin
-    places = arange(count, dtype="int64").astype(common).reshape((count, *(1,) * len(shape)))
-    result = places * span + begin
+    positions = arange(count, dtype="int64").astype(common).reshape((count, *(1,) * len(shape)))
+    result = positions * span + begin
     if endpoint and count > 1:
         result[-1] = end
     if is_integer(name):

@@ -45,9 +45,9 @@ def distinct(
     )
 
 
-def _picked(x: Tensor, places: Tensor, axis: int) -> Tensor:
+def _picked(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Return parts along an axis, in C order, as `take` does."""
-    found: Tensor = x[(*(slice(None),) * axis, places)]
+    found: Tensor = x[(*(slice(None),) * axis, indices)]
     return found.laid_out(None)
 
 
@@ -64,7 +64,7 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
     if not x.ndim:
         np.nonzero(np.zeros(()))  # raises
     if x.ndim == 1 and isinstance(x, TracedTensor) and values_of((x,)) is None:
-        return (masked_selection.places(x if x.dtype == "bool" else x.call("not_equal", 0)),)
+        return (masked_selection.selected_indices(x if x.dtype == "bool" else x.call("not_equal", 0)),)
     return indices_by_axis("nonzero", x)
 
 
@@ -116,10 +116,10 @@ def repeat_each(x: Tensor, counts: Tensor, axis: int) -> Tensor:
     values = values_of((often,))
     if values is None:
         size = extent("repeat", often.call("sum"), "Pass Python integers.")
-        places = often.call("repeat_counted", size=size)
+        indices = often.call("repeat_counted", size=size)
     else:
-        (places,) = made_of(x, [np.repeat(np.arange(x.shape[axis]), values[0])])
-    return _picked(x, places, axis)
+        (indices,) = made_of(x, [np.repeat(np.arange(x.shape[axis]), values[0])])
+    return _picked(x, indices, axis)
 
 
 # ---------------------------------------------------------------- sets

@@ -24,14 +24,14 @@ _RANKS: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
 @implements("round", "around")
 def round_(a: Tensor, decimals: int = 0, out: Any = None) -> Tensor:
     """Round to a number of decimals, halves to even; an `out` of another dtype holds the scaled values, as in NumPy."""
-    x, places = strong(lifted(a)[0]), shape_rules.whole(decimals)
+    x, digits = strong(lifted(a)[0]), shape_rules.whole(decimals)
     target = out[0] if isinstance(out, tuple) else out
-    if places and isinstance(target, AbstractTensor) and dtypes.kind(str(x.dtype)) == "float" and (
+    if digits and isinstance(target, AbstractTensor) and dtypes.kind(str(x.dtype)) == "float" and (
             str(target.dtype) != str(x.dtype)):
-        scale = 10.0 ** abs(places)
-        scaled = (x * scale if places > 0 else x / scale).astype(str(target.dtype)).call("rint")
-        return deliver("round", scaled / scale if places > 0 else scaled * scale, out)
-    return deliver("round", x.call("round", decimals=places), out)
+        scale = 10.0 ** abs(digits)
+        scaled = (x * scale if digits > 0 else x / scale).astype(str(target.dtype)).call("rint")
+        return deliver("round", scaled / scale if digits > 0 else scaled * scale, out)
+    return deliver("round", x.call("round", decimals=digits), out)
 
 
 @implements("fix")

@@ -37,7 +37,7 @@ class Joiner:
         common = np.result_type(*map(_kind, items))
         rank = self.original.ndmin
         return shapes.concatenate(
-            [self._placed(array(item, dtype=common, copy=False), rank) for item in items], self.original.axis)
+            [self._with_rank(array(item, dtype=common, copy=False), rank) for item in items], self.original.axis)
 
     def __len__(self) -> int:
         return 0
@@ -50,7 +50,7 @@ class Joiner:
             return linspace(start, item.stop, int(abs(step)))
         return arange(start, item.stop, step)
 
-    def _placed(self, part: Any, rank: int) -> Any:
+    def _with_rank(self, part: Any, rank: int) -> Any:
         """Reshape a part to the rank of the result: its axes come last, or from the axis that the original gives."""
         missing = rank - part.ndim
         if missing <= 0:

@@ -45,14 +45,14 @@ _DEPTH: Final = 4
 class MaskedSelection(TracedTensor):
     """The elements of `whole` where a mask holds; the mask's axes, from axis `axis` on, are one axis of the result."""
 
-    __slots__ = ("_known_mask", "_picked", "_place", "_region", "_whole", "are_places", "line")
+    __slots__ = ("_axis", "_known_mask", "_picked", "_region", "_whole", "are_indices", "line")
 
-    def __init__(self, whole: TracedTensor, mask: TracedTensor, place: int, *, are_places: bool = False) -> None:
+    def __init__(self, whole: TracedTensor, mask: TracedTensor, axis: int, *, are_indices: bool = False) -> None:
         self._run = whole._run
         self._whole = whole
         self._known_mask = mask
-        self._place = place
-        self.are_places = are_places
+        self._axis = axis
+        self.are_indices = are_indices
         self.line = user_line()
         self._region = self._run.session.region
         self._picked: TracedTensor | None = None
@@ -65,18 +65,18 @@ class MaskedSelection(TracedTensor):
             if run.session.region is not self._region:  # values of a loop's body are unknown outside
                 raise UnsupportedError(f"x[mask] is gathered in the body of a loop, at {user_line()}. Gather it "
                                        "before the loop: x[mask].copy().")
-            places_ = nonzero_indices_of("nonzero" if self.are_places else "x[mask]", self._known_mask)
+            indices = nonzero_indices_of("nonzero" if self.are_indices else "x[mask]", self._known_mask)
             # a mask's own indices are within bounds in every branch
             branches, run.active_branches = run.active_branches, []
             try:
-                self._picked = places_[0] if self.are_places else self._pick()
+                self._picked = indices[0] if self.are_indices else self._pick()
             finally:
                 run.active_branches = branches
         return self._picked
 
     def _pick(self) -> TracedTensor:
-        key = (*(slice(None),) * self._place, self._known_mask)
-        found: TracedTensor = gathering.get_item(self._whole, key if self._place else self._known_mask)
+        key = (*(slice(None),) * self._axis, self._known_mask)
+        found: TracedTensor = gathering.get_item(self._whole, key if self._axis else self._known_mask)
         return found
 
     @property
@@ -87,7 +87,7 @@ class MaskedSelection(TracedTensor):
     @property
     def parts(self) -> tuple[TracedTensor, TracedTensor, int]:
         """The indexed array, the mask, and the axis where the mask's axes begin."""
-        return self._whole, self._known_mask, self._place
+        return self._whole, self._known_mask, self._axis
 
     _meta = property(lambda self: self.picked()._meta)
     _storage = property(lambda self: self.picked()._storage)
@@ -124,23 +124,23 @@ class MaskedSelection(TracedTensor):
         """Return the same elements in memory of their own."""
         if self._picked is not None:
             return self.picked().as_copy()
-        return MaskedSelection(self._whole.as_copy(), self._known_mask, self._place, are_places=self.are_places)
+        return MaskedSelection(self._whole.as_copy(), self._known_mask, self._axis, are_indices=self.are_indices)
 
-    def _of(self, whole: TracedTensor, place: int | None = None) -> MaskedSelection:
-        return MaskedSelection(whole, self._known_mask, self._place if place is None else place)
+    def _of(self, whole: TracedTensor, axis: int | None = None) -> MaskedSelection:
+        return MaskedSelection(whole, self._known_mask, self._axis if axis is None else axis)
 
     @property
     def mask(self) -> Any:
         """The mask with one axis for each axis of the whole."""
-        rest = self._whole.ndim - self._place - self._known_mask.ndim
-        return self._known_mask.reshape((1,) * self._place + self._known_mask.shape + (1,) * rest)
+        rest = self._whole.ndim - self._axis - self._known_mask.ndim
+        return self._known_mask.reshape((1,) * self._axis + self._known_mask.shape + (1,) * rest)
 
     def _alike(self, other: Any) -> bool:
         """Return whether a tensor can be an elementwise operand: under this mask, or along later axes only."""
         if type(other) is MaskedSelection:
-            same = other._place == self._place and other._whole.ndim == self._whole.ndim
+            same = other._axis == self._axis and other._whole.ndim == self._whole.ndim
             return same and other._picked is None and _are_equal(self._known_mask, other._known_mask)
-        rest = self._whole.shape[self._place + self._known_mask.ndim :]
+        rest = self._whole.shape[self._axis + self._known_mask.ndim :]
         return other.ndim <= len(rest) and all(n in (1, m) for n, m in zip(other.shape[::-1], rest[::-1]))
 
     def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
@@ -160,13 +160,13 @@ class MaskedSelection(TracedTensor):
             return None
         chosen = range(self.ndim) if axis is None else shape_rules.normalize_axes(op.name, axis, self.ndim)
         spread: dict[int, tuple[int, ...]] = {
-            a: (a if a < self._place else a + masked - 1,) for a in range(self.ndim)
+            a: (a if a < self._axis else a + masked - 1,) for a in range(self.ndim)
         }
-        spread[self._place] = tuple(range(self._place, self._place + masked))
+        spread[self._axis] = tuple(range(self._axis, self._axis + masked))
         axes = tuple(k for a in chosen for k in spread[a])
-        if self._place not in chosen:
+        if self._axis not in chosen:
             whole = self._whole.call(op.name, **{**attrs, "axis": axes if len(axes) > 1 else axes[0]})
-            return self._of(whole, self._place - sum(a < self._place for a in axes))
+            return self._of(whole, self._axis - sum(a < self._axis for a in axes))
         if op.name in _EXTREMES and is_caught():
             return None  # the number of elements is read
         if op.name in _EXTREMES and dtypes.kind(self.dtype) != "complex" and self.dtype != "bfloat16":
@@ -195,7 +195,7 @@ class MaskedSelection(TracedTensor):
         if not dtypes.can_cast(str(result.dtype), str(self.dtype)):
             raise DTypeError(f"cannot cast {name}'s result from {result.dtype} to {self.dtype} with casting rule "
                              f"'same_kind', at {user_line()}. Write x = x.astype({result.dtype}) first.")
-        self._whole, self.are_places = indexing.cast(result._whole, self._whole), False
+        self._whole, self.are_indices = indexing.cast(result._whole, self._whole), False
 
 
 def apply(op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -230,16 +230,16 @@ def _are_equal(a: TracedTensor, b: TracedTensor) -> bool:
 
 
 # ---------------------------------------------------------------- items
-def places(mask: TracedTensor) -> MaskedSelection:
+def selected_indices(mask: TracedTensor) -> MaskedSelection:
     """Return the indices where a mask of one axis holds."""
     whole: Any = mask.create("arange", start=0, step=1, count=mask.size, dtype="int64")
-    return MaskedSelection(whole, mask.as_copy(), 0, are_places=True)
+    return MaskedSelection(whole, mask.as_copy(), 0, are_indices=True)
 
 
 def _as_masks(x: Any, items: list[Any]) -> list[Any]:
     """Return an index's items with indices from a mask alone replaced by that mask, if the axis has its length."""
     at = [k for k, i in enumerate(items) if type(i) is MaskedSelection]
-    if len(at) != 1 or not items[at[0]].are_places or not items[at[0]].is_open:
+    if len(at) != 1 or not items[at[0]].are_indices or not items[at[0]].is_open:
         return items
     k, mask = at[0], items[at[0]]._known_mask
     if not all(isinstance(i, slice) or i is Ellipsis for i in (*items[:k], *items[k + 1 :])):
@@ -275,11 +275,11 @@ def get_item(x: Any, index: Any) -> MaskedSelection | None:
     found = _read(x, index)
     if found is None:
         return None
-    view, mask, place = found
+    view, mask, axis = found
     whole = view.as_copy()
     if view.ndim > mask.ndim:  # the result has the array's memory order
         whole = whole.laid_out(layout.order_of(view.shape, view._where().strides))
-    return MaskedSelection(whole, mask.as_copy(), place)
+    return MaskedSelection(whole, mask.as_copy(), axis)
 
 
 def set_item(x: Any, index: Any, value: Any) -> bool:
@@ -287,8 +287,8 @@ def set_item(x: Any, index: Any, value: Any) -> bool:
     found = _read(x, index)
     if found is None:
         return False
-    view, mask, place = found
-    target = MaskedSelection(view, mask, place)
+    view, mask, axis = found
+    target = MaskedSelection(view, mask, axis)
     new = indexing.given_to(x, value)
     if not target._alike(new):
         return False

@@ -140,9 +140,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         return ufunc_methods.reduce(name, operator, inputs[0], out, **kwargs)
     if method == "reduceat" and (name in _REDUCTIONS or name in ufunc_methods.IDENTITIES):
         whole = functools.partial(array_ufunc, self, ufunc, "reduce")
-        part, places = inputs
+        part, indices = inputs
         return ufunc_methods.reduceat(
-            name, lambda x, **options: whole((x,), options), part, places, out=out, **kwargs
+            name, lambda x, **options: whole((x,), options), part, indices, out=out, **kwargs
         )
     if method == "accumulate" and name in scans.ACCUMULATIONS:
         return scans.accumulate(name, inputs[0], out=out, **kwargs)

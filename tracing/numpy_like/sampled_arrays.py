@@ -21,14 +21,14 @@ from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, plain
 
 _ARRAYS: Final = ("bartlett", "blackman", "hamming", "hanning", "kaiser", "tri", "geomspace")
-_PLACES: Final = ("tril_indices", "triu_indices", "diag_indices", "mask_indices", "broadcast_shapes")
+_INDEX_FUNCTIONS: Final = ("tril_indices", "triu_indices", "diag_indices", "mask_indices", "broadcast_shapes")
 
 
 def replacements(with_frequencies: bool) -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Yield (NumPy's function, its replacement); those of np.fft once it is imported."""
     for name in _ARRAYS:
         yield getattr(np, name), _computed(getattr(np, name))
-    for name in _PLACES:
+    for name in _INDEX_FUNCTIONS:
         yield getattr(np, name), _plain(getattr(np, name))
     yield np.indices, indices
     yield np.vectorize, vectorize

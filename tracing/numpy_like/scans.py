@@ -180,9 +180,9 @@ def trapezoid(y: Tensor, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor
     at = shape_rules.normalize_axis("trapezoid", axis, values.ndim)
     step = dx
     if x is not None:
-        places = strong(lifted(x, values)[0])
-        step = diff(places, axis=-1 if places.ndim == 1 else at)
-        if places.ndim == 1:
-            step = step.reshape((*(1,) * at, places.shape[0] - 1, *(1,) * (values.ndim - at - 1)))
+        points = strong(lifted(x, values)[0])
+        step = diff(points, axis=-1 if points.ndim == 1 else at)
+        if points.ndim == 1:
+            step = step.reshape((*(1,) * at, points.shape[0] - 1, *(1,) * (values.ndim - at - 1)))
     product = step * (_part(values, at, 1, None) + _part(values, at, None, -1)) / 2.0
     return product.call("sum", axis=at)

@@ -91,16 +91,16 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 
 
 def _diagonal(c: Tensor) -> tuple[Any, Any]:
-    places = np.arange(c.shape[0])
-    return places, places
+    indices = np.arange(c.shape[0])
+    return indices, indices
 
 
 # ---------------------------------------------------------------- counting
-def counted(x: Tensor, places: Tensor, weights: Any, count: int, dtype: str) -> Tensor:
+def counted(x: Tensor, indices: Tensor, weights: Any, count: int, dtype: str) -> Tensor:
     """Return how often each index in 0 ... count - 1 occurs, or the sum of its weights."""
     slots = x.create("zeros", shape=(count,), dtype=dtype)
     value = x.create("full", shape=(), value=1, dtype=dtype) if weights is None else weights.astype(dtype, copy=False)
-    gathering.set_item(slots, places, value, "add")
+    gathering.set_item(slots, indices, value, "add")
     return slots
 
 
@@ -156,7 +156,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
             raise ShapeError(f"np.histogram: weights should have the same shape as a, at {user_line()}")
         heavy = heavy.ravel()
     count = edges.size - 1
-    places = _even_places(x, edges, count) if even else _uneven_places(x, edges, count)
+    places = _even_bins(x, edges, count) if even else _uneven_bins(x, edges, count)
     dtype = "int64" if heavy is None else str(heavy.dtype)
     counts = counted(x, places, heavy, count + 1, dtype)[:count]
     if density:
@@ -218,7 +218,7 @@ def _even_edges(name: str, x: Tensor, count: int, limits: Any) -> Tensor:
     return shapes.concatenate([inner, last.reshape((1,))]).astype(dtypes.promote(tuple(common)), copy=False)
 
 
-def _even_places(x: Tensor, edges: Tensor, count: int) -> Tensor:
+def _even_bins(x: Tensor, edges: Tensor, count: int) -> Tensor:
     """Return each element's bin, `count` for those outside: a division, corrected by comparing with the edges."""
     first, last = edges[0], edges[-1]
     values = x.astype(str(edges.dtype), copy=False)
@@ -233,7 +233,7 @@ def _even_places(x: Tensor, edges: Tensor, count: int) -> Tensor:
     return inside.call("where", places, count)
 
 
-def _uneven_places(x: Tensor, edges: Tensor, count: int) -> Tensor:
+def _uneven_bins(x: Tensor, edges: Tensor, count: int) -> Tensor:
     places = sorting.searchsorted(edges, x, "right") - 1
     places = x.call("equal", edges[-1]).call("where", count - 1, places)
     return places.call("less", 0).call("logical_or", x.call("isnan")).call("where", count, places)
@@ -253,7 +253,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
     edges = [_edges("histogram2d", t if r is None else t.astype("float64", copy=False), b, r)[0]
              for t, b, r in zip(samples, pair, limits, strict=True)]
     counts = [e.size - 1 for e in edges]
-    rows, columns = (_uneven_places(t, e, n) for t, e, n in zip(samples, edges, counts, strict=True))
+    rows, columns = (_uneven_bins(t, e, n) for t, e, n in zip(samples, edges, counts, strict=True))
     outside = rows.call("equal", counts[0]).call("logical_or", columns.call("equal", counts[1]))
     total = counts[0] * counts[1]
     places = outside.call("where", total, rows * counts[1] + columns)

@@ -84,33 +84,33 @@ def reduceat(name: str, reduce_: Callable[..., Tensor], a: Tensor, indices: Any,
     x = strong(lifted(a)[0])
     shape_rules.refuse_bools(axis)
     along = shape_rules.normalize_axis(name, axis, x.ndim)
-    places = [int(k) for k in np.asarray(indices)]
+    begins = [int(k) for k in np.asarray(indices)]
     extent = x.shape[along]
-    if any(not 0 <= k < extent for k in places):
-        wrong = next(k for k in places if not 0 <= k < extent)
+    if any(not 0 <= k < extent for k in begins):
+        wrong = next(k for k in begins if not 0 <= k < extent)
         raise BoundsError(f"index {wrong} out-of-bounds in {name}.reduceat [0, {extent}), at {user_line()}")
     lead = (slice(None),) * along
-    ends = [*places[1:], extent]
-    ascending = all(i < j for i, j in zip(places, ends, strict=True))
-    if len(places) > _PIECES and ascending and name in ("add", "multiply", "maximum", "minimum"):
-        return deliver(name, _scattered(name, cast(x, dtype, name), along, places), out)
-    if len(places) > 16 * _PIECES:
-        raise UnsupportedError(f"np.{name}.reduceat at {len(places)} indices is not available, at {user_line()}. Pass "
+    ends = [*begins[1:], extent]
+    ascending = all(i < j for i, j in zip(begins, ends, strict=True))
+    if len(begins) > _PIECES and ascending and name in ("add", "multiply", "maximum", "minimum"):
+        return deliver(name, _scattered(name, cast(x, dtype, name), along, begins), out)
+    if len(begins) > 16 * _PIECES:
+        raise UnsupportedError(f"np.{name}.reduceat at {len(begins)} indices is not available, at {user_line()}. Pass "
                                "indices that ascend, or reduce a reshaped array.")
     parts = [
         reduce_(x[(*lead, slice(i, j))] if i < j else x[(*lead, slice(i, i + 1))], axis=along, dtype=dtype,
                 keepdims=True)
-        for i, j in zip(places, ends, strict=True)
+        for i, j in zip(begins, ends, strict=True)
     ]
     made = shapes.concatenate(parts, along) if parts else x[(*lead, slice(0, 0))].as_copy()
     return deliver(name, made, out)
 
 
-def _scattered(name: str, x: Tensor, axis: int, places: list[int]) -> Tensor:
+def _scattered(name: str, x: Tensor, axis: int, begins: list[int]) -> Tensor:
     lead = (slice(None),) * axis
-    result = x[(*lead, np.asarray(places))]
-    later = np.setdiff1d(np.arange(places[0], x.shape[axis]), places)
-    which = np.searchsorted(places, later, "right") - 1
+    result = x[(*lead, np.asarray(begins))]
+    later = np.setdiff1d(np.arange(begins[0], x.shape[axis]), begins)
+    which = np.searchsorted(begins, later, "right") - 1
     if later.size:
         gathering.set_item(result, (*lead, which), x[(*lead, later)], name)
     return result

@@ -166,7 +166,7 @@ class _Telling:
             return "id", tensor
         number = self.values.setdefault(tensor, len(self.values))
         mixed = self.run.mixed.get(tensor)
-        return "kept", number, meta, self._count(tensor), mixed and (self.tensor(mixed.truth), mixed.python)
+        return "live", number, meta, self._count(tensor), mixed and (self.tensor(mixed.truth), mixed.python)
 
     def _count(self, tensor: int) -> int | None:
         """Return how many elements are not zero, if Python has read that."""
@@ -199,7 +199,7 @@ class _Telling:
 
     def _traced(self, value: TracedTensor) -> Hashable:
         number = self.storage_numbers.get(id(value._storage))
-        storage = ("place", number) if number is not None else self.storage(value._storage)
+        storage = ("storage", number) if number is not None else self.storage(value._storage)
         path = steps(value._path)
         if any(t not in self.values for step in path for t in step.others):
             raise _NoFingerprintError  # the index is not live across the break
@@ -209,7 +209,7 @@ class _Telling:
     def _selection(self, value: MaskedSelection) -> Hashable:
         whole, mask, axis = value.parts
         picked = None if value.is_open else self._traced(value.picked())
-        return "selection", self._traced(whole), self._traced(mask), axis, value.are_places, picked
+        return "selection", self._traced(whole), self._traced(mask), axis, value.are_indices, picked
 
     def _number(self, value: Any) -> int:
         self.met.append(value)

@@ -2,7 +2,7 @@
 
 An ``if`` becomes, for the names x and y that its branches assign::
 
-    t = ask(place, test)
+    t = ask(site, test)
     if plain(t): t = True if t else False    # not traced, or a graph break is wanted here
     if then(t): ...                          # both branches run where t is traced
     if is_both(t): x, y = begin_other(t, ("x", "y"))

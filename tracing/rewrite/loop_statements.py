@@ -2,7 +2,7 @@
 
 ``for k in range(a, b): ...`` whose body only computes and assigns becomes, for the names x and y that it assigns::
 
-    t = loop(place, form, ("x", "y"), range, a, b)      # the range, where Python runs the loop
+    t = loop(site, form, ("x", "y"), range, a, b)       # the range, where Python runs the loop
     for k in t:                                         # else one iteration, or more where dtypes change
         if is_loop(t): x, y = enter(t); and unbound names are deleted
         ...

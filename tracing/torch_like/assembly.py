@@ -36,8 +36,8 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: Any = 0) -> Any:
 def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> Any:
     """Split an axis into a number of nearly equal parts, or at indices."""
     x, given = strong(input), numbers(indices_or_sections)
-    places = list(given) if isinstance(given, tuple) else int(given)
-    return tuple(map(wrap, arrangements.array_split(x, places, axis_of(x, dim))))
+    sections = list(given) if isinstance(given, tuple) else int(given)
+    return tuple(map(wrap, arrangements.array_split(x, sections, axis_of(x, dim))))
 
 
 def _splits(name: str) -> None:
@@ -142,8 +142,8 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
     """Return all choices of r elements, as rows."""
     x, count = strong(input), int(numbers(r))
     chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.array(list(chosen(range(x.size), count)), "int64").reshape(-1, count)
-    return wrap(gathering.take(x, places, 0))
+    indices = np.array(list(chosen(range(x.size), count)), "int64").reshape(-1, count)
+    return wrap(gathering.take(x, indices, 0))
 
 
 @implements("vander")

@@ -59,8 +59,8 @@ def _cuts(lead: int, sizes: Extents, strides: Extents, dilations: Extents, count
     """Return for each offset in a window the slices, after `lead` axes, of the elements at that offset."""
     return [
         (*(slice(None),) * lead, *(slice(p * d, p * d + (c - 1) * s + 1, s) for p, d, c, s in
-                                   zip(place, dilations, counts, strides, strict=True)))
-        for place in itertools.product(*map(range, sizes))
+                                   zip(tap, dilations, counts, strides, strict=True)))
+        for tap in itertools.product(*map(range, sizes))
     ]
 
 
@@ -113,20 +113,20 @@ def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents
     """Return (samples, channels out, ...): for each group, weights times the windows of its channels."""
     samples, channels = x.shape[:2]
     spatial = _counts(x, sizes, strides, dilations)
-    outs, ins, places = w.shape[0] // groups, channels // groups, math.prod(sizes)
-    if outs == ins == 1 < places <= _FEW_PLACES and str(x.dtype) in ("float32", "float64"):
+    outs, ins, taps = w.shape[0] // groups, channels // groups, math.prod(sizes)
+    if outs == ins == 1 < taps <= _FEW_TAPS and str(x.dtype) in ("float32", "float64"):
         return _sum_of_slices(x, w, strides, dilations)
     lead = (samples, groups) if groups > 1 else (samples,)
-    if places > 1:
+    if taps > 1:
         columns = x.call("windows", sizes=sizes, steps=strides, dilations=dilations)
     else:
         columns = windows(x, sizes, strides, dilations)[0]
-    columns = columns.reshape((*lead, ins * places, math.prod(spatial)))
-    rows = w.reshape((*lead[1:], outs, ins * places))
+    columns = columns.reshape((*lead, ins * taps, math.prod(spatial)))
+    rows = w.reshape((*lead[1:], outs, ins * taps))
     return product("convolution", rows, columns).reshape((samples, groups * outs, *spatial))
 
 
-_FEW_PLACES: Final = 128
+_FEW_TAPS: Final = 128
 """A depthwise convolution with up to so many weights is one kernel that sums slices, even over short rows: it reads the
 image in place, while a product would wait for memory."""
 
@@ -140,8 +140,8 @@ def _sum_of_slices(x: Tensor, w: Tensor, strides: Extents, dilations: Extents) -
     sizes = w.shape[2:]
     weights = w.reshape((w.shape[0], *sizes, *(1,) * len(sizes)))
     total: Any = None
-    for part, place in zip(windows(x, sizes, strides, dilations), itertools.product(*map(range, sizes)), strict=True):
-        term = part * weights[(slice(None), *place)]
+    for part, tap in zip(windows(x, sizes, strides, dilations), itertools.product(*map(range, sizes)), strict=True):
+        term = part * weights[(slice(None), *tap)]
         total = term if total is None else total + term
     return total.call("copy")
 
@@ -172,11 +172,11 @@ def _transposed(name: str, rank: int) -> None:
 def _columns(x: Tensor, w: Tensor, groups: int) -> Tensor:
     """Return (samples, channels out, offsets in the window, ...): what each input element adds to its window."""
     samples, channels, *spatial = x.shape
-    outs, places = w.shape[1], math.prod(w.shape[2:])
+    outs, taps = w.shape[1], math.prod(w.shape[2:])
     lead = (samples, groups) if groups > 1 else (samples,)
-    rows = w.reshape((*lead[1:], channels // groups, outs * places)).swapaxes(-1, -2)
+    rows = w.reshape((*lead[1:], channels // groups, outs * taps)).swapaxes(-1, -2)
     made = product("convolution", rows, x.reshape((*lead, channels // groups, math.prod(spatial))))
-    return made.reshape((samples, groups * outs, places, *spatial))
+    return made.reshape((samples, groups * outs, taps, *spatial))
 
 
 def _added_to_windows(columns: Tensor, sizes: Extents, strides: Extents, dilations: Extents, padding: Extents,
@@ -221,11 +221,11 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     strides, dilations, widths = each(stride, 2), each(dilation, 2), each(padding, 2)
     counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1
               for n, p, d, k, s in zip(target, widths, dilations, sizes, strides, strict=True)]
-    places = math.prod(sizes)
-    if x.ndim != 3 or x.shape[1] % places or x.shape[2] != math.prod(counts):
+    taps = math.prod(sizes)
+    if x.ndim != 3 or x.shape[1] % taps or x.shape[2] != math.prod(counts):
         raise ShapeError(f"fold: columns of {x.shape} are no windows of {sizes} of images of {target}, at "
                          f"{user_line()}")
-    columns = x.reshape((x.shape[0], x.shape[1] // places, places, *counts))
+    columns = x.reshape((x.shape[0], x.shape[1] // taps, taps, *counts))
     more = tuple(n - ((c - 1) * s + d * (k - 1) + 1) + 2 * p for n, c, s, d, k, p in
                  zip(target, counts, strides, dilations, sizes, widths, strict=True))
     made = _added_to_windows(columns, sizes, strides, dilations, widths, more)

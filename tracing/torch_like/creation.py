@@ -130,7 +130,7 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, **optio
     return wrap(creation.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
 
 
-def _places(name: str) -> Callable[..., Any]:
+def _index_function(name: str) -> Callable[..., Any]:
     def function(row: Any, col: Any, offset: Any = 0, **options: Any) -> Any:
         return tensor(getattr(torch, name)(*(int(numbers(v)) for v in (row, col, offset))).numpy())
 
@@ -170,8 +170,8 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     yield torch.arange, arange
     yield torch.linspace, linspace
     yield torch.eye, eye
-    yield torch.tril_indices, _places("tril_indices")
-    yield torch.triu_indices, _places("triu_indices")
+    yield torch.tril_indices, _index_function("tril_indices")
+    yield torch.triu_indices, _index_function("triu_indices")
     for name in _RANDOM:
         if hasattr(torch, name):
             yield getattr(torch, name), _refused(name)

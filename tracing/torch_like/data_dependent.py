@@ -87,11 +87,11 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
     flat = x.ravel()
     new = flat[1:].call("not_equal", flat[:-1])
     new = shapes.concatenate([x.create("full", shape=(min(flat.size, 1),), value=True, dtype="bool"), new])
-    places = nonzero_indices_of("torch.unique_consecutive", new, _OUTSIDE)[0]
+    indices = nonzero_indices_of("torch.unique_consecutive", new, _OUTSIDE)[0]
     end = x.create("full", shape=(1,), value=flat.size, dtype="int64")
-    counts = scans.diff(shapes.concatenate([places, end]))
+    counts = scans.diff(shapes.concatenate([indices, end]))
     inverse = (cast(new, "int64").call("cumsum", axis=0) - 1).reshape(x.shape)
-    return _asked((gathering.take(flat, places, 0), inverse, counts), return_inverse, return_counts)
+    return _asked((gathering.take(flat, indices, 0), inverse, counts), return_inverse, return_counts)
 
 
 def _asked(made: tuple[Tensor, ...], inverse: bool, counts: bool) -> Any:
@@ -123,11 +123,11 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
         raise UnsupportedError(f"histc without limits reads the smallest and largest elements, at {user_line()}. "
                                "Pass min and max.")
     count, flat = int(numbers(bins)), x.ravel()
-    place = cast(((flat - low) / (high - low) * count).call("clip", 0, count), "int64").call("minimum", count - 1)
+    cell = cast(((flat - low) / (high - low) * count).call("clip", 0, count), "int64").call("minimum", count - 1)
     inside = flat.call("greater_equal", low).call("logical_and", flat.call("less_equal", high))
     ones = inside.call("where", x.create("full", shape=(), value=1, dtype=str(x.dtype)), 0.0)
     target = x.create("zeros", shape=(count,), dtype=str(x.dtype)).as_copy()
-    gathering.set_item(target, inside.call("where", place, 0), ones, "add")
+    gathering.set_item(target, inside.call("where", cell, 0), ones, "add")
     return wrap(target)
 
 

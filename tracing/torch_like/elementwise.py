@@ -113,12 +113,12 @@ def sign(input: Any, *, out: Any = None) -> Any:
 @implements("round")
 def round_(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
     """Round halves to even, at a number of decimals."""
-    x, places = strong(input), numbers(decimals)
-    if not places or kind(str(x.dtype)) != "float":
+    x, digits = strong(input), numbers(decimals)
+    if not digits or kind(str(x.dtype)) != "float":
         return delivered(x.call("rint") if kind(str(x.dtype)) == "float" else x.as_copy(), out)
-    scale = 10.0 ** abs(places)
-    made = in_common("multiply", in_common("multiply" if places > 0 else "divide", x, scale).call("rint"), 1.0)
-    return delivered(in_common("divide" if places > 0 else "multiply", made, scale), out)
+    scale = 10.0 ** abs(digits)
+    made = in_common("multiply", in_common("multiply" if digits > 0 else "divide", x, scale).call("rint"), 1.0)
+    return delivered(in_common("divide" if digits > 0 else "multiply", made, scale), out)
 
 
 @implements("frac")

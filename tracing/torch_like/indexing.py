@@ -48,7 +48,7 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     return wrap(gathering.take_along_axis(strong(input), operand(indices), None if dim is None else int(numbers(dim))))
 
 
-def _places(x: Tensor, along: int, index: Tensor) -> tuple[Any, ...]:
+def _indices(x: Tensor, along: int, index: Tensor) -> tuple[Any, ...]:
     """Return an index for each axis: `index` along one axis, and positions along the others."""
     def line(k: int) -> Tensor:
         shape = tuple(-1 if j == k else 1 for j in range(index.ndim))
@@ -67,7 +67,7 @@ def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: 
     at = from_zero(at, x.shape[along])
     if all(n == m for k, (n, m) in enumerate(zip(at.shape, x.shape, strict=True)) if k != along):
         return wrap(x.call("take_along_axis", at, axis=along))
-    return wrap(x[_places(x, along, at)])
+    return wrap(x[_indices(x, along, at)])
 
 
 _COMBINE: Final = {None: "set", "add": "add", "sum": "add", "multiply": "multiply", "prod": "multiply",
@@ -87,7 +87,7 @@ def scatter(input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = N
     at = from_zero(at, x.shape[axis_of(x, dim)] if x.ndim else 1)
     target = x.as_copy()
     part = new[tuple(slice(0, n) for n in at.shape)] if new.ndim else new
-    gathering.set_item(target, _places(x, axis_of(x, dim), at), cast(part, str(x.dtype)), _COMBINE[reduce])
+    gathering.set_item(target, _indices(x, axis_of(x, dim), at), cast(part, str(x.dtype)), _COMBINE[reduce])
     return wrap(target)
 
 
@@ -136,27 +136,27 @@ def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) 
     if strong(input).dtype != operand(source).dtype:
         raise DTypeError(f"index_add_(): self ({strong(input).dtype}) and source ({operand(source).dtype}) must have "
                          f"the same scalar type, at {user_line()}")
-    return _at_places(input, dim, index, operand(source) * numbers(alpha), "add")
+    return _at_indices(input, dim, index, operand(source) * numbers(alpha), "add")
 
 
 @implements("index_copy")
 def index_copy(input: Any, dim: Any, index: Any, source: Any) -> Any:
     """Return the tensor with parts written at indices of an axis."""
-    return _at_places(input, dim, index, operand(source), "set")
+    return _at_indices(input, dim, index, operand(source), "set")
 
 
 @implements("index_fill")
 def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
     """Return the tensor with a value written at indices of an axis."""
-    return _at_places(input, dim, index, operand(value), "set")
+    return _at_indices(input, dim, index, operand(value), "set")
 
 
-def _at_places(input: Any, dim: Any, index: Any, value: Tensor, combine: str) -> Any:
+def _at_indices(input: Any, dim: Any, index: Any, value: Tensor, combine: str) -> Any:
     x = strong(input)
     target = x.as_copy()
     along = axis_of(x, dim)
-    places = (*(slice(None),) * along, from_zero(operand(index), x.shape[along]))
-    gathering.set_item(target, places, cast(value, str(x.dtype)), combine)
+    key = (*(slice(None),) * along, from_zero(operand(index), x.shape[along]))
+    gathering.set_item(target, key, cast(value, str(x.dtype)), combine)
     return wrap(target)
 
 
@@ -165,6 +165,6 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     """Return the tensor with values at indices."""
     x = strong(input)
     target = x.as_copy()
-    places = tuple(slice(None) if i is None else operand(i) for i in indices)
-    gathering.set_item(target, places, cast(operand(values), str(x.dtype)), "add" if accumulate else "set")
+    key = tuple(slice(None) if i is None else operand(i) for i in indices)
+    gathering.set_item(target, key, cast(operand(values), str(x.dtype)), "add" if accumulate else "set")
     return wrap(target)

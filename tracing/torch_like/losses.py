@@ -142,14 +142,14 @@ def _of_classes(x: Tensor, target: Tensor, weight: Any, ignored: int) -> tuple[T
     """Return the weighted losses of targets (0 for ignored ones) and their weights."""
     axis = _class_axis(x, target)
     counts = target.call("not_equal", ignored)
-    place = from_zero(counts.call("where", cast(target, "int64"), 0), x.shape[axis])
+    class_index = from_zero(counts.call("where", cast(target, "int64"), 0), x.shape[axis])
     if weight is not None and operand(weight).shape != (x.shape[axis],):
         raise ShapeError(f"a loss of classes: {x.shape[axis]} weights are expected, got {operand(weight).shape}, at "
                          f"{user_line()}")
-    picked = x.call("take_along_axis", shapes.expand_dims(place, axis), axis=axis)
+    picked = x.call("take_along_axis", shapes.expand_dims(class_index, axis), axis=axis)
     picked = picked.reshape(target.shape)
     one = x.create("full", shape=(), value=1, dtype=str(x.dtype))
-    each = counts.call("where", one if weight is None else operand(weight)[place], 0.0)
+    each = counts.call("where", one if weight is None else operand(weight)[class_index], 0.0)
     return -picked * each, each
 
 

@@ -141,8 +141,8 @@ def _extremes(name: str) -> None:
             tuple(-1 if k == along else 1 for k in range(x.ndim)))
         new = x.call("equal", values)
         new = new.call("logical_or", x.call("isnan")) if kind(str(x.dtype)) == "float" else new
-        places = new.call("where", line, 0).call("cummax", axis=along)
-        return getattr(torch.return_types, name)((wrap(values), wrap(places)))
+        indices = new.call("where", line, 0).call("cummax", axis=along)
+        return getattr(torch.return_types, name)((wrap(values), wrap(indices)))
 
     function.__name__ = name
 

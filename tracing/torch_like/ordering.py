@@ -90,12 +90,12 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if not x.ndim:
         return torch.return_types.median((wrap(x.as_copy()), wrap(x.create("zeros", shape=(), dtype="int64"))))
     along = shape_rules.normalize_axis("median", int(numbers(dim)), x.ndim)
-    values, places = _at(x, (x.shape[along] - 1) // 2, along, keepdim)
+    values, indices = _at(x, (x.shape[along] - 1) // 2, along, keepdim)
     wrong = x.call("isnan")
     nan = wrong.call("any", axis=along, keepdims=keepdim)
     first = wrong.call("argmax", axis=along, keepdims=keepdim)
     return torch.return_types.median((
-        wrap(_of_nan(x, values.tensor, along, keepdim)), wrap(nan.call("where", first, places.tensor))))
+        wrap(_of_nan(x, values.tensor, along, keepdim)), wrap(nan.call("where", first, indices.tensor))))
 
 
 def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tensor:
@@ -129,11 +129,11 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
                          f"axes but the last, at {user_line()}")
     if right and side == "left":
         raise ArgumentError(f"searchsorted: side='left' and right=True contradict each other, at {user_line()}")
-    made = _placed(x, values, bool(right) or side == "right")
+    made = _insertion_indices(x, values, bool(right) or side == "right")
     return wrap(made.astype("int32") if out_int32 else made)
 
 
-def _placed(x: Tensor, values: Tensor, right: bool) -> Tensor:
+def _insertion_indices(x: Tensor, values: Tensor, right: bool) -> Tensor:
     """Return insertion indices into sequences by torch's bisection, which treats NaN in them as any other number.
 
     An iteration is a few operators, all in one kernel: several times as fast as the library's search.

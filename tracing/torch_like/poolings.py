@@ -106,7 +106,7 @@ def _max_pool(rank: int) -> None:
         parts = _slices(x, window, -math.inf)
         if not return_indices:
             return wrap(_largest(parts))
-        return wrap(_largest(parts)), wrap(_places(parts, window, x.shape[-rank:]))
+        return wrap(_largest(parts)), wrap(_indices(parts, window, x.shape[-rank:]))
 
     @implements(f"{name}_with_indices")
     def with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
@@ -116,11 +116,11 @@ def _max_pool(rank: int) -> None:
     function.__name__ = name
 
 
-def _places(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...]) -> Tensor:
+def _indices(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...]) -> Tensor:
     """Return the index of each largest element in the flattened last axes."""
     best = shapes.stack(parts, 0).call("argmax", axis=0)
-    place = np.arange(math.prod(window.sizes)).reshape(window.sizes)
-    offsets, starts = np.zeros_like(place), np.zeros(window.counts, "int64")
+    taps = np.arange(math.prod(window.sizes)).reshape(window.sizes)
+    offsets, starts = np.zeros_like(taps), np.zeros(window.counts, "int64")
     step = 1
     for k in reversed(range(len(spatial))):
         along = [-1 if j == k else 1 for j in range(len(spatial))]

@@ -210,9 +210,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Any:
     along = int(numbers(dim))
     lines = shapes.moveaxis(strong(y), along, -1)
     if x is not None:
-        places = strong(x)
-        places = places if places.ndim == 1 else shapes.moveaxis(places, along, -1)
-        pairs = in_common("multiply", lines[..., 1:] + lines[..., :-1], places[..., 1:] - places[..., :-1])
+        points = strong(x)
+        points = points if points.ndim == 1 else shapes.moveaxis(points, along, -1)
+        pairs = in_common("multiply", lines[..., 1:] + lines[..., :-1], points[..., 1:] - points[..., :-1])
         return wrap(in_common("divide", pairs.call("sum", axis=-1), 2.0, to_float=True))
     dtype = str(floating(lines).dtype)
     if not lines.shape[-1]:

@@ -63,15 +63,15 @@ def _target(x: Tensor, size: Any, scale: Any, recomputed: bool) -> tuple[list[in
 
 
 def _resized(x: Tensor, axis: int, size: int, scale: float, mode: str, corners: bool) -> Tensor:
-    extent, places = x.shape[axis], np.arange(size)
+    extent, positions = x.shape[axis], np.arange(size)
     if mode.startswith("nearest"):
         shift = 0.5 if mode == "nearest-exact" else 0.0
-        at = np.minimum(np.floor((places + shift) * np.float32(scale)).astype("int64"), extent - 1)
+        at = np.minimum(np.floor((positions + shift) * np.float32(scale)).astype("int64"), extent - 1)
         return gathering.take(x, at, axis)
     if corners:
-        exact = places * ((extent - 1) / (size - 1) if size > 1 else 0.0)
+        exact = positions * ((extent - 1) / (size - 1) if size > 1 else 0.0)
     else:
-        exact = (places + 0.5) * scale - 0.5
+        exact = (positions + 0.5) * scale - 0.5
         exact = exact if mode == "bicubic" else np.maximum(exact, 0.0)
     low = np.floor(exact).astype("int64")
     share = exact - low
@@ -120,10 +120,10 @@ def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
                                f"available, at {user_line()}")
     rows, columns = (_evenly(n, bool(align_corners), str(t.dtype)) for n in extents[2:])
     ones = np.ones((extents[2], extents[3]), rows.dtype)
-    places = np.stack([ones * columns, ones * rows[:, None], ones], -1).reshape(-1, 3)
+    grid = np.stack([ones * columns, ones * rows[:, None], ones], -1).reshape(-1, 3)
     from jitfuse.tracing.torch_like.products import product
 
-    made = product("affine_grid", places, t.swapaxes(-1, -2))
+    made = product("affine_grid", grid, t.swapaxes(-1, -2))
     return wrap(made.reshape((extents[0], extents[2], extents[3], 2)))
 
 
@@ -159,19 +159,19 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     return wrap(made)
 
 
-def _pixels(places: Tensor, extent: int, corners: bool, padding: str) -> Tensor:
+def _pixels(positions: Tensor, extent: int, corners: bool, padding: str) -> Tensor:
     """Scale positions from [-1, 1] to pixels of an axis."""
-    made = (places + 1) / 2 * (extent - 1) if corners else ((places + 1) * extent - 1) / 2
+    made = (positions + 1) / 2 * (extent - 1) if corners else ((positions + 1) * extent - 1) / 2
     if padding == "reflection":
         made = _reflected(made, 0.0, extent - 1.0) if corners else _reflected(made, -0.5, float(extent))
     return made if padding == "zeros" else made.call("clip", 0, extent - 1)
 
 
-def _reflected(places: Tensor, low: float, span: float) -> Tensor:
+def _reflected(positions: Tensor, low: float, span: float) -> Tensor:
     """Reflect positions at a lower bound, and at the upper bound `low + span`."""
     if not span:
-        return places * 0.0
-    away = (places - low).call("abs")
+        return positions * 0.0
+    away = (positions - low).call("abs")
     over, turns = away.call("fmod", span), (away / span).call("floor")
     return turns.call("remainder", 2.0).call("equal", 0.0).call("where", over + low, span - over + low)
 

@@ -64,8 +64,8 @@ def hull_of(regions: Sequence[MovingRegion], shape: Sequence[int] | None = None)
     """Return the smallest box around regions that move alike; rows are whole if the box contains most of one."""
     moves = regions[0].moves
     low, high = list(moves), list(moves)
-    for axis, places in enumerate(zip(*[list(r.extents()) for r in regions], strict=True)):
-        low[axis], high[axis] = min(p[0] for p in places), max(p[1] for p in places)
+    for axis, ends in enumerate(zip(*[list(r.extents()) for r in regions], strict=True)):
+        low[axis], high[axis] = min(p[0] for p in ends), max(p[1] for p in ends)
         if shape is not None and axis and not moves[axis] and 2 * (high[axis] - low[axis] + 1) >= shape[axis]:
             low[axis], high[axis] = 0, shape[axis] - 1
     counts = tuple(b - a + 1 for a, b in zip(low, high, strict=True))
@@ -147,7 +147,7 @@ class WrittenArrays:
 
     def meta(self, array: int) -> Meta:
         """Return an array's shape and dtype."""
-        return self.run.place.metas[self.run.ops[self.chains[array][-1]].result_ids[0]]
+        return self.run.tensors.metas[self.run.ops[self.chains[array][-1]].result_ids[0]]
 
     def initial(self, array: int) -> int:
         """Return the tensor of an array before the loop."""

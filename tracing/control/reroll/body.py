@@ -42,7 +42,7 @@ class BodyWriter:
         self.others: list[int] = []
         self.reads: list[IterationWindow] = []
         self.writes: list[IterationWindow] = []
-        self._metas = run.place.metas
+        self._metas = run.tensors.metas
         self._scanned: dict[tuple[int, ...], IterationWindow] = {}
         self._meta: dict[int, Meta] = {}
         self._steps: list[OpStep] = []
@@ -71,9 +71,9 @@ class BodyWriter:
         whole = [self._feed(arrays.meta(k)) for k in range(len(arrays.chains))]
         self._outer = {tensor: self._feed(self._metas[tensor]) for tensor in self.others}
         feeds = frozenset(self._meta)
-        for key, place in self.stored.items():
-            value = self._carried[place.array]
-            for name, attrs, meta in place.views(self._result_meta(place.array), self._result_meta(key)):
+        for key, target in self.stored.items():
+            value = self._carried[target.array]
+            for name, attrs, meta in target.views(self._result_meta(target.array), self._result_meta(key)):
                 value, = self._emit(name, (value,), attrs, [meta], run.ops[key[0]])
             self._carried[key] = value
         for phase in range(run.period):
@@ -138,7 +138,7 @@ class BodyWriter:
         """Collect the operands and scanned literals that an op reads."""
         for source in sources:
             if isinstance(source, Outer):
-                literal = self.run.place.literals.get(source.tensor)
+                literal = self.run.tensors.literals.get(source.tensor)
                 if not exact or literal is None or literal.op_name == "constant":
                     self._operand(source.tensor)
             elif isinstance(source, Varying) and source.tensors not in self._scanned:
@@ -157,8 +157,8 @@ class BodyWriter:
 
     def _scan(self, tensors: Sequence[int]) -> IterationWindow:
         """Return the window into an array of literals."""
-        place = self.run.place
-        literals = [place.literals[t] for t in tensors]
+        made_tensors = self.run.tensors
+        literals = [made_tensors.literals[t] for t in tensors]
         meta = self._metas[tensors[0]]
         if any(self._metas[t] != meta or op.op_name != literals[0].op_name
                for t, op in zip(tensors, literals, strict=True)):
@@ -168,7 +168,7 @@ class BodyWriter:
             array = np.stack([np.frombuffer(attr(op, "data"), dtype) for op in literals])
         else:
             array = np.array([attr(op, "value") for op in literals], numpy_dtype(meta.dtype))
-        tensor = place.constant(array.reshape(len(literals), *meta.shape), meta.dtype, literals[0].source)
+        tensor = made_tensors.constant(array.reshape(len(literals), *meta.shape), meta.dtype, literals[0].source)
         return IterationWindow(self._operand(tensor), 0, meta.size, int(meta.weak), meta.shape, in_order(meta.shape))
 
     # ------------------------------------------------------------------ steps
@@ -198,7 +198,7 @@ class BodyWriter:
         if isinstance(source, Varying):
             return self._windows[self._scanned[source.tensors]]
         if isinstance(source, Outer):
-            literal = self.run.place.literals.get(source.tensor) if exact else None
+            literal = self.run.tensors.literals.get(source.tensor) if exact else None
             return self._outer[source.tensor] if literal is None or literal.op_name == "constant" else self._literal(
                 literal)
         if source.phase in self.arrays.number:

@@ -192,14 +192,14 @@ def _numbered(values: Sequence[Any]) -> tuple[Any, int]:
     return np.fromiter(map(numbers.__getitem__, values), np.int64, len(values)), len(numbers)
 
 
-def _starts(starts: list[tuple[int, ...]], places: list[int], count: int) -> Any:
+def _starts(starts: list[tuple[int, ...]], positions: list[int], count: int) -> Any:
     """Return the starts of the ops at these positions, axis by axis; 0 for missing axes and for other ops."""
     flat, ranks = flat_of(starts)
     table = np.zeros((int(ranks.max(initial=0)), count), np.int64)
     begins = np.cumsum(ranks) - ranks
     for axis, row in enumerate(table):
         has = ranks > axis
-        row[np.array(places, np.int64)[has]] = flat[begins[has] + axis]
+        row[np.array(positions, np.int64)[has]] = flat[begins[has] + axis]
     return table
 
 

@@ -19,11 +19,11 @@ from jitfuse.tracing.control.reroll.run import (
     LONG_ITERATION,
     SAMPLE,
     Carry,
+    GraphTensors,
     Iterations,
     Line,
     NoLoopError,
     PeriodicRun,
-    Workplace,
 )
 from jitfuse.tracing.control.reroll.stored_values import stored_values
 from jitfuse.tracing.record.graph import OpNode
@@ -61,11 +61,11 @@ class RerolledLoop(NamedTuple):
     origin: LoopOrigin | None = None
 
 
-def reroll_run(place: Workplace, line: Line, run: PeriodicRun) -> list[RerolledLoop]:
+def reroll_run(tensors: GraphTensors, line: Line, run: PeriodicRun) -> list[RerolledLoop]:
     """Return the loops that a run becomes: none, one, or several where values of iterations in the middle are used."""
     found: list[RerolledLoop] = []
     while run.end - run.begin >= run.least * run.period:
-        loop = _first_loop(place, line, run)
+        loop = _first_loop(tensors, line, run)
         if loop is None:
             break
         found.append(loop)
@@ -73,7 +73,7 @@ def reroll_run(place: Workplace, line: Line, run: PeriodicRun) -> list[RerolledL
     return found
 
 
-def _first_loop(place: Workplace, line: Line, run: PeriodicRun) -> RerolledLoop | None:
+def _first_loop(tensors: GraphTensors, line: Line, run: PeriodicRun) -> RerolledLoop | None:
     for begin in _beginnings(line.ops, run, line.made)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
         for times in dict.fromkeys((_at_once(line, run, count), 1)):
@@ -81,7 +81,7 @@ def _first_loop(place: Workplace, line: Line, run: PeriodicRun) -> RerolledLoop 
             least = max(run.least // times, FEW_ITERATIONS)
             fused = PeriodicRun(begin, begin + count // times * period, period, begin, least)
             try:
-                return _rerolled(Iterations(place, line, fused))
+                return _rerolled(Iterations(tensors, line, fused))
             except NoLoopError:
                 continue
     return None
@@ -124,7 +124,7 @@ def _beginnings(line: Sequence[OpNode], run: PeriodicRun, position: Any) -> list
 
 def _rerolled(run: Iterations) -> RerolledLoop:
     """Return a loop that replaces a run; raises NoLoopError."""
-    place = run.place
+    tensors = run.tensors
     stored = stored_values(run)
     arrays, escaping = _arrays(run, {found.array for found in stored.values()})
     made = list(run.hoisted.values())
@@ -143,15 +143,15 @@ def _rerolled(run: Iterations) -> RerolledLoop:
     inputs = (*initial, *(arrays.initial(k) for k in range(len(arrays.chains))), *body.others)
     row = ops.get("rolled_loop")
     assert row is not None
-    metas = row.result_metas([place.metas[t] for t in inputs], dict(attrs))
-    results = tuple(place.tensor(meta) for meta in metas)
+    metas = row.result_metas([tensors.metas[t] for t in inputs], dict(attrs))
+    results = tuple(tensors.tensor(meta) for meta in metas)
     made.append(OpNode(0, "rolled_loop", inputs, attrs, results, False, run.ops[0].source))
     after = dict(zip(carries, results, strict=False))
     after |= {(chain[-1], 0, 1): result for chain, result in zip(arrays.chains, results[len(carries) :], strict=True)}
     for key in escaping.keys() & stored.keys():
         after[key] = after[stored[key].array]
-        for name, region, meta in stored[key].views(place.metas[after[key]], place.metas[escaping[key]]):
-            made.append(OpNode(0, name, (after[key],), region, (place.tensor(meta),), False, run.ops[key[0]].source))
+        for name, region, meta in stored[key].views(tensors.metas[after[key]], tensors.metas[escaping[key]]):
+            made.append(OpNode(0, name, (after[key],), region, (tensors.tensor(meta),), False, run.ops[key[0]].source))
             after[key] = made[-1].result_ids[0]
     origin = None if stored else LoopOrigin(
         run.begin, run.period, tuple(run.hoisted), body.operands, tuple(arrays.whole_axes()))
@@ -175,7 +175,7 @@ def _escaping(run: Iterations, arrays: WrittenArrays) -> dict[Carry, int]:
     """Return the tensors that are used after the loop, by the carried value of each; raises NoLoopError."""
     found: dict[Carry, int] = {}
     for tensor in sorted(run.used):
-        iteration, phase, result = run.place_of(tensor)
+        iteration, phase, result = run.producer_of(tensor)
         if iteration >= run.count:
             continue
         key = phase, result, run.count - iteration
@@ -188,10 +188,10 @@ def _escaping(run: Iterations, arrays: WrittenArrays) -> dict[Carry, int]:
 
 def _zeros(run: Iterations, key: Carry, made: list[OpNode]) -> int:
     """Return a start for a carried value that is only used after the loop."""
-    meta = run.place.metas[run.ops[key[0]].result_ids[key[1]]]
+    meta = run.tensors.metas[run.ops[key[0]].result_ids[key[1]]]
     if meta.weak:
         raise NoLoopError
-    tensor = run.place.tensor(Meta(meta.shape, meta.dtype, meta.device))
+    tensor = run.tensors.tensor(Meta(meta.shape, meta.dtype, meta.device))
     attrs = make_attrs({"shape": meta.shape, "dtype": meta.dtype})
     made.append(OpNode(0, "zeros", (), attrs, (tensor,), False, run.ops[0].source))
     return tensor

@@ -15,7 +15,7 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.ir.program import FusedProgram, Meta, make_attrs
 from jitfuse.ir.semantics.rerolled import IterationWindow, accesses
 from jitfuse.tracing.control.reroll.arrays import MovingRegion, hull_of, in_order
-from jitfuse.tracing.control.reroll.run import Workplace
+from jitfuse.tracing.control.reroll.run import GraphTensors
 from jitfuse.tracing.record.graph import OpNode
 
 
@@ -44,13 +44,13 @@ class _TouchedRows(NamedTuple):
 class Narrowing:
     """Narrows the loops of one line. Of loops that differ only in their rows, one is analysed."""
 
-    def __init__(self, place: Workplace) -> None:
-        self._place = place
+    def __init__(self, tensors: GraphTensors) -> None:
+        self._tensors = tensors
         self._met: dict[Any, _TouchedRows] = {}
 
     def narrowed(self, op: OpNode) -> Narrowed | None:
         """Return the loop over the parts of its operands that it touches; None where it touches all of each."""
-        loop = _NarrowedLoop(self._place, op)
+        loop = _NarrowedLoop(self._tensors, op)
         rows, key = loop.by_rows()
         met = self._met.get(key)
         parts = None if met is None else loop.moved(met.parts, [a - b for a, b in zip(rows, met.rows, strict=True)])
@@ -65,8 +65,8 @@ class Narrowing:
 class _NarrowedLoop:
     """A `rolled_loop`, by its windows."""
 
-    def __init__(self, place: Workplace, op: OpNode) -> None:
-        self.place, self.op, self.metas = place, op, place.metas
+    def __init__(self, tensors: GraphTensors, op: OpNode) -> None:
+        self.tensors, self.op, self.metas = tensors, op, tensors.metas
         self.attrs: dict[str, Any] = dict(op.attrs)
         self.carries, self.arrays, self.length = (self.attrs[k] for k in ("carries", "arrays", "length"))
         self.sources = op.input_ids[self.carries :]
@@ -93,7 +93,7 @@ class _NarrowedLoop:
             low[operand] = min(offset, low.get(operand, offset))
         rows = tuple([low.get(n, 0) // width for n, width in enumerate(widths)])
         windows = [(a[0], a[1] - rows[a[0]] * widths[a[0]], a[2:]) for a in (*reads, *writes)]
-        literal = [t in self.place.literals for t in self.sources]
+        literal = [t in self.tensors.literals for t in self.sources]
         return rows, (self.body, self.carries, self.arrays, self.length, len(reads), *shapes, *literal, *windows)
 
     def moved(self, parts: dict[int, _TouchedPart], rows: Sequence[int]) -> dict[int, _TouchedPart] | None:
@@ -113,7 +113,7 @@ class _NarrowedLoop:
         windows = [a for a in (*self.reads, *self.writes) if a.operand == operand]
         if not windows or self.body.consumers.get(feed) or feed in self.body.outputs.values():
             return None
-        if self.sources[operand] in self.place.literals:
+        if self.sources[operand] in self.tensors.literals:
             return None
         regions = [self._swept(a, shape) for a in windows]
         known = [r for r in regions if r is not None]
@@ -133,14 +133,14 @@ class _NarrowedLoop:
             extents, strides = (1,) * len(shape), rows
         if len(extents) != len(shape) or 0 in extents or 0 in shape or not self.length:
             return None
-        begins, ends_at = _places(offset, rows), _places(offset + (self.length - 1) * step, rows)
+        begins, ends_at = _indices(offset, rows), _indices(offset + (self.length - 1) * step, rows)
         low: list[int] = []
         high: list[int] = []
-        for n, stride, extent, place, end, whole in zip(extents, strides, shape, begins, ends_at, rows, strict=True):
+        for n, stride, extent, tensors, end, whole in zip(extents, strides, shape, begins, ends_at, rows, strict=True):
             if n > 1 and stride % whole:
                 return None
             reach = (n - 1) * (stride // whole)
-            ends = (place, end, place + reach, end + reach)
+            ends = (tensors, end, tensors + reach, end + reach)
             if min(ends) < 0 or max(ends) >= extent:
                 return None
             low.append(min(ends))
@@ -156,7 +156,7 @@ class _NarrowedLoop:
         for operand, part in parts.items():
             inputs[self.carries + operand] = self._add(made, "slice", (self.sources[operand],), part.box)
         metas = [self.metas[t] for t in inputs[: self.carries + self.arrays]]
-        results = tuple(self.place.tensor(Meta(m.shape, m.dtype, m.device)) for m in metas)
+        results = tuple(self.tensors.tensor(Meta(m.shape, m.dtype, m.device)) for m in metas)
         made.append(self.op._replace(input_ids=tuple(inputs), attrs=attrs, result_ids=results))
         renamed = dict(zip(self.op.result_ids, results, strict=True))
         for operand in range(self.arrays):
@@ -192,7 +192,7 @@ class _NarrowedLoop:
         """Return a window of an operand as a window of its part."""
         shape = self.metas[self.sources[access.operand]].shape
         whole, part = in_order(shape), in_order(box.counts)
-        first, second = (_places(access.offset + k * access.step, whole) for k in (0, min(1, self.length - 1)))
+        first, second = (_indices(access.offset + k * access.step, whole) for k in (0, min(1, self.length - 1)))
         offset = sum((p - s) * stride for p, s, stride in zip(first, box.starts, part, strict=True))
         step = sum((b - a) * stride for a, b, stride in zip(first, second, part, strict=True))
         strides = tuple(s // w * p for s, w, p in zip(access.strides, whole, part, strict=bool(access.shape)))
@@ -201,7 +201,7 @@ class _NarrowedLoop:
     def _add(self, made: list[OpNode], name: str, inputs: tuple[int, ...], region: MovingRegion) -> int:
         first = self.metas[inputs[0]]
         shape = region.counts if name == "slice" else first.shape
-        result = self.place.tensor(Meta(shape, first.dtype, first.device))
+        result = self.tensors.tensor(Meta(shape, first.dtype, first.device))
         attrs = make_attrs({"counts": region.counts, "starts": region.starts, "steps": region.steps})
         made.append(self.op._replace(op_name=name, input_ids=inputs, attrs=attrs, result_ids=(result,)))
         return result
@@ -212,10 +212,10 @@ def _shifted(box: MovingRegion, rows: int) -> MovingRegion:
     return box._replace(starts=(box.starts[0] + rows, *box.starts[1:]))
 
 
-def _places(offset: int, strides: Sequence[int]) -> list[int]:
+def _indices(offset: int, strides: Sequence[int]) -> list[int]:
     """Return the index along each axis of an element of an array in C order, with these strides."""
     found = []
     for stride in strides:
-        place, offset = divmod(offset, stride)
-        found.append(place)
+        index, offset = divmod(offset, stride)
+        found.append(index)
     return found

@@ -75,11 +75,11 @@ def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int
     size = 1 + two
     added = np.bincount(by, weights=size, minlength=count).astype(np.int64)
     rank = np.cumsum(view == 0) - 1
-    place = rank + np.cumsum(added)  # of ops that are no views
+    position = rank + np.cumsum(added)  # of ops that are no views
     start = rank[by] + _begins(size)  # of copies
     origin = np.empty(int(np.count_nonzero(view == 0) + size.sum()), np.int64)
     stays = np.flatnonzero(view == 0)
-    origin[place[stays]] = stays
+    origin[position[stays]] = stays
     origin[start], origin[start + two] = np.where(two, of[source], source), source
 
     new_arity, new_widths = arity[origin], widths[origin]
@@ -92,7 +92,7 @@ def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int
     metas += [metas[t] for t in new_results[outputs[copies]].tolist()]
     new_results[outputs[copies]] = begins + _within(size[again])
     new_read[inputs[start[two] + 1]] = new_results[outputs[start[two]]]
-    new_read[inputs[place[by]] + at - _begins(arity)[by]] = new_results[outputs[start + two]]
+    new_read[inputs[position[by]] + at - _begins(arity)[by]] = new_results[outputs[start + two]]
     ops = _LazyOps(recorded, origin, (new_read, inputs), (new_results, outputs))
     return OpColumns(ops, recorded, origin, new_read, new_arity, new_results, new_widths)
 

@@ -147,16 +147,16 @@ def _masked(family: list[_Sum], least: int) -> Iterator[tuple[int, _Mask]]:
     axes = next((found for found in known if _UNKNOWN not in found), None)
     if axes is None or len(family) < least:
         return
-    placed = [(s.op.id, rows) for s in family if (rows := _along(s.rows, axes)) is not None]
-    one = [next(iter(rows.values())) for _, rows in placed]
+    fitting = [(s.op.id, rows) for s in family if (rows := _along(s.rows, axes)) is not None]
+    one = [next(iter(rows.values())) for _, rows in fitting]
     total = sum([row.size for row in one])
-    if len(placed) < least or len({row.size for row in one}) < _LENGTHS:
+    if len(fitting) < least or len({row.size for row in one}) < _LENGTHS:
         return
     if one[0].length > _LONGEST and one[0].length * len(one) > _WASTE * total:
         return
     begins = all(row.start == 0 or not row.size for row in one)
     ends = not begins and all(row.start + row.size == row.length or not row.size for row in one)
-    for (op, rows), row in zip(placed, one, strict=True):
+    for (op, rows), row in zip(fitting, one, strict=True):
         start = row.length - row.size if ends else row.start
         yield op, _Mask(rows, None if begins else start, None if ends else row.size if begins else start + row.size)
 
@@ -165,10 +165,10 @@ def _along(rows: Mapping[int, _RaggedRow], axes: tuple[int, ...]) -> dict[int, _
     """Return rows along these axes; None where they lie along others, or differ in start or length."""
     found: dict[int, _RaggedRow] = {}
     for (value, row), axis in zip(rows.items(), axes, strict=True):
-        placed = row.along(axis)
-        if placed is None:
+        found_row = row.along(axis)
+        if found_row is None:
             return None
-        found[value] = placed
+        found[value] = found_row
     parts = {(row.start if row.size else 0, row.size, row.length) for row in found.values()}
     return found if len(parts) == 1 else None
 
@@ -207,9 +207,9 @@ class _Writing:
         rows = [self._whole(value, mask.rows, made, op) for value in op.input_ids]
         whole = rows[0] if len(rows) == 1 else self._op("multiply", tuple(rows), {}, op)
         dtype, (length,) = self._new.metas[whole].dtype, self._new.metas[whole].shape
-        places = self._one("arange", {"start": 0, "step": 1, "count": length, "dtype": "int64"}, op)
+        positions = self._one("arange", {"start": 0, "step": 1, "count": length, "dtype": "int64"}, op)
         conditions = [
-            self._op(name, (places, self._bound(bound, length, op)), {}, op)
+            self._op(name, (positions, self._bound(bound, length, op)), {}, op)
             for name, bound in (("greater_equal", mask.start), ("less", mask.stop)) if bound is not None
         ]
         counts = conditions[0] if len(conditions) == 1 else self._op("logical_and", tuple(conditions), {}, op)
@@ -244,8 +244,8 @@ class _Writing:
         So bodies of loops contain no numbers that differ, and are equal.
         """
         bounds = self._one("arange", {"start": 0, "step": 1, "count": length + 1, "dtype": "int64"}, op)
-        place = self._op("slice", (bounds,), {"starts": (value,), "counts": (1,), "steps": (1,)}, op)
-        return self._op("reshape", (place,), {"shape": ()}, op)
+        row = self._op("slice", (bounds,), {"starts": (value,), "counts": (1,), "steps": (1,)}, op)
+        return self._op("reshape", (row,), {"shape": ()}, op)
 
     def _number(self, value: float, dtype: str, op: OpNode) -> int:
         return self._one("full", {"shape": (), "value": value, "dtype": dtype, "weak": True}, op)

@@ -16,7 +16,7 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.ir.program import Attrs
 from jitfuse.tracing.control.reroll.arrays import in_order
 from jitfuse.tracing.control.reroll.loop_step import RerolledLoop, reroll_run
-from jitfuse.tracing.control.reroll.run import Line, PeriodicRun, Workplace
+from jitfuse.tracing.control.reroll.run import GraphTensors, Line, PeriodicRun
 from jitfuse.tracing.record.graph import OpNode
 
 
@@ -28,8 +28,8 @@ class _Known(NamedTuple):
 class Runs:
     """The runs of one line."""
 
-    def __init__(self, place: Workplace, line: Line) -> None:
-        self._place, self._line = place, line
+    def __init__(self, tensors: GraphTensors, line: Line) -> None:
+        self._tensors, self._line = tensors, line
         self._known: dict[Any, _Known] = {}
         self._replacement = np.zeros_like(line.made)
         """The present run's outer operand for each one of the known run; `_replaced` is the inverse."""
@@ -44,7 +44,7 @@ class Runs:
             found = None if apart is None else self._taken_over(known, run, apart)
             if found is not None:
                 return found
-        loops = reroll_run(self._place, self._line, run)
+        loops = reroll_run(self._tensors, self._line, run)
         left = run.end - (loops[-1].end if loops else run.begin)  # what is no loop here may be one elsewhere
         if left < run.least * run.period and all(loop.origin is not None for loop in loops):
             self._known[key] = _Known(run, loops)
@@ -126,13 +126,13 @@ class Runs:
         made: dict[int, int]
     ) -> RerolledLoop:
         """Return a loop over other tensors and regions; `made` maps the known loops' results to the new ones."""
-        place, line, origin, further = self._place, self._line, loop.origin, run.first - known.first
+        tensors, line, origin, further = self._tensors, self._line, loop.origin, run.first - known.first
         assert origin is not None
 
         def now(tensor: int) -> int:
             if tensor in made:
                 return made[tensor]
-            if tensor in place.literals:
+            if tensor in tensors.literals:
                 return tensor
             at = int(line.made[tensor])
             return int(line.first[at + further] if at >= known.first else self._replacement[tensor])
@@ -144,7 +144,7 @@ class Runs:
                 attrs = self._over(op, inputs, moves)
             elif number < len(origin.hoisted):
                 attrs = line.recorded[line.origin[origin.begin + origin.hoisted[number] + further]].attrs
-            made.update({t: place.tensor(place.metas[t]) for t in op.result_ids})
+            made.update({t: tensors.tensor(tensors.metas[t]) for t in op.result_ids})
             ops.append(op._replace(input_ids=inputs, attrs=attrs, result_ids=tuple([made[t] for t in op.result_ids])))
         renamed = {now(old): made[new] for old, new in loop.renamed.items()}
         return RerolledLoop(loop.begin + further, loop.end + further, ops, renamed)
@@ -153,7 +153,7 @@ class Runs:
         """Return the attributes of a loop with the windows of each operand moved."""
         held: dict[str, Any] = dict(op.attrs)
         sources = inputs[held["carries"] :]
-        by = {n: sum(map(mul, far, in_order(self._place.metas[sources[n]].shape))) for n, far in moves.items()}
+        by = {n: sum(map(mul, far, in_order(self._tensors.metas[sources[n]].shape))) for n, far in moves.items()}
         for name in ("reads", "writes"):
             held[name] = tuple([(a[0], a[1] + by.get(a[0], 0), *a[2:]) for a in held[name]])
         return tuple(held.items())

@@ -18,7 +18,7 @@ from jitfuse.tracing.control.reroll.narrowing import Narrowing
 from jitfuse.tracing.control.reroll.op_sequence import OpColumns, columns_of, written_out
 from jitfuse.tracing.control.reroll.ragged import with_whole_rows
 from jitfuse.tracing.control.reroll.repeated_runs import Runs
-from jitfuse.tracing.control.reroll.run import LITERALS, RerollLimits, Workplace, attr, is_literal
+from jitfuse.tracing.control.reroll.run import LITERALS, GraphTensors, RerollLimits, attr, is_literal
 from jitfuse.tracing.record.graph import OpNode, ProcessGraph
 from jitfuse.tracing.schedule.translator import Boundary
 
@@ -78,7 +78,7 @@ class _RerolledGraph:
         self._renamed: dict[int, int] = {}
         self._numbers = Numbers()
         self._limits = limits
-        self._place = Workplace(self._graph.metas, {op.result_ids[0]: op for op in literals})
+        self._tensors = GraphTensors(self._graph.metas, {op.result_ids[0]: op for op in literals})
 
     def reroll_lists(self, line: list[OpNode], *, join: bool) -> bool:
         """Replace runs that fill lists, too; False where there are none. `join`: also returned lists of numbers."""
@@ -110,8 +110,8 @@ class _RerolledGraph:
     def reroll(self, columns: OpColumns, limits: RerollLimits) -> bool:
         """Replace runs by loops; return whether there are any."""
         numbers = self._numbers.of(self._graph.metas)
-        comparison = Comparison(columns, numbers, self._place.literals, self._delivered())
-        runs = Runs(self._place, comparison.line)
+        comparison = Comparison(columns, numbers, self._tensors.literals, self._delivered())
+        runs = Runs(self._tensors, comparison.line)
         taken: list[RerolledLoop] = []
         for run in comparison.runs(limits):
             for loop in runs.loops_of(run):
@@ -127,7 +127,7 @@ class _RerolledGraph:
         loops = _differing(line)
         if len(loops) < limits.iterations:
             return False
-        narrowing = Narrowing(self._place)
+        narrowing = Narrowing(self._tensors)
         taken = [RerolledLoop(k, k + 1, *made) for k in loops if (made := narrowing.narrowed(line[k])) is not None]
         self._replace(line, taken)
         if taken and self.reroll(columns_of(self.line), limits):
@@ -154,9 +154,9 @@ class _RerolledGraph:
     def finished(self, literals: list[OpNode]) -> tuple[ProcessGraph, Boundary]:
         """Return the graph of all ops, and its boundary over the new tensors."""
         graph, b = self._graph, self._boundary
-        known = {t: OpStep(0, op.op_name, (), op.attrs, (t,)) for t, op in self._place.literals.items()
+        known = {t: OpStep(0, op.op_name, (), op.attrs, (t,)) for t, op in self._tensors.literals.items()
                  if op.op_name != "constant"}
-        line = [*literals, *self._place.constants.values()]
+        line = [*literals, *self._tensors.constants.values()]
         for op in _made_once(self.line):
             inputs, attrs = literals_inside(op.op_name, op.input_ids, op.attrs, known)
             line.append(op._replace(input_ids=inputs, attrs=attrs))

@@ -1,6 +1,6 @@
 """The parts of a run of equal iterations: the operands of each op, and how far slices move.
 
-Owns the iterations of one run (`Iterations`) and the tensors of the graph under construction (`Workplace`). Does not
+Owns the iterations of one run (`Iterations`) and the tensors of the graph under construction (`GraphTensors`). Does not
 own where runs are (`jitfuse.tracing.control.reroll.rerolling`), nor the loop that they become
 (`jitfuse.tracing.control.reroll.loop_step`).
 """
@@ -84,7 +84,7 @@ class Line(NamedTuple):
     origin: Any
 
 
-class Workplace:
+class GraphTensors:
     """The tensors of the graph under construction: new ones come after the old ones, equal constants are one."""
 
     def __init__(self, metas: list[Meta], literals: dict[int, OpNode]) -> None:
@@ -156,15 +156,15 @@ class Iterations:
     hoisted  views that are the same in all iterations, made once before them: phase -> op
     """
 
-    def __init__(self, place: Workplace, line: Line, run: PeriodicRun) -> None:
+    def __init__(self, tensors: GraphTensors, line: Line, run: PeriodicRun) -> None:
         """Read a run, up to the first iteration whose values are used later; raises NoLoopError if too few are left."""
-        self.place, self.line, self._position = place, line.ops, line.made
+        self.tensors, self.line, self._position = tensors, line.ops, line.made
         self.begin, self.period = run.begin, run.period
         self.count = (run.end - run.begin) // run.period
         kinds = line.kinds[run.begin : run.begin + 2 * run.period]
         if not np.array_equal(kinds[: run.period], kinds[run.period :]):
             raise NoLoopError
-        iterations = (self.place_of(t)[0] for t in self._used(line))
+        iterations = (self.producer_of(t)[0] for t in self._used(line))
         self.count = min((k for k in iterations if k < self.count - SAMPLE), default=self.count - 1) + 1
         if self.count < run.least:
             raise NoLoopError
@@ -201,7 +201,7 @@ class Iterations:
         at: int = self._position.item(tensor)
         return at
 
-    def place_of(self, tensor: int) -> tuple[int, int, int]:
+    def producer_of(self, tensor: int) -> tuple[int, int, int]:
         """Return (iteration, phase, result) of a tensor of the run."""
         at = self.position(tensor)
         iteration, phase = divmod(at - self.begin, self.period)
@@ -267,11 +267,11 @@ class Iterations:
             if self.position(first) >= self.begin:
                 raise NoLoopError
             return Outer(first)
-        if self.place.literals.keys() >= set(column):
+        if self.tensors.literals.keys() >= set(column):
             return Varying(tuple(column))
         if self.position(sample) < self.begin:
             raise NoLoopError
-        iteration, producer, result = self.place_of(sample)
+        iteration, producer, result = self.producer_of(sample)
         lag = self._sample - iteration
         made = self._made.get((producer, result))
         if made is None:
@@ -289,7 +289,7 @@ class Iterations:
                 raise NoLoopError
 
     def _check_initial(self) -> None:
-        metas = self.place.metas
+        metas = self.tensors.metas
         for (phase, result, lag), tensor in self.initial.items():
             if any((phase, result, nearer) not in self.initial for nearer in range(1, lag)):
                 raise NoLoopError
@@ -300,14 +300,14 @@ class Iterations:
         """Hoist the views that are the same in all iterations, and that only these read."""
         again = {source.phase for sources in self.inputs for source in sources
                  if isinstance(source, Inner) and source.lag}
-        again |= {self.place_of(t)[1] for t in self.used}
-        metas = self.place.metas
+        again |= {self.producer_of(t)[1] for t in self.used}
+        metas = self.tensors.metas
         for phase, (op, sources) in enumerate(zip(self.ops, self.inputs, strict=True)):
             if op.op_name not in VIEWS or phase in again or any(self.moves[phase] or ()):
                 continue
             outer = [s.tensor for s in sources if isinstance(s, Outer)]
             if len(outer) == len(sources):
-                made = self.place.tensor(metas[op.result_ids[0]])
+                made = self.tensors.tensor(metas[op.result_ids[0]])
                 self.hoisted[phase] = op._replace(input_ids=tuple(outer), result_ids=(made,))
                 self._replace(Inner(phase, 0, 0), Outer(made))
 

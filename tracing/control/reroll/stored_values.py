@@ -46,7 +46,7 @@ def stored_values(run: Iterations) -> dict[Carry, Stored]:
 
 def _value(run: Iterations, phase: int) -> Carry | None:
     """Return the carried value that an update writes unchanged; None where it is changed first."""
-    source, metas = run.inputs[phase][1], run.place.metas
+    source, metas = run.inputs[phase][1], run.tensors.metas
     while isinstance(source, Inner) and not source.lag and run.ops[source.phase].op_name == "reshape":
         source = run.inputs[source.phase][0]
     if not isinstance(source, Inner) or source.lag:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, PlacedError, refuse
+from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, OwnPartError, refuse
 
 Pairs = list[tuple[int, LoopValue]]
 """Pairs of an axis and its index."""
@@ -31,7 +31,7 @@ class Arrays(LoopAxes):
         left = [n for n in x.names if n not in gone]
         return left.index(name)
 
-    def _places(self, step: OpStep, x: LoopValue, indices: Sequence[LoopValue]) -> Pairs:
+    def _own_pairs(self, step: OpStep, x: LoopValue, indices: Sequence[LoopValue]) -> Pairs:
         """Return pairs of the remaining axes of an array, numbered among its own axes, and their indices."""
         if any(i.rank or i.is_array or i.total is not None for i in indices):
             refuse()
@@ -40,13 +40,13 @@ class Arrays(LoopAxes):
             return pairs
         for loop_axis, carry in x.pending:
             for axis, index in pairs:
-                place, name = _place(index), x.names[axis]
-                if (name is not None and place is not None and place.loop_axis is not None
-                        and place.loop_axis[0] == loop_axis):
-                    raise PlacedError(loop_axis, carry, name, place)
+                linear, name = _linear(index), x.names[axis]
+                if (name is not None and linear is not None and linear.loop_axis is not None
+                        and linear.loop_axis[0] == loop_axis):
+                    raise OwnPartError(loop_axis, carry, name, linear)
             refuse()
         for taken in x.taken:
-            if [_place(index) for axis, index in pairs if x.names[axis] == taken.axis] != [taken.place]:
+            if [_linear(index) for axis, index in pairs if x.names[axis] == taken.axis] != [taken.at]:
                 refuse()
         gone = [k for k, name in enumerate(x.names) if name in {t.axis for t in x.taken}]
         return [(axis - sum(g < axis for g in gone), index) for axis, index in pairs if axis not in gone]
@@ -56,13 +56,13 @@ class Arrays(LoopAxes):
         low, high = known.ends(self.extents)
         return low >= 0 and high < extent
 
-    def part(self, x: LoopValue, places: Sequence[tuple[int, Linear]]) -> LoopValue:
+    def part(self, x: LoopValue, indices: Sequence[tuple[int, Linear]]) -> LoopValue:
         """Return the part of an array at indices that are constant, or move along a loop axis, which replaces
         theirs."""
         own, over = self.own(x), self.over(x)
         starts, counts, steps = [0] * len(own), list(own), [1] * len(own)
         axes, dropped = {}, []
-        for axis, known in places:
+        for axis, known in indices:
             starts[axis], counts[axis] = known.constant, 1
             if known.loop_axis is None:
                 dropped.append(axis)
@@ -81,7 +81,7 @@ class Arrays(LoopAxes):
         if x.total is not None:
             refuse()
         only = x.only.union(*(i.only for i in indices))
-        pairs = self._places(step, x, indices)
+        pairs = self._own_pairs(step, x, indices)
         taken = {index.within.condition for index in indices if x.is_array and index.within is not None}
         x = LoopValue(x.tensor, x.loop_axes, x.rank)
         sliced, conditions = self._sliced(x, pairs)
@@ -104,7 +104,7 @@ class Arrays(LoopAxes):
         sliced: list[tuple[int, Linear]] = []
         conditions: set[int] = set()
         for axis, index in pairs:
-            known = _place(index)
+            known = _linear(index)
             if known is not None and not known.steps and known.constant < 0:
                 known = known._replace(constant=known.constant + own[axis])
             if known is None or len(known.steps) > 1 or not self.is_within(known, own[axis]):
@@ -156,7 +156,7 @@ class Arrays(LoopAxes):
         x, value, *indices = [known[i] for i in step.input_ids]
         if step.attr("combine") != "set" or x.total is not None or not value.is_plain or x.only:
             refuse()
-        pairs = self._places(step, x, indices)
+        pairs = self._own_pairs(step, x, indices)
         conditions = {i.within.condition for i in indices if i.known is None and i.within is not None and x.taken}
         if any(index.loop_axes for _, index in pairs) or value.only - conditions or len(conditions) > 1:
             refuse()
@@ -267,7 +267,7 @@ class Arrays(LoopAxes):
         return x._replace(tensor=tensor, rank=len(own), names=tuple(names))
 
 
-def _place(index: LoopValue) -> Linear | None:
+def _linear(index: LoopValue) -> Linear | None:
     """Return the index as far as it is known, also if only inside of a branch."""
     return index.known if index.known is not None or index.within is None else index.within.known
 

@@ -22,12 +22,12 @@ class NotVectorisedError(Exception):
     """A loop cannot, or should not, be vectorised."""
 
 
-class PlacedError(Exception):
+class OwnPartError(Exception):
     """Each iteration turns out to have its own part of an array that the loop writes."""
 
-    def __init__(self, loop_axis: int, carry: int, axis: int, place: Linear) -> None:
+    def __init__(self, loop_axis: int, carry: int, axis: int, at: Linear) -> None:
         super().__init__()
-        self.loop_axis, self.carry, self.axis, self.place = loop_axis, carry, axis, place
+        self.loop_axis, self.carry, self.axis, self.at = loop_axis, carry, axis, at
 
 
 def refuse() -> NoReturn:
@@ -69,7 +69,7 @@ class Taken(NamedTuple):
     """An axis of an array that has become a loop axis: each iteration has the part at its own index."""
 
     axis: int
-    place: Linear
+    at: Linear
 
 
 class Within(NamedTuple):

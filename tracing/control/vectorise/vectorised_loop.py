@@ -28,7 +28,7 @@ from jitfuse.tracing.control.vectorise.values import (
     Linear,
     LoopValue,
     NotVectorisedError,
-    PlacedError,
+    OwnPartError,
     Taken,
     Total,
     refuse,
@@ -118,10 +118,10 @@ class VectorisedLoop(InOrder):
             self.extents.append(count)
             try:
                 return self._loop_axis(program, low, starts, captured, taken, bounds)
-            except PlacedError as found:
+            except OwnPartError as found:
                 if found.loop_axis != loop_axis:
                     raise
-                taken[found.carry] = Taken(found.axis, found.place)
+                taken[found.carry] = Taken(found.axis, found.at)
             finally:
                 del self.extents[loop_axis:]
                 self.mask = mask
@@ -182,9 +182,9 @@ class VectorisedLoop(InOrder):
         if taken is None:
             return start._replace(pending=(*start.pending, (loop_axis, carry)))
         axis = self.axis_of(start, taken.axis)
-        if not self.is_within(taken.place, self.own(start)[axis]):
+        if not self.is_within(taken.at, self.own(start)[axis]):
             refuse()
-        return self.part(start, [(axis, taken.place)])._replace(taken=(*start.taken, taken))
+        return self.part(start, [(axis, taken.at)])._replace(taken=(*start.taken, taken))
 
     def _ended(
         self, loop_axis: int, carry: int, start: LoopValue, end: LoopValue, taken: Taken | None, has_bounds: bool
@@ -237,8 +237,8 @@ class VectorisedLoop(InOrder):
         if order != sorted(order):
             tensor = self.emit("transpose", (tensor,), {"axes": order})
         whole = self.own(start)
-        assert taken.place.loop_axis is not None
-        step, begin = taken.place.loop_axis[1], taken.place.constant
+        assert taken.at.loop_axis is not None
+        step, begin = taken.at.loop_axis[1], taken.at.constant
         if (begin, step, over[loop_axis]) != (0, 1, whole[axis]):
             starts, counts, steps = [0] * len(whole), list(whole), [1] * len(whole)
             starts[axis], counts[axis], steps[axis] = begin, over[loop_axis], step
