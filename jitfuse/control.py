@@ -16,7 +16,7 @@ import numpy as np
 from jitfuse.dtypes import WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import DTypeError, ShapeError
 from jitfuse.ir.program import Meta
-from jitfuse.ir.semantics.control import places
+from jitfuse.ir.semantics.control import iteration_order
 from jitfuse.tracing.control import combinators as traced
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line
@@ -143,7 +143,7 @@ def scan(
     arrays = [_value(leaf) for leaf in scanned.leaves]
     count = traced.extent_of([np.shape(x) for x in arrays], length, scanned.paths)
     made: dict[int, Tree] = {}
-    for k in places(count, reverse):
+    for k in iteration_order(count, reverse):
         carry, y = traced.pair_of(f(carried.copy(), scanned.filled([_copy(x[k]) for x in arrays])))
         carried.take("f", carry)
         made[k] = tree_of(y, "y")

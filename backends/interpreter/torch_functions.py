@@ -232,10 +232,10 @@ def _update_slice(x: Tensor, value: Tensor, *, starts: Any, steps: Any, counts: 
     return result
 
 
-def _update_at(x: Tensor, value: Tensor, place: Tensor) -> Tensor:
+def _update_at(x: Tensor, value: Tensor, number: Tensor) -> Tensor:
     result = x.clone(memory_format=torch.contiguous_format)
     blocks = math.prod(x.shape[: x.ndim - value.ndim])
-    result.view(blocks, *value.shape)[int(place)] = cast(value, x.dtype)
+    result.view(blocks, *value.shape)[int(number)] = cast(value, x.dtype)
     return result
 
 

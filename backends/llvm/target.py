@@ -120,8 +120,8 @@ def _library_size(folder: str) -> int:
 
 def _llvmlite_folder() -> str:
     """Return where llvmlite would be imported from; searches the folders of sys.path first, which is quick."""
-    for place in sys.path:
-        folder = f"{place or os.curdir}{os.sep}llvmlite"
+    for path in sys.path:
+        folder = f"{path or os.curdir}{os.sep}llvmlite"
         if os.path.isfile(f"{folder}{os.sep}__init__.py"):
             return folder
     spec = find_spec("llvmlite")

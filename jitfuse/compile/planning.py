@@ -174,8 +174,8 @@ def _loads_first(form: KernelForm) -> bool:
         return False
     loads, stores = [-1.0], [float(len(form.stages))]
     for number, stage in enumerate(form.stages):
-        for place, instr in enumerate(stage.body):
-            at = number + place / len(stage.body) if stage.kind == "point" else number  # other stages loop
+        for position, instr in enumerate(stage.body):
+            at = number + position / len(stage.body) if stage.kind == "point" else number  # other stages loop
             (loads if instr.op == "load" else stores if instr.op == "store" else []).append(at)
     return max(loads) < min(stores)
 

@@ -119,10 +119,10 @@ class Adapted:
         """Whether all arguments but generators are the caller's own objects."""
 
     def _adapted(self, leaf: Any) -> Any:
-        place, self._leaves = self._leaves, self._leaves + 1
+        number, self._leaves = self._leaves, self._leaves + 1
         if is_torch_tensor(leaf):
             array: Any = tensor_as_array(leaf)
-            self.tensors += (place,)
+            self.tensors += (number,)
             self.tensor_ids |= {id(array)}
         elif isinstance(leaf, HostArray):
             over_tensor = is_torch_tensor(leaf.value)  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ class Adapted:
             array = self._copies[id(leaf)] = _aligned(leaf) if array is None else array
         elif is_generator(leaf):
             array = self.generator_states.array(leaf)
-            self._generators += (place,)
+            self._generators += (number,)
         else:
             return leaf
         self._given[id(array)] = (leaf, array)

@@ -72,13 +72,13 @@ class Counters:
 
     def note_values(self, values: Sequence[tuple[str, Any]]) -> None:
         """Warn once of a number that Python reads and that keeps changing: every value is traced anew."""
-        for place, value in values:
-            known = self._looked_at.setdefault(place, set())
+        for what, value in values:
+            known = self._looked_at.setdefault(what, set())
             if len(known) > MANY_VALUES or repr(value) in known:
                 continue
             known.add(repr(value))
             if len(known) > MANY_VALUES:
-                self._warn(f"{self._name}: Python reads the value of {place} (range, reshape, if, int(), ...), so "
+                self._warn(f"{self._name}: Python reads the value of {what} (range, reshape, if, int(), ...), so "
                            f"each new value is traced anew; more than {MANY_VALUES} came so far. Where Python need not "
                            "read it, use it as a number only; a 0-d array stays run-time data.")
 

@@ -25,7 +25,7 @@ _HELD: Final[list[Any]] = []
 class RngUse(NamedTuple):
     """The generators that a function's calls use: indices among the leaves of the arguments, and NumPy's global RNG."""
 
-    places: tuple[int, ...] = ()
+    leaves: tuple[int, ...] = ()
     global_rng: bool = False
     """Whether the global RNG, behind `np.random.seed`, is one of them."""
 
@@ -72,7 +72,7 @@ class GeneratorStates:
 
         Raises ArgumentError for two generators over one bit generator.
         """
-        words = generators.places("uint64", type(generator) is np.random.RandomState)
+        words = generators.state_length("uint64", type(generator) is np.random.RandomState)
         found = self._states.setdefault(id(generators.bits_of(generator)), (generator, np.zeros(words, np.uint64)))
         if found[0] is not generator:
             raise ArgumentError("two generators over one bit generator move one another on; pass one of them")

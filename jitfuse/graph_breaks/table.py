@@ -223,7 +223,7 @@ class PathTable:
         if subgraph is not None:
             plan = subgraph.spec.plans[self._part.training].call
             outputs = Outputs(plan, self._output)
-            memory = self._memory(subgraph, self._feeds(edge, kept), outputs.places)
+            memory = self._memory(subgraph, self._feeds(edge, kept), outputs.locations)
             self._binder.steps(plan.steps, memory)
         for leaf in result.tree.leaves:
             if isinstance(leaf, OutputLeaf) and leaf.path not in results:

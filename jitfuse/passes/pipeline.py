@@ -9,7 +9,7 @@ from jitfuse.passes.array.joins import write_parts
 from jitfuse.passes.array.lower_dtypes import compare_by_sign, widen_narrow_floats
 from jitfuse.passes.array.lower_ops import decompose, promote
 from jitfuse.passes.array.mode import prune, specialise
-from jitfuse.passes.array.scatters import place_few
+from jitfuse.passes.array.scatters import write_few
 from jitfuse.passes.array.simplify import fold_constants, own_results, share, simplify
 from jitfuse.passes.complex.lower_complex import lower_complex
 
@@ -18,7 +18,7 @@ __all__ = ["PIPELINE", "run_passes", "specialise"]
 Pass = Callable[[FusedProgram], FusedProgram]
 
 PIPELINE: Final[tuple[Pass, ...]] = (
-    place_few, decompose, promote, lower_complex, widen_narrow_floats, compare_by_sign, fold_constants, write_parts,
+    write_few, decompose, promote, lower_complex, widen_narrow_floats, compare_by_sign, fold_constants, write_parts,
     simplify, share, own_results, prune,
 )
 """The passes over a program of one mode between its trace and its plan, in order."""

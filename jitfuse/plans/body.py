@@ -29,14 +29,14 @@ _NEUTRAL: Final = {"add": 0, "multiply": 1}
 _SCANS: Final = {"cumsum": "sum", "cumprod": "prod", "cummin": "min", "cummax": "max"}
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
-Place = Callable[[int], "tuple[Any, Layout] | None"]
+Locate = Callable[[int], "tuple[Any, Layout] | None"]
 
 
 class BodyBuilder(Creation):
     """Builds the stages of one kernel. `locate(value)` returns where a value lies in memory, as (buffer, layout)."""
 
     def __init__(
-        self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],
+        self, program: FusedProgram, frame: Frame, locate: Locate, fused_reductions: frozenset[int],
         unrolled: Container[int], *, keep: bool, contraction: OpStep | None = None,
     ) -> None:
         super().__init__(program, len(frame.grid_axes))
@@ -49,7 +49,7 @@ class BodyBuilder(Creation):
         self.keeps: list[Node] = []
         self.results: dict[int, Node] = {}
         self._complex = not program.dtypes.isdisjoint(COMPONENT)
-        self._place = place
+        self._locate = locate
         self._fused = fused_reductions
         self._unrolled = unrolled
         self._keep = keep
@@ -106,11 +106,11 @@ class BodyBuilder(Creation):
         operand = self._operand(buffer, dtype, layout, self.frame.full_map(), out=True, offset=offset)
         self.node("store", nodes[0].dtype, nodes, (operand, False, False), POINT)
 
-    def write_at(self, value: int, place: int, buffer: Any, layout: Layout) -> None:
+    def write_at(self, value: int, position: int, buffer: Any, layout: Layout) -> None:
         """Store a block, a value of the frame's shape, at its index among those of a buffer in C order."""
         index, meta = self.frame.full_map(), self.program.meta[value]
         nodes = self._parts(value, index)
-        offset = self.times(self.value(ValueKey(place, ())), meta.size * itemsize(meta.dtype))
+        offset = self.times(self.value(ValueKey(position, ())), meta.size * itemsize(meta.dtype))
         operand = self._operand(buffer, meta.dtype, layout, index, out=True)
         self.node("store", nodes[0].dtype, (*nodes, offset), (operand, True, False), POINT)
 
@@ -132,11 +132,11 @@ class BodyBuilder(Creation):
                 continue
             if top in memo:
                 continue
-            placed, before = self._place(top.value), past.get(top) if past else None
+            in_memory, before = self._locate(top.value), past.get(top) if past else None
             if before is not None and before[1].cost >= KEEP_COST:
                 memo[top] = self._kept(*before)
-            elif placed is not None:
-                memo[top] = self._load(top, *placed)
+            elif in_memory is not None:
+                memo[top] = self._load(top, *in_memory)
             elif ahead := [k for k in self.index_keys(top) if k not in memo]:
                 stack += [(top, None), *[(k, None) for k in reversed(ahead)]]
             else:
@@ -161,7 +161,7 @@ class BodyBuilder(Creation):
         return self.node("kept", node.dtype, (), self.keeps.index(node), INNER)
 
     def _find_dependencies(self, key: ValueKey) -> list[ValueKey]:
-        if self._place(key.value) is not None:
+        if self._locate(key.value) is not None:
             return []
         step = self.program.producers[key.value]
         op = ops.get(step.op_name)
@@ -256,11 +256,11 @@ class BodyBuilder(Creation):
                 result = self.node("where", meta.dtype, (k.mask, piece, result))
             return result
         if step.op_name == "update_at":
-            target, value, place = inputs
+            target, value, number = inputs
             lead = meta.shape[: len(meta.shape) - len(self.program.meta[step.input_ids[1]].shape)]
             where = key.where.index if isinstance(key.where, Flat) and lead == meta.shape else self.position_of(
                 lead, self.unflatten(key.where, meta.shape)[: len(lead)])
-            here = self.node("equal", "bool", (self.index_node(where), place))
+            here = self.node("equal", "bool", (self.index_node(where), number))
             return self.node("where", meta.dtype, (here, value, target))
         if op.kind == ops.VIEW:
             return inputs[-1]  # a gather's indices come first

@@ -90,12 +90,12 @@ def _apart(writer: Launch, reader: Launch, operand: int) -> bool:
     if _written(reader) & {b for b, _ in writer.buffers}:
         return False
     made, grid = _written(writer), len(reader.form.grid)
-    for o, place in enumerate(reader.buffers):
-        if o == operand or place[0] not in made:
+    for o, location in enumerate(reader.buffers):
+        if o == operand or location[0] not in made:
             continue
-        if place[0] == reader.buffers[operand][0]:
+        if location[0] == reader.buffers[operand][0]:
             return False  # the intermediate value lies only in scratch
-        stored = writer.buffers.index(place) if place in writer.buffers else -1
+        stored = writer.buffers.index(location) if location in writer.buffers else -1
         steps = _steps(reader, o)
         if stored < 0 or steps[:grid] != _steps(writer, stored)[:grid] or any(steps[grid:]):
             return False

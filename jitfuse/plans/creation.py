@@ -17,7 +17,7 @@ from jitfuse.plans.layout import Flat, Lin
 from jitfuse.plans.nodes import Node
 
 _SPECIAL_LITERALS: Final = (0, 1, -1, 2)
-_PLACES: Final = frozenset({"reshape", "concat", "gather"})
+_INDEXING: Final = frozenset({"reshape", "concat", "gather"})
 _PLAIN: Final = frozenset({
     "add", "subtract", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "astype", "where",
 })
@@ -39,7 +39,7 @@ class Creation(IndexMaps):
             value = int(bool(value)) if dtype == "bool" else int(value)
             return self.node("const", dtype, (), value) if not is_narrow(dtype) else self.param(dtype, value)
         special = value in _SPECIAL_LITERALS and str(value)[0:2] != "-0" and not is_narrow(dtype)
-        if special and not is_place(self.program, step):
+        if special and not is_offset(self.program, step):
             return self.node("const", dtype, (), float(value) if kind(dtype) == "float" else int(value))
         found = self._literals.get((step.result_id, key.part))
         if found is None:
@@ -87,7 +87,7 @@ class Creation(IndexMaps):
         return self.node("add", "int64", (self.value(ValueKey(step.input_ids[0], (part,))), self.index_node(part)))
 
 
-def is_place(program: FusedProgram, step: OpStep) -> bool:
+def is_offset(program: FusedProgram, step: OpStep) -> bool:
     """Return whether an integer literal is an index or offset: only arithmetic of rank 0 or indexing operators read it.
 
     Iteration numbers are such literals. As parameters, they let the first iterations share the kernels of the others.
@@ -97,7 +97,7 @@ def is_place(program: FusedProgram, step: OpStep) -> bool:
         return False
     readers = program.consumers.get(value, ())
     return bool(readers) and all(
-        r.op_name in _PLACES or (r.op_name in _PLAIN and not program.meta[r.result_id].shape)
+        r.op_name in _INDEXING or (r.op_name in _PLAIN and not program.meta[r.result_id].shape)
         for r in readers
     )
 

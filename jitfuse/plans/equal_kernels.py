@@ -14,8 +14,8 @@ from jitfuse.base.floats import exact_text
 from jitfuse.dtypes import COMPONENT
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
-from jitfuse.plans.body import Place
-from jitfuse.plans.creation import is_place
+from jitfuse.plans.body import Locate
+from jitfuse.plans.creation import is_offset
 from jitfuse.plans.groups import Grouping
 from jitfuse.plans.launch import Launch
 
@@ -43,26 +43,26 @@ class EqualKernels:
         known = self._known.get(kernel.key)
         if known is not None:
             launch, operands, kept = known
-            return launch._replace(buffers=tuple([kernel.places[k] for k in operands])), kept
+            return launch._replace(buffers=tuple([kernel.locations[k] for k in operands])), kept
         launch, kept = build()
         if kernel.key not in self._known:
-            number = {place: k for k, place in enumerate(kernel.places)}
-            operands = tuple([number.get(place, -1) for place in launch.buffers])
+            number = {location: k for k, location in enumerate(kernel.locations)}
+            operands = tuple([number.get(location, -1) for location in launch.buffers])
             self._known[kernel.key] = None if -1 in operands or launch.checks else (launch, operands, kept)
         return launch, kept
 
 
 class ComparableKernel:
-    """A kernel over strided windows: `key` is equal for equal kernels; `places` are its locations in memory."""
+    """A kernel over strided windows: `key` is equal for equal kernels; `locations` are its locations in memory."""
 
-    def __init__(self, key: Hashable, places: list[Where]) -> None:
+    def __init__(self, key: Hashable, locations: list[Where]) -> None:
         self.key = key
-        self.places = places
+        self.locations = locations
 
 
 def described(
-    grouping: Grouping, place: Place, fused: frozenset[int], ends: Iterable[int], targets: Iterable[tuple[Where, Any]],
-    more: Hashable,
+    grouping: Grouping, locate: Locate, fused: frozenset[int], ends: Iterable[int],
+    targets: Iterable[tuple[Where, Any]], more: Hashable,
 ) -> ComparableKernel | None:
     """Return the description of a kernel; None if it reads other than by strides.
 
@@ -73,7 +73,7 @@ def described(
     if not program.dtypes.isdisjoint(COMPONENT):
         return None
     try:
-        return _KernelWalk(program, place, fused, grouping.values.inlining.unrolled, grouping.order).described(
+        return _KernelWalk(program, locate, fused, grouping.values.inlining.unrolled, grouping.order).described(
             tuple(ends), targets, more)
     except _DiffersError:
         return None
@@ -83,12 +83,12 @@ class _KernelWalk:
     """The walk from the values that a kernel stores down to the memory that it reads."""
 
     def __init__(
-        self, program: FusedProgram, place: Place, fused: frozenset[int], unrolled: set[int], order: dict[int, int]
+        self, program: FusedProgram, locate: Locate, fused: frozenset[int], unrolled: set[int], order: dict[int, int]
     ) -> None:
-        self._program, self._place, self._fused, self._unrolled, self._order = program, place, fused, unrolled, order
+        self._program, self._locate, self._fused, self._unrolled, self._order = program, locate, fused, unrolled, order
         self._number: dict[int, int] = {}
         self._where: dict[Where, int] = {}
-        self._placed: dict[int, Any] = {}
+        self._memory: dict[int, Any] = {}
         self._key: list[Hashable] = []
         self._exact = False
         """Whether the kernel computes with the offsets of windows."""
@@ -111,8 +111,8 @@ class _KernelWalk:
         computed = set()
         while stack:
             value = stack.pop()
-            placed = self._placed[value] = self._place(value)
-            if placed is None:
+            in_memory = self._memory[value] = self._locate(value)
+            if in_memory is None:
                 computed.add(value)
                 fresh = [i for i in producers[value].input_ids if i not in found]
                 found.update(fresh)
@@ -129,7 +129,7 @@ class _KernelWalk:
         attrs: Any = step.attrs
         if op.kind == ops.ELEMENTWISE or step.op_name in _NUMBERS:
             attrs = exact_text(attrs) if attrs else None
-            attrs = (attrs, is_place(self._program, step)) if step.op_name == "full" else attrs
+            attrs = (attrs, is_offset(self._program, step)) if step.op_name == "full" else attrs
         elif op.kind == ops.REDUCTION:
             if value not in self._fused or value in self._unrolled:
                 raise _DiffersError
@@ -140,10 +140,10 @@ class _KernelWalk:
 
     def _add_window(self, value: int, step: OpStep) -> None:
         """Add a slice of memory. Of its start, unless offsets are exact, only matters on which axes it is 0."""
-        placed = self._placed[step.input_ids[0]]
-        if placed is None:
+        in_memory = self._memory[step.input_ids[0]]
+        if in_memory is None:
             raise _DiffersError
-        buffer, layout = placed
+        buffer, layout = in_memory
         starts, rest = _region(step.attrs)
         offset = sum([start * stride for start, stride in zip(starts, layout.strides, strict=True)])
         begin = starts if self._exact else tuple([start != 0 for start in starts])
@@ -161,7 +161,7 @@ class _KernelWalk:
         """Return the number of a value; a value in memory gets one when it is first read."""
         number = self._number.get(value)
         if number is None:
-            buffer, layout = self._placed[value]
+            buffer, layout = self._memory[value]
             number = self._note(value, (self._at((buffer, 0)), layout, self._program.meta[value]))
         return number
 

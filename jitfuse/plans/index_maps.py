@@ -71,8 +71,8 @@ class IndexMaps(NodeTable):
         """Return whether an unrolled reduction has a k-th element, recorded in `exists`."""
         found = self.exists.get((value, k))
         if found is None:
-            place = self.node("const", "int64", (), k)
-            found = self.exists[value, k] = self.node("less", "bool", (place, self.number(count)))
+            position = self.node("const", "int64", (), k)
+            found = self.exists[value, k] = self.node("less", "bool", (position, self.number(count)))
         return found
 
     def operand_map(self, index: IndexMap, out: tuple[int, ...], shape: tuple[int, ...]) -> IndexMap:
@@ -181,8 +181,8 @@ class IndexMaps(NodeTable):
         steps, dilations = step.attr("steps"), step.attr("dilations")
         lead, rank = len(parts) - 2 * len(steps), len(steps)
         moved = tuple(
-            self._sum(self._affine(number, apart, 0), self._affine(place, spread, 0))
-            for place, number, apart, spread in zip(
+            self._sum(self._affine(number, apart, 0), self._affine(position, spread, 0))
+            for position, number, apart, spread in zip(
                 parts[lead : lead + rank], parts[lead + rank :], steps, dilations, strict=True)
         )
         return [ValueKey(step.input_ids[0], (*parts[:lead], *moved), key.mask)]
@@ -264,10 +264,10 @@ class IndexMaps(NodeTable):
         return keys
 
     def _in_update_at(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        target, value, place = step.input_ids
+        target, value, at = step.input_ids
         shape, block = self.program.meta[target].shape, self.program.meta[value].shape
         within = self.unflatten(key.where, shape)[len(shape) - len(block) :] if block else ()
-        return [ValueKey(target, key.where, key.mask), ValueKey(value, within, key.mask), ValueKey(place, (), key.mask)]
+        return [ValueKey(target, key.where, key.mask), ValueKey(value, within, key.mask), ValueKey(at, (), key.mask)]
 
     def _in_update_slice(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
         target, value = step.input_ids

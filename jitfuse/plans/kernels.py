@@ -9,7 +9,7 @@ from typing import Any
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.body import BodyBuilder, Place
+from jitfuse.plans.body import BodyBuilder, Locate
 from jitfuse.plans.equal_kernels import EqualKernels, described
 from jitfuse.plans.form import finish
 from jitfuse.plans.frame import Frame, contiguous_layout
@@ -27,19 +27,19 @@ def build_group(
     """Return the launches of a group in order, and whether inner values were kept in scratch rows."""
     if group.window is not None:
         return [_build_window(program, grouping, group.window, known)], False
-    place = grouping.place_of(group.fused | set(group.roots))
+    locate = grouping.locator(group.fused | set(group.roots))
     if group.contraction is not None or group.split:
-        return _build(program, grouping, group, place, keep)
-    placed = tuple([(group.placings[value], group.depths.get(value)) for value in group.roots])
+        return _build(program, grouping, group, locate, keep)
+    roots = tuple([(group.placings[value], group.depths.get(value)) for value in group.roots])
     steps = tuple([(step.op_name, group.depths[step.result_id]) for step in group.reductions])
     kernel = described(
-        grouping, place, group.fused, [*group.roots, *(step.result_id for step in group.reductions)],
+        grouping, locate, group.fused, [*group.roots, *(step.result_id for step in group.reductions)],
         [((("value", value), 0), program.meta[value]) for value in group.roots],
-        (group.frame, placed, steps, keep),
+        (group.frame, roots, steps, keep),
     )
 
     def build() -> tuple[Launch, bool]:
-        (launch,), kept = _build(program, grouping, group, place, keep)
+        (launch,), kept = _build(program, grouping, group, locate, keep)
         return launch, kept
 
     launch, kept = known.launch(kernel, build)
@@ -47,11 +47,11 @@ def build_group(
 
 
 def _build(
-    program: FusedProgram, grouping: Grouping, group: Group, place: Place, keep: bool
+    program: FusedProgram, grouping: Grouping, group: Group, locate: Locate, keep: bool
 ) -> tuple[list[Launch], bool]:
     unrolled = grouping.values.inlining.unrolled
     body = BodyBuilder(
-        program, group.frame, place, group.fused, unrolled, keep=keep and not group.split,
+        program, group.frame, locate, group.fused, unrolled, keep=keep and not group.split,
         contraction=group.contraction,
     )
     if group.contraction is not None:
@@ -77,33 +77,33 @@ def _build(
 def _build_window(program: FusedProgram, grouping: Grouping, step: OpStep, known: EqualKernels) -> Launch:
     head, offset, layout = grouping.values.windows[step.result_id]
     buffer = grouping.values.buffer(head)
-    value, place = step.input_ids[1], grouping.place_of()
+    value, locate = step.input_ids[1], grouping.locator()
     if step.op_name == "update_at":
         body = BodyBuilder(
-            program, Frame(layout.shape, ()), place, frozenset(), grouping.values.inlining.unrolled, keep=False)
+            program, Frame(layout.shape, ()), locate, frozenset(), grouping.values.inlining.unrolled, keep=False)
         body.open_stage()
         body.write_at(value, step.input_ids[2], buffer, layout)
         return finish(body)
     kernel = described(
-        grouping, place, frozenset(), [value], [((buffer, offset), (layout, program.meta[value].dtype))], "window"
+        grouping, locate, frozenset(), [value], [((buffer, offset), (layout, program.meta[value].dtype))], "window"
     )
 
     def build() -> tuple[Launch, bool]:
-        return _write(program, grouping, place, value, buffer, layout, offset), False
+        return _write(program, grouping, locate, value, buffer, layout, offset), False
 
     return known.launch(kernel, build)[0]
 
 
 def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> Launch:
     """Return the launch that writes one value into (a region of) an argument's or a state's memory."""
-    place = grouping.place_of()
-    return _write(program, grouping, place, commit.value, ("feed", commit.feed), commit.layout, commit.offset)
+    locate = grouping.locator()
+    return _write(program, grouping, locate, commit.value, ("feed", commit.feed), commit.layout, commit.offset)
 
 
 def build_reservations(program: FusedProgram, grouping: Grouping) -> list[Launch]:
     """Return the launches that copy each random state and move the state itself on, at the start of a call."""
     launches = []
-    place = grouping.place_of()
+    locate = grouping.locator()
     for feed in grouping.values.reserved:
         layout = contiguous_layout(program.meta[feed])
 
@@ -111,15 +111,15 @@ def build_reservations(program: FusedProgram, grouping: Grouping) -> list[Launch
             return (("feed", feed), layout) if value == feed else None
 
         launches.append(_write(program, grouping, original, feed, ("reserved", feed), layout, 0))
-        launches.append(_write(program, grouping, place, program.state_out[feed], ("feed", feed), layout, 0))
+        launches.append(_write(program, grouping, locate, program.state_out[feed], ("feed", feed), layout, 0))
     return launches
 
 
 def _write(
-    program: FusedProgram, grouping: Grouping, place: Place, value: int, buffer: Any, layout: Layout, offset: int
+    program: FusedProgram, grouping: Grouping, locate: Locate, value: int, buffer: Any, layout: Layout, offset: int
 ) -> Launch:
     shape = layout.shape
-    body = BodyBuilder(program, Frame(shape, ()), place, frozenset(), grouping.values.inlining.unrolled, keep=False)
+    body = BodyBuilder(program, Frame(shape, ()), locate, frozenset(), grouping.values.inlining.unrolled, keep=False)
     body.open_stage()
     index = body.operand_map(body.frame.full_map(), shape, program.meta[value].shape)
     body.write(value, index, buffer, layout, offset)

@@ -195,9 +195,9 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
     for k, part in enumerate(index):
         if not isinstance(part, Lin):
             continue
-        for place, (a, c) in enumerate(part.terms, 1):
+        for position, (a, c) in enumerate(part.terms, 1):
             first = classes_[a] == "0"
-            plain = first and c == 1 and place == len(part.terms)
+            plain = first and c == 1 and position == len(part.terms)
             strides[a] += c * layout.strides[k]
             classes_[a] = own_classes[k] if plain else "n"
             walks[a] = (k, c) if first else None

@@ -34,12 +34,12 @@ def _problem(
     a tensor of no bytes represents the dependency.
     """
     groups = [grouping.groups[number] for number in order]
-    place = {number: k for k, number in enumerate(order)}
+    position = {number: k for k, number in enumerate(order)}
     reads: list[tuple[int, ...]] = []
     for group in groups:
         values = group.host.input_ids if group.host is not None else [v for v, _ in group.leaves]
         read = {grouping.values.base(v) for v in values}
-        reads.append((*sorted(read), *(-1 - place[n] for n in sorted(group.needs))))
+        reads.append((*sorted(read), *(-1 - position[n] for n in sorted(group.needs))))
     results = tuple((*sorted(set(group.roots)), -1 - k) for k, group in enumerate(groups))
     weights = {t: nbytes.get(t, 0) for made in results for t in made}
     return SchedulingProblem(tuple(range(len(order))), tuple(reads), results, weights, frozenset(kept))

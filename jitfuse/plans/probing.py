@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from jitfuse.ir.program import FusedProgram
-from jitfuse.plans.body import BodyBuilder, Place
+from jitfuse.plans.body import BodyBuilder, Locate
 from jitfuse.plans.frame import Frame, MisalignedError, ValueKey, contiguous_layout
 from jitfuse.plans.group import Group, Reach, TouchedValues, is_scan, moves, sweeps
 from jitfuse.plans.inlining import DEAR
@@ -26,10 +26,10 @@ class Probing:
         self.home: dict[int, int] = {}
         self.order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
 
-    def place_of(self, own: Collection[int] = ()) -> Place:
+    def locator(self, own: Collection[int] = ()) -> Locate:
         """Return a function from values to their memory, for a kernel that computes the values in `own` itself."""
 
-        def place(value: int) -> tuple[Any, Layout] | None:
+        def locate(value: int) -> tuple[Any, Layout] | None:
             if value in own:
                 return None
             if value in self.values.memory:
@@ -38,7 +38,7 @@ class Probing:
                 return self.values.buffer(value), contiguous_layout(self.program.meta[value])
             return None
 
-        return place
+        return locate
 
     def probe(self, frame: Frame, fused: frozenset[int], key: ValueKey, group: Group) -> TouchedValues:
         """Return what computing a value in a group's kernel would touch, with the group under `frame`.
@@ -50,9 +50,9 @@ class Probing:
         if key.value not in self.values.memory and key.value not in self.home:
             own.add(key.value)
 
-        place = self.place_of(own | fused)
+        locate = self.locator(own | fused)
         builder = BodyBuilder(
-            self.program, frame, place, fused, self.values.inlining.unrolled, keep=False, contraction=group.contraction
+            self.program, frame, locate, fused, self.values.inlining.unrolled, keep=False, contraction=group.contraction
         )
         builder.open_stage()
         roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
@@ -64,7 +64,7 @@ class Probing:
             if top in known:  # the group computes it, with everything below
                 probe.reach[top] = known[top]
                 probe.related |= known[top].depth > 0 or moves(top.where) or not frame.shape
-            elif place(top.value) is not None:
+            elif locate(top.value) is not None:
                 probe.leaves.add((top.value, top.where))
                 probe.reach[top] = Reach(swept=sweeps(top.where, inner))
             elif top.value in fused:

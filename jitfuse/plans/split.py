@@ -78,8 +78,8 @@ def _partial(space: Space, first: StageDraft) -> Launch:
     reductions = []
     for r, (step, _, _) in zip(draft.reductions, first.reductions, strict=True):
         rows = _rows(space, r, step)
-        places = tuple(range(len(operands), len(operands) + len(rows.dtypes)))
-        reductions.append(r._replace(phase="partial", store_to=places))
+        rows_at = tuple(range(len(operands), len(operands) + len(rows.dtypes)))
+        reductions.append(r._replace(phase="partial", store_to=rows_at))
         operands += [FormOperand(dtype, ("n",) * (rank + 1) + ("0",) * inner, True) for dtype in rows.dtypes]
         strides += [(*s, *(0,) * inner) for s in rows.strides]
         buffers += rows.buffers
@@ -108,8 +108,8 @@ def _final(space: Space, first: StageDraft) -> Launch:
     for step, operand, result in first.reductions:
         r = Reduction(step.op_name, operand.dtype, (), "final")
         rows = _rows(space, r, step)
-        places = tuple(range(len(operands), len(operands) + len(rows.dtypes)))
-        reductions.append(r._replace(load_from=places))
+        rows_at = tuple(range(len(operands), len(operands) + len(rows.dtypes)))
+        reductions.append(r._replace(load_from=rows_at))
         operands += [FormOperand(dtype, ("n",) * (rank + 1)) for dtype in rows.dtypes]
         strides += rows.strides
         buffers += rows.buffers

@@ -38,8 +38,8 @@ def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int
     updates = [(s, result, base) for s in program.steps if s.op_name in UPDATES or s.op_name in LEAD
                for result in s.result_ids if (base := updated_by(s, result)) is not None]
     for step, result, base in updates:
-        one_place = step.op_name == "update_at" and not program.meta[step.input_ids[1]].shape
-        length[result] = length.get(base, 0) + (not one_place)
+        is_element = step.op_name == "update_at" and not program.meta[step.input_ids[1]].shape
+        length[result] = length.get(base, 0) + (not is_element)
     for _, result, base in reversed(updates):
         if base in length:
             length[base] = max(length[base], length[result])

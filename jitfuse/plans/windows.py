@@ -132,10 +132,10 @@ class Windows:
         """Return the operands that an update's kernel would read from the memory that it stores to."""
         if step.op_name == "update_slice":
             return () if self._is_safe(step, head) else step.input_ids[1:]
-        _, block, place = step.input_ids
+        _, block, number = step.input_ids
         if not self.program.meta[block].shape:
             return ()  # one element is read before it is stored
-        return [x for x in (block, place) if head in self._reads.get(x, _NOTHING)]
+        return [x for x in (block, number) if head in self._reads.get(x, _NOTHING)]
 
     def _is_safe(self, step: OpStep, head: int) -> bool:
         """Return whether an update's kernel may read the array's memory while it stores."""
@@ -176,9 +176,9 @@ class Windows:
         if anchored or op.kind in ops.ON_HOST or step.result_id in self._must:
             return {}
         found: dict[int, set[RegionRead]] = {}
-        for place, i in enumerate(step.input_ids):
+        for position, i in enumerate(step.input_ids):
             for head, accesses in self._reads.get(i, _NOTHING).items():
-                found.setdefault(head, set()).update([self._moved(step, place, a) for a in accesses])
+                found.setdefault(head, set()).update([self._moved(step, position, a) for a in accesses])
         return {h: self._few(h, accesses) for h, accesses in found.items()}
 
     def _few(self, head: int, accesses: set[RegionRead]) -> tuple[RegionRead, ...]:
@@ -189,17 +189,17 @@ class Windows:
     def _everything(self, head: int) -> RegionRead:
         return RegionRead(whole(self.program.meta[head].shape), False)
 
-    def _moved(self, step: OpStep, place: int, access: RegionRead) -> RegionRead:
+    def _moved(self, step: OpStep, number: int, access: RegionRead) -> RegionRead:
         """Return what a step reads through one of its operands."""
         if not access.same:
             return access
-        size, source = self.program.meta[step.result_ids[0]].size, self.program.meta[step.input_ids[place]]
+        size, source = self.program.meta[step.result_ids[0]].size, self.program.meta[step.input_ids[number]]
         op = ops.get(step.op_name)
         assert op is not None
         if step.op_name == "slice":
             if source.shape == access.region[2]:
                 return RegionRead(within(access.region, region_of(step)), True)
-        elif op.kind == ops.ELEMENTWISE or step.op_name == "reshape" or (step.op_name == "update_slice" and not place):
+        elif op.kind == ops.ELEMENTWISE or step.op_name == "reshape" or (step.op_name == "update_slice" and not number):
             return access if source.size == size else RegionRead(access.region, False)
         return RegionRead(access.region, False)
 

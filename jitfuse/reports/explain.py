@@ -57,8 +57,8 @@ def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:
     found: dict[tuple[str, int], Any] = {}
     for spec in reversed(list(specs)):
         for mode in spec.plans.values():
-            places = mode.kernels.places if mode.kernels is not None else ()
-            for form, (made, k) in zip(mode.forms if places else (), places, strict=True):
+            members = mode.kernels.members if mode.kernels is not None else ()
+            for form, (made, k) in zip(mode.forms if members else (), members, strict=True):
                 kernel = Kernel(made.key, "llvm", made.compile_ms, made.from_cache, form, made)
                 found.setdefault((made.key, k), kernel)
         for plan in spec.gpu_plans.values():

@@ -225,7 +225,7 @@ def load():
     _objects.clear()
     _homes.clear()
     found = find_object(lambda: key, canonical, origin)
-    assert found[0].from_cache and find_plan(name, origin).kernels.places == (found,)
+    assert found[0].from_cache and find_plan(name, origin).kernels.members == (found,)
     found[0].address(0)
 
 load()  # what is imported once

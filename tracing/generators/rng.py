@@ -67,7 +67,7 @@ def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
 
 def is_legacy(state: TracedTensor) -> bool:
     """Return whether an RNG state is that of a RandomState."""
-    return bool(state.shape == (generators.places("uint64", legacy=True),))
+    return bool(state.shape == (generators.state_length("uint64", legacy=True),))
 
 
 def refuse_other(value: Any) -> None:
@@ -238,7 +238,7 @@ class TracedRng:
             _refuse_to_draw(self._run)
         attrs = {"method": method, "shape": shape, "dtype": dtype}
         whole = self._state.call("generator_draw", *operands, **attrs)
-        first = generators.places(dtype, self._legacy)
+        first = generators.state_length(dtype, self._legacy)
         self._state = whole[:first].as_copy()
         if weak:
             return as_python(whole[first].call("astype", dtype="int64" if dtypes.is_integer(dtype) else "float64"))

@@ -156,9 +156,9 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
             raise ShapeError(f"np.histogram: weights should have the same shape as a, at {user_line()}")
         heavy = heavy.ravel()
     count = edges.size - 1
-    places = _even_bins(x, edges, count) if even else _uneven_bins(x, edges, count)
+    at_bin = _even_bins(x, edges, count) if even else _uneven_bins(x, edges, count)
     dtype = "int64" if heavy is None else str(heavy.dtype)
-    counts = counted(x, places, heavy, count + 1, dtype)[:count]
+    counts = counted(x, at_bin, heavy, count + 1, dtype)[:count]
     if density:
         widths = scans.diff(edges).astype("float64", copy=False)
         return counts / widths / counts.call("sum"), edges
@@ -224,19 +224,19 @@ def _even_bins(x: Tensor, edges: Tensor, count: int) -> Tensor:
     values = x.astype(str(edges.dtype), copy=False)
     inside = values.call("greater_equal", first).call("logical_and", values.call("less_equal", last))
     values = inside.call("where", values, first)
-    places = ((values - first) / (last - first) * count).astype("int64")
-    places = places.call("equal", count).call("where", places - 1, places)
-    places = values.call("less", gathering.take(edges, places, mode="clip")).call("where", places - 1, places)
-    above = values.call("greater_equal", gathering.take(edges, places + 1, mode="clip"))
-    above = above.call("logical_and", places.call("not_equal", count - 1))
-    places = above.call("where", places + 1, places)
-    return inside.call("where", places, count)
+    at_bin = ((values - first) / (last - first) * count).astype("int64")
+    at_bin = at_bin.call("equal", count).call("where", at_bin - 1, at_bin)
+    at_bin = values.call("less", gathering.take(edges, at_bin, mode="clip")).call("where", at_bin - 1, at_bin)
+    above = values.call("greater_equal", gathering.take(edges, at_bin + 1, mode="clip"))
+    above = above.call("logical_and", at_bin.call("not_equal", count - 1))
+    at_bin = above.call("where", at_bin + 1, at_bin)
+    return inside.call("where", at_bin, count)
 
 
 def _uneven_bins(x: Tensor, edges: Tensor, count: int) -> Tensor:
-    places = sorting.searchsorted(edges, x, "right") - 1
-    places = x.call("equal", edges[-1]).call("where", count - 1, places)
-    return places.call("less", 0).call("logical_or", x.call("isnan")).call("where", count, places)
+    at_bin = sorting.searchsorted(edges, x, "right") - 1
+    at_bin = x.call("equal", edges[-1]).call("where", count - 1, at_bin)
+    return at_bin.call("less", 0).call("logical_or", x.call("isnan")).call("where", count, at_bin)
 
 
 @implements("histogram2d")
@@ -256,9 +256,9 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
     rows, columns = (_uneven_bins(t, e, n) for t, e, n in zip(samples, edges, counts, strict=True))
     outside = rows.call("equal", counts[0]).call("logical_or", columns.call("equal", counts[1]))
     total = counts[0] * counts[1]
-    places = outside.call("where", total, rows * counts[1] + columns)
+    at_bin = outside.call("where", total, rows * counts[1] + columns)
     heavy = None if weights is None else strong(lifted(weights, samples[0])[0])
-    cells = counted(samples[0], places, heavy, total + 1, "float64")[:total].reshape(tuple(counts))
+    cells = counted(samples[0], at_bin, heavy, total + 1, "float64")[:total].reshape(tuple(counts))
     if density:
         width, height = (scans.diff(e) for e in edges)
         cells = cells / width.reshape((-1, 1)) / height / cells.call("sum")

@@ -66,7 +66,7 @@ class Accesses:
     def _scalar(self, number: int | None) -> Value | None:
         return None if number is None else self.values[number].values[0]
 
-    def _place(self, address: Address, offset: int | None, frame: VectorGroup) -> Address:
+    def _moved_by(self, address: Address, offset: int | None, frame: VectorGroup) -> Address:
         """Return an address moved by the value of a byte offset."""
         if offset is None:
             return address
@@ -220,7 +220,7 @@ class Accesses:
             dtype = self.launch.form.operands[operand].dtype
             steps = self.f.mul(self.launch.iota, self.f.const(self.launch.iota.type, ITEMSIZE[dtype]))
             address = Address("step", address.base, steps, i64(ITEMSIZE[dtype]))
-        return self._place(address, offset, frame)
+        return self._moved_by(address, offset, frame)
 
     def store(self, instr: Instr, frame: VectorGroup, uniform: bool) -> None:
         """Write a store of a frame's vectors."""

@@ -1,6 +1,6 @@
 """Loops over inner axes in which every lane of a vector goes through its own column.
 
-Owns: map and reduce stages of such kernels. Does not own addresses (`column_places`), the tree of float sums
+Owns: map and reduce stages of such kernels. Does not own addresses (`column_addresses`), the tree of float sums
 (`column_sums`), nor the loads and stores of reduction phases (`column_phases`).
 """
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
+from jitfuse.backends.llvm.codegen.column_addresses import ColumnAddresses, Numbered
+
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_phases import final, store_partial
-from jitfuse.backends.llvm.codegen.column_places import ColumnPlaces, Numbered
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum
 from jitfuse.backends.llvm.codegen.combine import Reduced, State
 from jitfuse.backends.llvm.codegen.elements.types import i64
@@ -19,7 +20,7 @@ from jitfuse.backends.llvm.text.builder import Value
 from jitfuse.ir.kernels.stages import POSITIONS
 
 
-class ColumnVectors(ColumnPlaces):
+class ColumnVectors(ColumnAddresses):
     """The inner loops of one group of vectors of columns."""
 
     def map(self, instructions: Numbered) -> None:
@@ -54,7 +55,7 @@ class ColumnVectors(ColumnPlaces):
         """Write the loop over elements; returns the states of the reductions of free order."""
         with self.loop(start, stop) as (loop, odometer):
             carried = Carried(loop, 0 if odometer is None else len(self.axes))
-            frame = self.place(loop, odometer)
+            frame = self.group(loop, odometer)
             totals = self._round(carried, instructions, free, initial, frame, loop.index)
             for column_sum in sums.values():
                 value = column_sum.part.value

@@ -5,10 +5,11 @@ Does not own the loops over inner axes.
 """
 from __future__ import annotations
 
+from jitfuse.backends.llvm.codegen.column_addresses import Contracted
+
 from jitfuse.backends.llvm.codegen.analysis import POINT
 from jitfuse.backends.llvm.codegen.body import KernelBody
 from jitfuse.backends.llvm.codegen.column_loops import ColumnVectors
-from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.elements.masks import rest_masks, tail_masks
 from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.frame import VectorGroup
@@ -55,16 +56,16 @@ def _padded(body: KernelBody, unit: VectorGroup, start: Value, stop: Value, vect
     """
     f, step = body.f, i64(body.lanes * vectors)
     end = f.add(start, f.mul(f.udiv(f.sub(stop, start), step), step))
-    place = f.select(f.icmp("slt", end, stop), end, start)
+    start_at = f.select(f.icmp("slt", end, stop), end, start)
     pads = Pads(body, unit, end, rest_masks(f, f.sub(stop, end), body.lanes, vectors, vector_bytes))
-    pads.fill(place)
+    pads.fill(start_at)
     with f.loop(i64(0), i64(2)) as passes:
         whole = f.icmp("eq", passes.index, i64(0))
         streams = {o: f.and_(past, whole) for o, past in unit.streams.items()}
         there = unit.replace(pointers=pads.pointers(whole), streams=streams)
         with f.loop(f.select(whole, start, end), f.select(whole, end, stop), step) as loop:
             _stages(body, there.group(vectors, loop.index), i64(0), None)
-    pads.deliver(place)
+    pads.deliver(start_at)
 
 
 def _stages(body: KernelBody, frame: VectorGroup, scratch: Value, contracted: Contracted | None) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from jitfuse.backends.llvm.codegen.column_addresses import Contracted
+
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import KernelBody
-from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import LoadedLaunch, VectorGroup
@@ -106,7 +107,7 @@ class _GemmKernel:
         f = self.f
         batch_axes = [a for a in range(len(self.form.grid)) if a not in (self.rows_axis, self.lanes_axis)]
         ordered = [*(self.launch.extents[a] for a in batch_axes), self.counts[1], self.counts[0]]
-        places = self._divide(scratch)
+        addresses = self._divide(scratch)
         with f.loop(begin, end) as loop:
             positions = decode(f, loop.index, ordered)
             batch = dict(zip(batch_axes, positions, strict=False))
@@ -116,8 +117,8 @@ class _GemmKernel:
             along = (rows, lanes) if not self.swept else (lanes,) if self.on_grid else (rows,)
             some = [f.icmp("slt", k.start, k.stop) for k in along]
             with f.if_(some[0] if len(some) == 1 else f.and_(*some)):
-                self._contract(batch, rows, lanes, places)
-                self._finish(batch, rows, lanes, places)
+                self._contract(batch, rows, lanes, addresses)
+                self._finish(batch, rows, lanes, addresses)
 
     def _range(self, k: int, number: Value) -> Range:
         f = self.f
@@ -132,16 +133,16 @@ class _GemmKernel:
             f.mul(self.block[0], self.block[1]), f.mul(self.part[0], depth), f.mul(self.part[1], depth),
             i64(self.tile.columns * CONTRACTION_BLOCK),
         ]
-        places = [scratch]
+        addresses = [scratch]
         for n in lengths:
             # a spare cache line, because vectors reach past the end
-            places.append(f.offset(places[-1], f.add(padded(f, f.mul(n, i64(size)), 64), i64(64))))
-        return places
+            addresses.append(f.offset(addresses[-1], f.add(padded(f, f.mul(n, i64(size)), 64), i64(64))))
+        return addresses
 
     # ------------------------------------------------------------------ products
-    def _contract(self, batch: Mapping[int, Value], rows: Range, lanes: Range, places: list[Value]) -> None:
+    def _contract(self, batch: Mapping[int, Value], rows: Range, lanes: Range, addresses: list[Value]) -> None:
         f = self.f
-        block, left, right, scratch, _ = places
+        block, left, right, scratch, _ = addresses
         # one iteration even without products, which stores empty sums
         stop = f.intrinsic("smax", "i64", self.products, i64(1))
         in_place = self.right.in_place(batch, f.sub(rows.stop, rows.start))
@@ -180,7 +181,7 @@ class _GemmKernel:
 
         with f.loop(lanes.start, lanes.stop, tile.columns) as across:
             column = across.carry(out)
-            at_right, right_bytes = columns.place(across.index)
+            at_right, right_bytes = columns.address(across.index)
             few = f.icmp("sle", f.sub(lanes.stop, across.index), i64(narrow.columns))
             with f.loop(rows.start, whole, tile.rows) as down:
                 at_left, at = down.carry(left), down.carry(column)
@@ -203,7 +204,7 @@ class _GemmKernel:
             across.update(0, f.offset(column, tile.columns * tile.itemsize))
 
     # ------------------------------------------------------------------ what follows
-    def _finish(self, batch: Mapping[int, Value], rows: Range, lanes: Range, places: list[Value]) -> None:
+    def _finish(self, batch: Mapping[int, Value], rows: Range, lanes: Range, addresses: list[Value]) -> None:
         f, body = self.f, self.body
         pointers = list(self.launch.addresses)
         for o in range(len(pointers)):
@@ -213,16 +214,16 @@ class _GemmKernel:
         if body.analysis.lanes_on_grid:
             for _, instructions, _ in self._stages():
                 body.hoist(instructions, UNIT, unit)
-            kept = Contracted(places[0], lanes.start, self.row_bytes, self.before)
-            emit_block(body, unit, lanes.start, lanes.stop, places[-1], self.vector_bytes, kept)
+            kept = Contracted(addresses[0], lanes.start, self.row_bytes, self.before)
+            emit_block(body, unit, lanes.start, lanes.stop, addresses[-1], self.vector_bytes, kept)
             return
         with f.loop(rows.start, rows.stop) as loop:
-            at = loop.carry(places[0])
+            at = loop.carry(addresses[0])
             moved = {o: self.launch.moved(p, o, self.rows_axis, loop.index) for o, p in enumerate(pointers)}
             here = VectorGroup(self.launch, 0, i64(0), moved, indices={**batch, self.rows_axis: loop.index})
             body.hoist(self.before, UNIT, here)
             start = f.offset(at, f.sub(i64(0), lanes.start), MEMORY[self.tile.dtype])
-            row = Row(body, here, places[-1], self.vector_bytes, (lanes.start, lanes.stop), start)
+            row = Row(body, here, addresses[-1], self.vector_bytes, (lanes.start, lanes.stop), start)
             for stage, instructions, reductions in list(body.analysis.form.numbered)[1:]:
                 row.stage(stage, instructions, reductions)
             loop.update(0, f.offset(at, self.row_bytes))

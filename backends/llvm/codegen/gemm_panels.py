@@ -60,7 +60,7 @@ class PanelColumns:
         self.packed_from = f.select(use, f.add(self.part.start, whole), self.part.start)
         self._memory = base, row_bytes
 
-    def place(self, column: Value) -> tuple[Value, Value]:
+    def address(self, column: Value) -> tuple[Value, Value]:
         """Return the address of a panel that begins at a column, and the bytes between its rows."""
         f = self.f
         number = f.udiv(f.sub(column, self.packed_from), i64(self.width))
@@ -240,17 +240,17 @@ class Side:
             stores = []
             for first in range(0, self.width, lanes):
                 real = min(lanes, self.width - first)
-                places = [f.offset(source, (first + r) * CONTRACTION_BLOCK * size) for r in range(real)]
-                square = [f.load(self.tile.vector, p, lanes * size) for p in places]
+                sources = [f.offset(source, (first + r) * CONTRACTION_BLOCK * size) for r in range(real)]
+                square = [f.load(self.tile.vector, p, lanes * size) for p in sources]
                 square += [f.const(self.tile.vector, 0)] * (lanes - real)
                 stores += [(k * self.width + first, row) for k, row in enumerate(transposed(f, square))]
                 if self.width % lanes == 0:
-                    self._place(stores, target)
+                    self._store_all(stores, target)
                     stores = []
             # vectors that reach past the panel's width come before what they overlap
-            self._place(sorted(stores), target)
+            self._store_all(sorted(stores), target)
 
-    def _place(self, stores: Sequence[tuple[int, Value]], target: Value) -> None:
+    def _store_all(self, stores: Sequence[tuple[int, Value]], target: Value) -> None:
         for at, row in stores:
             self.f.store(row, self.f.offset(target, at * self._size), self._size)
 

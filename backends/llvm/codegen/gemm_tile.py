@@ -99,10 +99,10 @@ def emit_tile(module: Module, tile: Tile, has_fma: bool) -> None:
         at = out
         for r in range(tile.rows):
             for j in range(tile.vectors):
-                x, place = sums[r * tile.vectors + j], f.offset(at, j * width)
+                x, address = sums[r * tile.vectors + j], f.offset(at, j * width)
                 if block == more:
-                    x = _add(f, tile, f.load(tile.vector, place, width), x)
-                f.store(x, place, width)
+                    x = _add(f, tile, f.load(tile.vector, address, width), x)
+                f.store(x, address, width)
             at = f.offset(at, row_bytes)
         f.br(end)
     f.label(end)

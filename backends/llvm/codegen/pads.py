@@ -31,19 +31,19 @@ class Pads:
         count = len(masks) * body.lanes
         self._at = {o: body.f.alloca(MEMORY[dtype], count, _LINE) for o, dtype in self._dtypes.items()}
 
-    def fill(self, place: Value) -> None:
-        """Copy the operands that are read, from position `place` on, to the pads; 0 in missing lanes."""
+    def fill(self, position: Value) -> None:
+        """Copy the operands that are read, from position `position` on, to the pads; 0 in missing lanes."""
         memory = self._body.memory
         for o in self._read:
-            x = memory.load_each(self._dtypes[o], self._address(o, place), self._masks)
+            x = memory.load_each(self._dtypes[o], self._address(o, position), self._masks)
             memory.store_lanes(x, self._dtypes[o], self._at[o])
 
-    def deliver(self, place: Value) -> None:
-        """Copy the written pads to the operands, from position `place` on."""
+    def deliver(self, position: Value) -> None:
+        """Copy the written pads to the operands, from position `position` on."""
         memory = self._body.memory
         for o in self._written:
             x = memory.load_lanes(self._dtypes[o], self._at[o], len(self._masks))
-            memory.store_each(x, self._dtypes[o], self._address(o, place), self._masks)
+            memory.store_each(x, self._dtypes[o], self._address(o, position), self._masks)
 
     def pointers(self, whole: Value) -> Mapping[int, Value]:
         """Return the operands' addresses at position 0: their own if `whole`, else such that pads are at `first`."""
@@ -53,6 +53,6 @@ class Pads:
             chosen[o] = f.select(whole, chosen[o], f.offset(pad, back, MEMORY[self._dtypes[o]]))
         return chosen
 
-    def _address(self, operand: int, place: Value) -> Address:
+    def _address(self, operand: int, position: Value) -> Address:
         launch = self._body.launch
-        return Address("next", launch.moved(self._unit.pointers[operand], operand, launch.form.lane_axis, place))
+        return Address("next", launch.moved(self._unit.pointers[operand], operand, launch.form.lane_axis, position))

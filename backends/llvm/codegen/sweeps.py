@@ -30,9 +30,9 @@ class IterationLoop:
         for read, written in self.pairs:
             back = multiply(f, f.sub(begin, i64(1)), launch.stride(written, 0))
             before = f.offset(launch.addresses[written], back)
-            place = f.select(f.icmp("eq", begin, i64(0)), launch.addresses[read], before)
+            address = f.select(f.icmp("eq", begin, i64(0)), launch.addresses[read], before)
             dtype = launch.form.operands[read].dtype
-            self._initial.append(body.memory.load_one(dtype, place, None, place).values[0])
+            self._initial.append(body.memory.load_one(dtype, address, None, address).values[0])
 
     def begin(self, loop: Loop, iteration: Value) -> None:
         """Begin an iteration: declare the carried values."""

@@ -155,9 +155,9 @@ def _emit_fastcall(module: Module) -> None:
 
 def _refuse_other_error_states(f: Function) -> None:
     """Miss where `np.errstate` is not the last one that Python has accepted for native calls."""
-    place = f.alloca("ptr", 1)
-    f.call("PyContextVar_Get", "i32", [config(f, Config.ERROR_STATE), f.null, place])
-    current = f.load("ptr", place)
+    found = f.alloca("ptr", 1)
+    f.call("PyContextVar_Get", "i32", [config(f, Config.ERROR_STATE), f.null, found])
+    current = f.load("ptr", found)
     decref(f, current)
     same = f.icmp("eq", current, f.load("ptr", _ACCEPTED))
     allowed = f.fresh("allowed")

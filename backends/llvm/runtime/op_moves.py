@@ -109,8 +109,8 @@ class Moves(OpBasis):
     def count(self) -> None:
         """Add to a number in memory."""
         f = self.f
-        place = self.data(self.rest(2))
-        f.store(f.add(f.load("i64", place), self.word(4)), place)
+        address = self.data(self.rest(2))
+        f.store(f.add(f.load("i64", address), self.word(4)), address)
         f.br("advance")
 
     def alloc(self) -> None:

@@ -82,6 +82,6 @@ class Sweeps(Moves):
         turns, changes = self._turns(record, work)
         with f.loop(ZERO, word(f, record, SweepWord.TURNS)) as loop:
             which = f.load("i64", f.offset(turns, f.mul(loop.index, _THREE), "i64"))
-            place = f.offset(work, which, "i64")
+            address = f.offset(work, which, "i64")
             change = f.load("i64", f.offset(changes, loop.index, "i64"))
-            f.store(f.xor(f.load("i64", place), change), place)
+            f.store(f.xor(f.load("i64", address), change), address)

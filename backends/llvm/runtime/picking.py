@@ -80,8 +80,8 @@ def _truths(f: Function, word: Value) -> Value:
     return f.and_(f.lshr(carried, f.const("i64", 7)), f.const("i64", _ONES))
 
 
-def _truth(f: Function, place: Value) -> Value:
-    return f.cast("zext", f.icmp("ne", f.load("i8", place), f.const("i8", 0)), "i64")
+def _truth(f: Function, address: Value) -> Value:
+    return f.cast("zext", f.icmp("ne", f.load("i8", address), f.const("i8", 0)), "i64")
 
 
 def _emit_compress(module: Module, size: int) -> None:
@@ -92,24 +92,24 @@ def _emit_compress(module: Module, size: int) -> None:
     parameters = [("target", "ptr"), ("source", "ptr"), ("mask", "ptr"), ("count", "i64")]
     f = module.function(f"jf_compress{size}", "void", parameters, internal=True)
     target, source, mask, count = f.args
-    place = f.alloca("ptr")
-    f.store(target, place)
+    cursor = f.alloca("ptr")
+    f.store(target, cursor)
     words = f.lshr(count, f.const("i64", 3))
     with f.loop(ZERO, words) as loop:
         holds = _truths(f, f.load("i64", f.offset(mask, loop.index, "i64")))
         with f.if_(f.icmp("ne", holds, ZERO)):
             first = f.offset(source, f.mul(loop.index, f.const("i64", _WORD * size)))
-            at = f.load("ptr", place)
+            at = f.load("ptr", cursor)
             for k in range(_WORD):
                 _copy(f, size, f.offset(first, k * size), at)
                 chosen = f.and_(f.lshr(holds, f.const("i64", 8 * k)), ONE)
                 at = f.offset(at, f.mul(chosen, f.const("i64", size)))
-            f.store(at, place)
+            f.store(at, cursor)
     with f.loop(f.shl(words, f.const("i64", 3)), count) as rest:
-        at = f.load("ptr", place)
+        at = f.load("ptr", cursor)
         _copy(f, size, f.offset(source, f.mul(rest.index, f.const("i64", size))), at)
         chosen = _truth(f, f.offset(mask, rest.index))
-        f.store(f.offset(at, f.mul(chosen, f.const("i64", size))), place)
+        f.store(f.offset(at, f.mul(chosen, f.const("i64", size))), cursor)
     f.ret()
 
 

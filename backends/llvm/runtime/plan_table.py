@@ -259,8 +259,8 @@ class PlanBuilder:
         """Copy runs of so many bytes along at most two axes (extent, bytes between runs in target and source)."""
         assert run > 0 and len(axes) <= 2, (run, axes)
         outer, inner = [(1, 0, 0)] * (2 - len(axes)) + list(axes)
-        places = self._known(target[0]), target[1], self._known(source[0]), source[1]
-        self._op(OpCode.STRIDED, *places, run, *outer, *inner)
+        ends = self._known(target[0]), target[1], self._known(source[0]), source[1]
+        self._op(OpCode.STRIDED, *ends, run, *outer, *inner)
 
     def count(self, value: int, by: int, *, offset: int = 0) -> None:
         """Add a number to the int64 at an address."""

@@ -239,10 +239,10 @@ def _place_workers(f: Function) -> None:
     """Keep the workers of small pools off the caller's processor, if it changed since last time (0: none yet)."""
     processor = f.call("sched_getcpu", "i32", [])
     workers = f.load("i64", _at(f, _WORKERS))
-    place = f.add(f.cast("zext", processor, "i64"), _ONE)
-    moved = f.icmp("ne", place, f.load("i64", _at(f, _AVOIDED)))
+    processor_number = f.add(f.cast("zext", processor, "i64"), _ONE)
+    moved = f.icmp("ne", processor_number, f.load("i64", _at(f, _AVOIDED)))
     with f.if_(f.and_(moved, f.icmp("sle", workers, f.const("i64", MOST_WORKERS))), likely=False):
-        f.store(place, _at(f, _AVOIDED))
+        f.store(processor_number, _at(f, _AVOIDED))
         f.call("jf_pool_keep_off", "void", [processor, _HANDLES, workers])
 
 

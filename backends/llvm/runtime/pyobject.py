@@ -54,8 +54,8 @@ def set_item(f: Function, x: Value, table: Value, index: Value) -> None:
 
 def add_to_word(f: Function, table: Value, index: int, by: int) -> None:
     """Add to a word of a table; the caller holds the GIL."""
-    place = f.offset(table, index * layout.WORD)
-    f.store(f.add(f.load("i64", place), f.const("i64", by)), place)
+    address = f.offset(table, index * layout.WORD)
+    f.store(f.add(f.load("i64", address), f.const("i64", by)), address)
 
 
 def incref(f: Function, target: Value) -> None:

@@ -50,47 +50,47 @@ def positions(number: int, reduction: Reduction) -> list[Position]:
 def find(reducer: Reducer, instructions: Numbered, p: Position, head: str, at: str, *, effects: bool) -> None:
     """Find a position; `head` is the head of the loop over this invocation's elements, counted by `at`."""
     body, text = reducer.body, reducer.text
-    best, place = text.fresh("best"), text.fresh("place")
+    best, position = text.fresh("best"), text.fresh("place")
     text.line(f"var {best}: {p.type} = {constant(0, p.type)};")
-    text.line(f"var {place} = {_NOWHERE};")
+    text.line(f"var {position} = {_NOWHERE};")
     with text.block(head):
         reducer.enter(at)
         body.run(instructions, effects=effects)
         x = body.value(p.value, p.type)
-        with text.block(f"if ({p.wins(best, place, x, at)})"):
+        with text.block(f"if ({p.wins(best, position, x, at)})"):
             text.line(f"{best} = {x};")
-            text.line(f"{place} = {at};")
+            text.line(f"{position} = {at};")
     if reducer.in_group:
-        place = _folded(reducer, p, best, place)
+        position = _folded(reducer, p, best, position)
     name = text.fresh(f"v{p.number}")
     type_ = body.types[p.number]
-    text.line(f"let {name} = {type_}({place});")
+    text.line(f"let {name} = {type_}({position});")
     body.define(p.number, name)
 
 
-def _folded(reducer: Reducer, p: Position, best: str, place: str) -> str:
+def _folded(reducer: Reducer, p: Position, best: str, position: str) -> str:
     """Combine the pairs of the invocations of a workgroup, by halves; returns the position."""
     text = reducer.text
     shared_type = "u32" if p.type == "bool" else p.type
-    values, places = f"shared_{shared_type}", "shared_places"
+    values, positions = f"shared_{shared_type}", "shared_places"
     own = f"select(0u, 1u, {best})" if p.type == "bool" else best
     text.line(f"{values}[local] = {own};")
-    text.line(f"{places}[local] = {place};")
+    text.line(f"{positions}[local] = {position};")
     half = reducer.group // 2
     while half:
         text.line("workgroupBarrier();")
         other = f"{values}[local + {half}u]"
         y = f"({other} != 0u)" if p.type == "bool" else other
         with text.block(f"if (local < {half}u)"):
-            condition = p.wins(best, place, y, f"{places}[local + {half}u]")
+            condition = p.wins(best, position, y, f"{positions}[local + {half}u]")
             with text.block(f"if ({condition})"):
                 text.line(f"{best} = {y};")
-                text.line(f"{place} = {places}[local + {half}u];")
+                text.line(f"{position} = {positions}[local + {half}u];")
                 text.line(f"{values}[local] = {other};")
-                text.line(f"{places}[local] = {place};")
+                text.line(f"{positions}[local] = {position};")
         half //= 2
     text.line("workgroupBarrier();")
     found = text.fresh("found")
-    text.line(f"let {found} = {places}[0];")
+    text.line(f"let {found} = {positions}[0];")
     text.line("workgroupBarrier();")
     return found

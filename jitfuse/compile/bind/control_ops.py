@@ -39,12 +39,12 @@ def _while_loop(step: ControlStep) -> None:
     repeated = step.repeated * GUESSED
     builder.jump(test)
     builder.place(again)
-    body.run([*carried.places, *others], repeated)
+    body.run([*carried.locations, *others], repeated)
     carried.turn()
     builder.place(test)
-    condition.run([*carried.places, *others], repeated)
-    place, offset = condition.place(0)
-    builder.branch(place, again, offset=offset)
+    condition.run([*carried.locations, *others], repeated)
+    location, offset = condition.location(0)
+    builder.branch(location, again, offset=offset)
     carried.end()
 
 
@@ -62,13 +62,13 @@ def _fori_loop(step: ControlStep) -> None:
         body.settle()
         course = Course(carried.starts, carried.moves, carried.later, ())
         low, high = step.operand(0), step.operand(1)
-        body.sweep([low, *carried.places, *others], course, (low, high), step.repeated * GUESSED)
+        body.sweep([low, *carried.locations, *others], course, (low, high), step.repeated * GUESSED)
         return
     carried.begin()
     body.settle()
 
     def iteration(counter: Location) -> None:
-        body.run([counter, *carried.places, *others], step.repeated * GUESSED)
+        body.run([counter, *carried.locations, *others], step.repeated * GUESSED)
         carried.turn()
 
     step.counted(step.operand(0), step.operand(1), iteration)
@@ -83,10 +83,10 @@ def _scan(step: ControlStep) -> None:
     others = step.operands(carries + scanned)
     parts, starts, moves = [], [], []
     for k in range(carries, carries + scanned):
-        place, stride = _parts_of(step, k)
+        location, stride = _parts_of(step, k)
         part = builder.value()
         parts.append((part, 0))
-        starts.append((part, place[0], place[1] + max(last, 0) * stride))
+        starts.append((part, location[0], location[1] + max(last, 0) * stride))
         moves.append((part, part, sign * stride))
     rows, copied = [], []
     for k, (stack, window) in enumerate(zip(step.results[carries:], step.call.outputs[carries:], strict=True), carries):
@@ -104,15 +104,15 @@ def _scan(step: ControlStep) -> None:
     body.settle()
     if kept is not None:
         course = Course([*starts, *carried.starts], carried.moves, carried.later, moves)
-        feeds = [*carried.places, *parts, *others]
+        feeds = [*carried.locations, *parts, *others]
         body.sweep(feeds, course, step.bounds(length), step.repeated * length)
-        carried.end(lambda place: course.last(place, length))
+        carried.end(lambda location: course.last(location, length))
         return
     builder.move(starts)
     carried.begin()
 
     def iteration(counter: Location) -> None:
-        body.run([*carried.places, *parts, *others], step.repeated * length)
+        body.run([*carried.locations, *parts, *others], step.repeated * length)
         for k, row in copied:
             body.deliver(k, (row, 0))
         carried.turn()
@@ -126,7 +126,7 @@ def _parts_of(step: ControlStep, k: int) -> tuple[Location, int]:
     """Return the location of the first row of a scanned array, and the bytes from one row to the next."""
     window = step.call.inputs[k]
     if not window.contiguous and in_parts(window):
-        return step.memory.place(window.buffer, window.offset), part_bytes(window)
+        return step.memory.location(window.buffer, window.offset), part_bytes(window)
     return step.operand(k), part_bytes(window)
 
 
@@ -134,8 +134,8 @@ def _cond(step: ControlStep) -> None:
     builder = step.binder.builder
     chosen, done = builder.label(), builder.label()
     others = step.operands(0)
-    (place, offset), reserved = others[0], step.binder.reserved
-    builder.branch(place, chosen, offset=offset)
+    (location, offset), reserved = others[0], step.binder.reserved
+    builder.branch(location, chosen, offset=offset)
     for name in ("on_false", "on_true"):
         if name == "on_true":
             builder.jump(done)

@@ -62,15 +62,15 @@ class HeldBody:
     def _memory(self, feeds: Sequence[Location]) -> PlanMemory:
         plan = self.body.plan
         assert not plan.commits, "bodies write no arguments"
-        places = {feed: at for (feed, _), at in zip(self.body.feeds, feeds, strict=True)}
-        return PlanMemory(plan, places, self.outputs, self._constants, self._arena)
+        locations = {feed: at for (feed, _), at in zip(self.body.feeds, feeds, strict=True)}
+        return PlanMemory(plan, locations, self.outputs, self._constants, self._arena)
 
-    def deliver(self, k: int, place: Location) -> None:
+    def deliver(self, k: int, location: Location) -> None:
         """Copy result k to a location."""
         window = self.results[k].window
-        self.step.copy(place, window, self.place(k))
+        self.step.copy(location, window, self.location(k))
 
-    def place(self, k: int) -> Location:
+    def location(self, k: int) -> Location:
         """Return the location of result k."""
         value, window, _ = self.results[k]
         assert value is not None, "it lies where it was carried"
@@ -89,7 +89,7 @@ class CarriedBuffers:
         iteration does not write. `kept` are the numbers of values that only the first iteration reads."""
         builder = step.binder.builder
         self.step, self.body, self.count, self.kept = step, body, count, kept
-        self.places: list[Location] = []
+        self.locations: list[Location] = []
         """Where the body reads the values."""
         self.later: list[tuple[int, int]] = []  # (where the body writes, where it writes next time)
         self.pairs: list[tuple[int, int]] = []  # (result, where it is copied to)
@@ -100,24 +100,24 @@ class CarriedBuffers:
             if body.in_place(k):
                 if step.operand(first + k) != step.results[k]:
                     builder.copy(step.results[k], step.operand(first + k), window_bytes(step.call.outputs[k]))
-                self.places.append(step.results[k])
+                self.locations.append(step.results[k])
                 continue
             start = step.start(first + k, k)
             value = body.claim(k)
             if k in kept:
-                self.places.append(start)
+                self.locations.append(start)
                 if value is not None:
                     body.outputs[value] = step.results[k]
                 continue
             now = builder.value()
-            self.places.append((now, 0))
+            self.locations.append((now, 0))
             self.starts.append((now, *start))
             if made.whole and made.value is not None and made.value in rows:
                 self.moves.append((now, *body.outputs[made.value]))
                 continue
-            places = step.results[k], step.binder.room(window_bytes(made.window))
+            locations = step.results[k], step.binder.room(window_bytes(made.window))
             out, spare = builder.value(), builder.value()
-            self.starts += [(out, *places[0]), (spare, *places[1])]
+            self.starts += [(out, *locations[0]), (spare, *locations[1])]
             self.moves.append((now, out, 0))
             self.later.append((out, spare))
             if value is None:
@@ -137,12 +137,12 @@ class CarriedBuffers:
         builder.move(self.moves)
         builder.swap(self.later)
 
-    def end(self, last: Callable[[Location], Location] = lambda place: place) -> None:
+    def end(self, last: Callable[[Location], Location] = lambda location: location) -> None:
         """Copy the last values to the step's results; `last` maps a location to the one after the loop."""
-        for k, place in enumerate(self.places):
+        for k, location in enumerate(self.locations):
             if not self.body.in_place(k):
                 nbytes = window_bytes(self.step.call.outputs[k])
-                where = last(self.body.place(k) if k in self.kept else place)
+                where = last(self.body.location(k) if k in self.kept else location)
                 self.step.binder.builder.copy(self.step.results[k], where, nbytes)
 
 
@@ -153,7 +153,7 @@ class ControlStep:
         self.binder, self.call, self.memory, self.repeated = binder, call, memory, repeated
         self.attrs = dict(call.attrs)
         assert all(w.contiguous for w in call.outputs), "results have buffers of their own"
-        self.results = [memory.place(w.buffer, w.offset) for w in call.outputs]
+        self.results = [memory.location(w.buffer, w.offset) for w in call.outputs]
         self._operands: dict[int, Location] = {}
 
     def operand(self, k: int) -> Location:
@@ -161,34 +161,34 @@ class ControlStep:
         found = self._operands.get(k)
         if found is None:
             window = self.call.inputs[k]
-            found = self.memory.place(window.buffer, window.offset)
+            found = self.memory.location(window.buffer, window.offset)
             if not window.contiguous:
-                place = self.binder.room(window_bytes(window))
-                self.copy(place, window, found)
-                found = place
+                location = self.binder.room(window_bytes(window))
+                self.copy(location, window, found)
+                found = location
             self._operands[k] = found
         return found
 
     def start(self, k: int, result: int) -> Location:
         """Return the location of a carried operand, which is copied if it lies in the memory of its result."""
-        place, window = self.operand(k), self.call.inputs[k]
-        if place != self.results[result]:
-            return place
+        location, window = self.operand(k), self.call.inputs[k]
+        if location != self.results[result]:
+            return location
         found = self.binder.room(window_bytes(window))
-        self.binder.builder.copy(found, place, window_bytes(window))
+        self.binder.builder.copy(found, location, window_bytes(window))
         return found
 
     def operands(self, first: int) -> list[Location]:
         """Return the locations of the operands from `first` on."""
         return [self.operand(k) for k in range(first, len(self.call.inputs))]
 
-    def copy(self, place: Location, window: Window, source: Location) -> None:
+    def copy(self, location: Location, window: Window, source: Location) -> None:
         """Copy a window into C order at a location."""
-        copy_window(self.binder, place, window, source, self.call.step)
+        copy_window(self.binder, location, window, source, self.call.step)
 
-    def transfer(self, target: Window, place: Location, window: Window, source: Location) -> None:
+    def transfer(self, target: Window, location: Location, window: Window, source: Location) -> None:
         """Copy a window to another of the same shape."""
-        transfer_window(self.binder, target, place, window, source, self.call.step)
+        transfer_window(self.binder, target, location, window, source, self.call.step)
 
     def times(self, length: int, body: Callable[[Location], None]) -> None:
         """Write a loop with `length` iterations."""

@@ -20,16 +20,16 @@ def window_bytes(window: Window) -> int:
     return itemsize(window.dtype) * math.prod(window.shape)
 
 
-def copy_window(binder: StepBinder, place: Location, window: Window, source: Location, site: int) -> None:
+def copy_window(binder: StepBinder, location: Location, window: Window, source: Location, site: int) -> None:
     """Copy a window that begins at `source` into C order at a location; `site` is the step that errors name."""
     if window.contiguous:
-        binder.builder.copy(place, source, window_bytes(window))
+        binder.builder.copy(location, source, window_bytes(window))
         return
-    transfer_window(binder, window.replace(contiguous=True), place, window, source, site)
+    transfer_window(binder, window.replace(contiguous=True), location, window, source, site)
 
 
 def transfer_window(
-    binder: StepBinder, target: Window, place: Location, window: Window, source: Location, site: int
+    binder: StepBinder, target: Window, location: Location, window: Window, source: Location, site: int
 ) -> None:
     """Copy a window to another of the same shape."""
     run, innermost = itemsize(window.dtype), True
@@ -44,9 +44,9 @@ def transfer_window(
     if not run or any(not n for n, _, _ in axes):
         return
     if len(axes) <= 2:
-        binder.builder.copy_strided(place, source, run, axes)
+        binder.builder.copy_strided(location, source, run, axes)
     else:
-        sides = [binder.array(target, place, True), binder.array(window, source)]
+        sides = [binder.array(target, location, True), binder.array(window, source)]
         binder.builder.host(_assign, sides, site=site)
 
 

@@ -83,8 +83,8 @@ class _Sweeping:
         moved = [_CONSTANT if o in read else m for o, m in enumerate(moved)]
         # arrays of equal extents have equal steps by chance: the form must not depend on that
         steps = list(dict.fromkeys((m.operand, m.step) for m in moved if m.step))
-        places = [steps.index((m.operand, m.step)) if m.step else None for m in moved]
-        sweep = sweep._replace(steps=tuple(places))
+        sources = [steps.index((m.operand, m.step)) if m.step else None for m in moved]
+        sweep = sweep._replace(steps=tuple(sources))
         stays = tuple([
             not (m.step or m.turns) and (m.fixed or operand.out)
             for m, operand in zip(moved, form.operands, strict=True)

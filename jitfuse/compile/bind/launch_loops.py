@@ -22,7 +22,7 @@ _KNOWN: Final = 4
 class Moving(NamedTuple):
     """A location in the second iteration: it advances by `step` bytes, or alternates with `turn` if there is one."""
 
-    place: Location
+    location: Location
     step: int
     turn: Location | None
 
@@ -38,28 +38,28 @@ class Course:
                 state[a], state[b] = state[b], state[a]
             self._states.append(_moved(state, steps))
 
-    def first(self, place: Location) -> Location:
+    def first(self, location: Location) -> Location:
         """Return a location in the first iteration."""
-        return self._at(0, place)
+        return self._at(0, location)
 
-    def after(self, place: Location) -> Moving:
+    def after(self, location: Location) -> Moving:
         """Return a location in the second iteration, and how it changes after that."""
-        a, b, c = (self._at(k, place) for k in range(1, _KNOWN))
+        a, b, c = (self._at(k, location) for k in range(1, _KNOWN))
         if a[0] == b[0] == c[0] and b[1] - a[1] == c[1] - b[1]:
             return Moving(a, b[1] - a[1], None)
         assert a == c, "operands move by steps, or between two places"
         return Moving(a, 0, b)
 
-    def last(self, place: Location, count: int) -> Location:
+    def last(self, location: Location, count: int) -> Location:
         """Return a location after `count` iterations, at least one."""
-        at, step, turn = self.after(place)
+        at, step, turn = self.after(location)
         if turn is not None:
             return at if count % 2 else turn
         return at[0], at[1] + (count - 1) * step
 
-    def _at(self, k: int, place: Location) -> Location:
-        value, offset = self._states[k].get(place[0], (place[0], 0))
-        return value, offset + place[1]
+    def _at(self, k: int, location: Location) -> Location:
+        value, offset = self._states[k].get(location[0], (location[0], 0))
+        return value, offset + location[1]
 
 
 def _moved(state: dict[int, Location], moves: Moves) -> dict[int, Location]:

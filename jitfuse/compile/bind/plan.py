@@ -67,7 +67,7 @@ class Outputs:
         return make(dtype, self._shape(value)) if view is None else make(dtype, view.shape, view.strides)
 
     @property
-    def places(self) -> dict[int, Location]:
+    def locations(self) -> dict[int, Location]:
         """Where the outputs lie."""
         return {v: (output.value, 0) for v, output in self.made.items()}
 
@@ -83,8 +83,8 @@ class Outputs:
         if kind == "array":
             return self._array(value)
         view = self.plan.views.get(value)
-        place = memory.place(("value", value)) if view is None else memory.place(view.buffer, view.offset)
-        return scalar_result(place, dtype, kind)
+        location = memory.location(("value", value)) if view is None else memory.location(view.buffer, view.offset)
+        return scalar_result(location, dtype, kind)
 
     def _array(self, value: int) -> ResultTree:
         view = self.plan.views.get(value)
@@ -131,7 +131,7 @@ class PlanBinder:
         self._outputs = Outputs(plan, self._builder.output)
         self._binder = step_binder(bound, self._builder, kernels)
         self._memory = PlanMemory(
-            plan, {feed: (value, 0) for feed, value in bound.feed_values.items()}, self._outputs.places,
+            plan, {feed: (value, 0) for feed, value in bound.feed_values.items()}, self._outputs.locations,
             self._binder.constants(constants), self._binder.reserve(plan.arena_bytes),
         )
 
@@ -167,9 +167,9 @@ def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
     return ViewResult(bound.feed_slots[leaf.feed], element, leaf.shape, leaf.strides, leaf.offset)
 
 
-def scalar_result(place: Location, dtype: str, kind: str) -> ResultTree:
+def scalar_result(location: Location, dtype: str, kind: str) -> ResultTree:
     """Return the number at a location, as NumPy's ("scalar") or as Python's."""
-    scalar = ScalarResult(place[0], numpy_dtype(dtype), place[1])
+    scalar = ScalarResult(location[0], numpy_dtype(dtype), location[1])
     return scalar if kind == "scalar" else AppliedResult(NUMBERS[dtype], scalar)
 
 

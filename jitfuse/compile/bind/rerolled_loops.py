@@ -43,15 +43,15 @@ class _RerolledWriter:
                 self.builder.copy(step.results[k], step.operand(k), window_bytes(step.call.outputs[k]))
         parts, packed = [], []
         for access in layout.reads:
-            place = self.moving(access)
+            location = self.moving(access)
             if not access.contiguous:
-                source, place = place, step.binder.room(window_bytes(self.window(access)))
-                packed.append((access, source, place))
-            parts.append(place)
-        places = [self.moving(access) for access in layout.writes]
+                source, location = location, step.binder.room(window_bytes(self.window(access)))
+                packed.append((access, source, location))
+            parts.append(location)
+        locations = [self.moving(access) for access in layout.writes]
         for value, number in layout.direct.items():
-            self.body.outputs[value] = places[number]
-        copied = [(number, layout.writes[number], places[number]) for number in layout.copied]
+            self.body.outputs[value] = locations[number]
+        copied = [(number, layout.writes[number], locations[number]) for number in layout.copied]
         kept = layout.kept() if self.length else None
         carried = CarriedBuffers(step, self.body, carries, 0, layout.direct, kept or ())
         self.body.settle()
@@ -62,11 +62,11 @@ class _RerolledWriter:
         carried.begin()
 
         def iteration(counter: Location) -> None:
-            for access, source, place in packed:
-                step.copy(place, self.window(access), source)
-            self.body.run([*carried.places, *parts, *self.sources], step.repeated * self.length)
-            for number, access, place in copied:
-                self.write(carries + number, access, place)
+            for access, source, location in packed:
+                step.copy(location, self.window(access), source)
+            self.body.run([*carried.locations, *parts, *self.sources], step.repeated * self.length)
+            for number, access, location in copied:
+                self.write(carries + number, access, location)
             carried.turn()
             self.builder.move(self.moves)
 
@@ -78,8 +78,8 @@ class _RerolledWriter:
         assert not carried.pairs
         course = Course([*self.starts, *carried.starts], carried.moves, carried.later, self.moves)
         bounds, repeated = self.step.bounds(self.length), self.step.repeated * self.length
-        self.body.sweep([*carried.places, *parts, *self.sources], course, bounds, repeated)
-        carried.end(lambda place: course.last(place, self.length))
+        self.body.sweep([*carried.locations, *parts, *self.sources], course, bounds, repeated)
+        carried.end(lambda location: course.last(location, self.length))
 
     def moving(self, access: IterationWindow) -> Location:
         """Return the start of a window in each iteration."""
@@ -101,10 +101,10 @@ class _RerolledWriter:
         strides = tuple(s * size for s in access.strides)
         return Window(("value", 0), 0, dtype, access.shape, strides, access.contiguous)
 
-    def write(self, k: int, access: IterationWindow, place: Location) -> None:
+    def write(self, k: int, access: IterationWindow, location: Location) -> None:
         """Copy a result to its window."""
         target, made = self.window(access), self.body.results[k].window
         if target.contiguous and made.contiguous:
-            self.builder.copy(place, self.body.place(k), window_bytes(target))
+            self.builder.copy(location, self.body.location(k), window_bytes(target))
             return
-        self.step.transfer(target, place, made, self.body.place(k))
+        self.step.transfer(target, location, made, self.body.location(k))

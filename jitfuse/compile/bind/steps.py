@@ -51,7 +51,7 @@ class PlanMemory:
         self._constants = constants
         self._arena = arena
 
-    def place(self, buffer: Any, offset: int = 0) -> Location:
+    def location(self, buffer: Any, offset: int = 0) -> Location:
         """Return the location of an offset in a buffer."""
         kind, number = buffer
         if kind == "feed":
@@ -131,7 +131,7 @@ class StepBinder:
             expect_threads()
         self.builder.launch(
             self.kernels.address(launch.kernel), launch.units,
-            operands=[memory.place(b, o) for b, o in launch.buffers], words=launch.words,
+            operands=[memory.location(b, o) for b, o in launch.buffers], words=launch.words,
             threads=0 if parallel else 1,
             scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
         )
@@ -149,10 +149,10 @@ class StepBinder:
         estimates how often the launches run.
         """
         calls = [launch for launch in launches if isinstance(launch, KernelCall)]
-        places = [[memory.place(b, o) for b, o in launch.buffers] for launch in calls]
-        first = [[course.first(place) for place in operands] for operands in places]
-        after = [[course.after(place) for place in operands] for operands in places]
-        base = [[(m.place[0], m.place[1] - m.step) for m in operands] for operands in after]
+        locations = [[memory.location(b, o) for b, o in launch.buffers] for launch in calls]
+        first = [[course.first(location) for location in operands] for operands in locations]
+        after = [[course.after(location) for location in operands] for operands in locations]
+        base = [[(m.location[0], m.location[1] - m.step) for m in operands] for operands in after]
         turns = [{o: m.turn for o, m in enumerate(operands) if m.turn is not None} for operands in after]
         alone = base != first or any(turns)
         swept = []
@@ -171,15 +171,16 @@ class StepBinder:
 
     def host(self, function: Callable[..., None], step: LibraryCall, memory: PlanMemory) -> None:
         """Write a host step."""
-        reads, writes = ([(w, memory.place(w.buffer, w.offset)) for w in side] for side in (step.inputs, step.outputs))
+        reads, writes = (
+            [(w, memory.location(w.buffer, w.offset)) for w in side] for side in (step.inputs, step.outputs))
         self.builder.host(
             function, [*(self.array(w, at) for w, at in reads), *(self.array(w, at, True) for w, at in writes)],
             site=step.step,
         )
 
-    def array(self, window: Window, place: Location, writeable: bool = False) -> HostStepArray:
+    def array(self, window: Window, location: Location, writeable: bool = False) -> HostStepArray:
         """Return memory as an array for a host step."""
         strides = None if window.contiguous else window.strides
-        value, offset = place
+        value, offset = location
         return HostStepArray(value, numpy_dtype(window.dtype), window.shape, strides, offset, self._slots.get(value),
                          writeable)

@@ -142,18 +142,18 @@ class GpuPlan:
         if self._bound is not None and self._bound[0] == key:
             return self._bound[1]
         data = bytearray()
-        places: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for step in self.launches:
             data.extend(bytes(-len(data) % self.device.alignment))
             packed = step.packed(scalars, offsets)
-            places.append((len(data), len(packed)))
+            ranges.append((len(data), len(packed)))
             data += packed
         windows: list[BufferRange] = []
         if data:
             if self._uniform is None:
                 self._uniform = self.pool.get(len(data), UNIFORM)
             self.pool.write(self._uniform, bytes(data))
-            windows = [BufferRange(self._uniform, at, size) for at, size in places]
+            windows = [BufferRange(self._uniform, at, size) for at, size in ranges]
         self._bound = key, windows
         return windows
 

@@ -31,10 +31,10 @@ def _failed(spec: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterat
         yield f"positional arguments: were {trace.positional}, are {len(args)}"
     if tuple(kwargs) != trace.keywords:
         yield f"keyword arguments: were {', '.join(trace.keywords) or 'none'}, are {', '.join(kwargs) or 'none'}"
-    places = {str(source.source) for source in trace.feeds.values()}
+    fed = {str(source.source) for source in trace.feeds.values()}
     for guard in trace.guards:
         why = guard.why_failed(args, kwargs)
-        if why is not None and not (guard.kind == "TYPE" and str(guard.chain) in places):
+        if why is not None and not (guard.kind == "TYPE" and str(guard.chain) in fed):
             yield why
     for feed, source in trace.feeds.items():
         if isinstance(source.source, Chain):

@@ -79,18 +79,18 @@ class KernelObject:
 class Kernels:
     """The kernels of a plan, by number, each part of an object. `compiled` is the object that was made for them."""
 
-    def __init__(self, places: Sequence[tuple[KernelObject, int]], compiled: KernelObject | None = None) -> None:
-        self.places = tuple(places)
+    def __init__(self, members: Sequence[tuple[KernelObject, int]], compiled: KernelObject | None = None) -> None:
+        self.members = tuple(members)
         self.compiled = compiled
 
     @property
     def objects(self) -> tuple[KernelObject, ...]:
         """The objects, each once, in the order of the kernels."""
-        return tuple(dict.fromkeys(made for made, _ in self.places))
+        return tuple(dict.fromkeys(made for made, _ in self.members))
 
     def address(self, k: int) -> int:
         """Return the address of the k-th kernel."""
-        made, number = self.places[k]
+        made, number = self.members[k]
         return made.address(number)
 
 
@@ -164,5 +164,5 @@ def references(entry: Entry, key_of: Callable[[bytes], str]) -> Iterator[Entry]:
         told["claimed"] = claimed
     forms = entry.canonical.split(b"\0")
     for k, form in enumerate(forms) if len(forms) > 1 else ():
-        place = REFERENCE + marshal.dumps((entry.key, k), MARSHAL)
-        yield Entry(key_of(form), {"kind": "reference", **told}, form, place)
+        code = REFERENCE + marshal.dumps((entry.key, k), MARSHAL)
+        yield Entry(key_of(form), {"kind": "reference", **told}, form, code)

@@ -54,7 +54,7 @@ def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tup
         home = _homes.get(canonical)
         if home is not None:
             return home, home.members[canonical]
-        return first_of(lambda accept: find_entry(key, canonical, accept=accept), lambda entry: _place(entry, origin))
+        return first_of(lambda accept: find_entry(key, canonical, accept=accept), lambda entry: _named(entry, origin))
 
 
 def first_of(find: Callable[[Callable[[Entry], bool]], object], make: Callable[[Entry], _Made | None]) -> _Made | None:
@@ -110,9 +110,9 @@ def _find_on_disk(names: Sequence[bytes], found: dict[bytes, tuple[KernelObject,
         found.update({name: (made, first + k) for k, name in enumerate(names)})
         return
     for name in names if len(names) > 1 and not nothing_stored(default_store()) else ():
-        place = find_object(partial(object_key, name), name, origin)
-        if place is not None:
-            found[name] = place
+        loaded = find_object(partial(object_key, name), name, origin)
+        if loaded is not None:
+            found[name] = loaded
 
 
 def start_compiler(*, use_cache: bool) -> None:
@@ -146,7 +146,7 @@ def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
     return made
 
 
-def _place(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
+def _named(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
     """Return the object that an entry holds or refers to, and the kernel's number; None if it is gone."""
     if not entry.code.startswith(REFERENCE):
         made = _loaded(entry, origin)

@@ -112,15 +112,15 @@ def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
 def plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
     """Return the plan of an entry, or None if one of its objects is missing."""
     try:
-        made_of, places, written = marshal.loads(entry.code)
+        made_of, members, written = marshal.loads(entry.code)
         call = decode(written, name.lines)
-        if not places:
+        if not members:
             return FoundPlan(call, None)
         found = [find_object(partial(str, key), canonical, origin) for key, canonical in made_of]
-        objects = [place for place in found if place is not None]
+        objects = [one for one in found if one is not None]
         if len(objects) < len(found):
             return None
-        kernels = Kernels([(objects[k][0], objects[k][1] + number) for k, number in places])
+        kernels = Kernels([(objects[k][0], objects[k][1] + number) for k, number in members])
     except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError) as error:
         # not written by jitfuse: marshal allocates any length that it reads
         default_store().refuse(name.key, f"it is no plan: {error}", count=False)
@@ -136,6 +136,6 @@ def plan_entry(name: PlanName, call: CallPlan, kernels: Kernels | None, origin: 
         return None
     objects = () if kernels is None else kernels.objects
     made_of = tuple((made.key, made.canonical) for made in objects)
-    places = () if kernels is None else tuple((objects.index(made), number) for made, number in kernels.places)
+    members = () if kernels is None else tuple((objects.index(made), number) for made, number in kernels.members)
     metadata = {"kind": "plan", "function": origin.function, "source": origin.source, "created": int(time.time())}
-    return Entry(name.key, metadata, name.canonical, exact_bytes((made_of, places, written)))
+    return Entry(name.key, metadata, name.canonical, exact_bytes((made_of, members, written)))

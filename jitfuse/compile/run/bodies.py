@@ -52,7 +52,7 @@ class CompiledBody:
         self._scratch, self._scratch_at = _aligned(max((s.scratch for s in _launches(body)), default=0))
         self._feeds = [("feed", feed) for feed, _ in body.feeds]
         self._cells = [np.zeros((), numpy_dtype(dtype)) for _, dtype in body.feeds]
-        self._places: tuple[dict[int, Array], ...] = tuple(
+        self._outputs: tuple[dict[int, Array], ...] = tuple(
             {v: np.empty(shape, numpy_dtype(dtype)) for v, (dtype, shape) in plan.outputs.items()} for _ in range(2)
         )
         self._carried = {
@@ -61,14 +61,14 @@ class CompiledBody:
             if value in plan.views and plan.views[value].buffer == ("feed", feed)
         }  # what a run overwrites with its result
         results = [value for value, _ in plan.results.values()]
-        self._returned = tuple(tuple(self._result(place, v) for v in results) for place in self._places)
+        self._returned = tuple(tuple(self._result(outputs, v) for v in results) for outputs in self._outputs)
         self._turn = 0
         self._at: dict[Any, int] = {}
         self._arrays: dict[Any, Array] = {}
         self._known: dict[int, tuple[Any, Array, int]] = {}
         self._uses: dict[Any, list[tuple[Any, int, int]]] = {}
         self._words: list[Any] = []
-        self._addresses = [{("value", v): _address(array) for v, array in place.items()} for place in self._places]
+        self._addresses = [{("value", v): _address(array) for v, array in outputs.items()} for outputs in self._outputs]
         self._steps = [self._kernel(s) if isinstance(s, KernelCall) else self._host(s) for s in plan.steps]
 
     @property
@@ -116,13 +116,13 @@ class CompiledBody:
             for words, position, offset in self._uses.get(buffer, ()):
                 words[position] = address + offset
 
-    def _result(self, place: dict[int, Array], value: int) -> Array:
+    def _result(self, outputs: dict[int, Array], value: int) -> Array:
         view = self._plan.views.get(value)
         if view is None:
-            return place[value]
+            return outputs[value]
         if view.buffer in self._carried:
             return self._carried[view.buffer]
-        whole = place[view.buffer[1]]
+        whole = outputs[view.buffer[1]]
         return np.ndarray(view.shape, whole.dtype, whole, view.offset, view.strides)
 
     def _fixed(self, buffer: Any) -> int | None:
@@ -163,8 +163,8 @@ class CompiledBody:
         return lambda: function(*[self._window(w) if array is None else array for w, array in windows])
 
     def _window(self, operand: Window) -> Array:
-        place = self._places[self._turn]
-        array = self._arrays[operand.buffer] if operand.buffer[0] == "feed" else place[operand.buffer[1]]
+        outputs = self._outputs[self._turn]
+        array = self._arrays[operand.buffer] if operand.buffer[0] == "feed" else outputs[operand.buffer[1]]
         if operand.contiguous and operand.shape == array.shape:
             return array
         return window(self._at[operand.buffer] + operand.offset, operand, array)

@@ -198,15 +198,15 @@ def _bound(name: str, nested: ProgramData, operands: list[Meta]) -> Iterator[_Br
 def _nested(step: OpStep, depth: int) -> Iterator[_BrokenRule]:
     """Yield what is wrong in the programs among a step's attributes, with the path to them."""
     for name, nested in nested_programs(step):
-        place = f"{name} of step {step.step_id}"
+        owner = f"{name} of step {step.step_id}"
         if depth == NESTED:
-            yield _BrokenRule(14, f"programs lie more than {NESTED} deep in one another", (place,))
+            yield _BrokenRule(14, f"programs lie more than {NESTED} deep in one another", (owner,))
             continue
         for kind, held in (("state", nested.state_in), ("writes", nested.writes)):
             if held:
-                yield _BrokenRule(14, f"it has {kind}: {', '.join(f'%{i}' for i in sorted(held)[:9])}", (place,))
+                yield _BrokenRule(14, f"it has {kind}: {', '.join(f'%{i}' for i in sorted(held)[:9])}", (owner,))
         for finding in _findings(nested, depth + 1):
-            yield finding._replace(path=(place, *finding.path))
+            yield finding._replace(path=(owner, *finding.path))
 
 
 def nested_programs(step: OpStep) -> Iterator[tuple[str, ProgramData]]:

@@ -162,7 +162,7 @@ def _pair(a: Term, b: Term, wanted: str) -> Term:
     right = "".join(c for c in b.labels if c not in a.labels)
     if not summed or not (left or right) or "bool" in (a.tensor.dtype, b.tensor.dtype):
         every = batch + left + right + "".join(summed)
-        product = _placed(a, every).call("multiply", _placed(b, every))
+        product = _with_axes(a, every).call("multiply", _with_axes(b, every))
         return _summed(Term(product, every), wanted)
     inner = "".join(summed)
     one, two = _matrix(a, batch, left, inner), _matrix(b, batch, inner, right)
@@ -172,7 +172,7 @@ def _pair(a: Term, b: Term, wanted: str) -> Term:
     return _summed(Term(_reshaped(found, tuple(sizes[c] for c in labels)), labels), wanted)
 
 
-def _placed(term: Term, labels: str) -> Tensor:
+def _with_axes(term: Term, labels: str) -> Tensor:
     """Return a tensor with its axes in the order of `labels`, and extents of 1 for those that it lacks."""
     own = [c for c in labels if c in term.labels]
     tensor = _transposed(term.tensor, tuple(term.labels.index(c) for c in own))

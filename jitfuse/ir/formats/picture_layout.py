@@ -88,9 +88,9 @@ def _ordered(layer: Mapping[str, int], links: Sequence[tuple[str, str]]) -> list
     for sweep in range(SWEEPS):
         neighbours = above if sweep % 2 == 0 else below
         for row in rows if sweep % 2 == 0 else rows[::-1]:
-            place = {n: k for r in rows for k, n in enumerate(r)}
+            position = {n: k for r in rows for k, n in enumerate(r)}
             centre = {
-                n: sum(place[m] for m in neighbours[n]) / len(neighbours[n]) if neighbours[n] else float(place[n])
+                n: sum(position[m] for m in neighbours[n]) / len(neighbours[n]) if neighbours[n] else float(position[n])
                 for n in row
             }
             row.sort(key=lambda n: centre[n])

@@ -201,8 +201,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Instr):
         return [value.op, value.dtype, list(value.args), _plain(value.imm)]
     if isinstance(value, Reduction):
-        places = [list(value.store_to), list(value.load_from)]
-        return [value.combine, value.dtype, list(value.values), value.phase, *places]
+        operands = [list(value.store_to), list(value.load_from)]
+        return [value.combine, value.dtype, list(value.values), value.phase, *operands]
     if isinstance(value, Stage):
         return [value.kind, _plain(value.body), _plain(value.reductions), value.contraction and [*value.contraction]]
     if isinstance(value, float):

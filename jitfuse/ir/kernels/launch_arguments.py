@@ -71,12 +71,12 @@ def chained_words(form: KernelForm) -> tuple[tuple[int | None, ...], tuple[int |
     forms = form.replace(then=None), form.then
     following, result = 0, []
     for part, linked in zip(forms, form.link, strict=True):
-        places: list[int | None] = [None] * part.words.count
+        numbers: list[int | None] = [None] * part.words.count
         for k in range(len(part.operands)):
             if k != linked:
-                places[k], following = following, following + 1
-        result.append(places)
-    for part, places in zip(forms, result, strict=True):
+                numbers[k], following = following, following + 1
+        result.append(numbers)
+    for part, numbers in zip(forms, result, strict=True):
         for k in range(len(part.operands), part.words.count):
-            places[k], following = following, following + 1
+            numbers[k], following = following, following + 1
     return tuple(result[0]), tuple(result[1])

@@ -35,7 +35,7 @@ def is_access(imm: Any, operands: int) -> bool:
     )
 
 
-def place_problem(i: Instr, dtypes: tuple[str, ...]) -> str | None:
+def access_problem(i: Instr, dtypes: tuple[str, ...]) -> str | None:
     """Return what is wrong with the optional arguments of a load or store."""
     wanted = ("int64",) * i.imm[1] + ("bool",) * i.imm[2]
     return None if dtypes == wanted else f"rule 9: offset and mask are {', '.join(dtypes) or 'not there'}"

@@ -15,12 +15,12 @@ from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
 from jitfuse.ir.kernels.verify_fields import (
     REAL,
+    access_problem,
     elementwise_problem,
     fits,
     has_combine,
     is_access,
     is_below,
-    place_problem,
 )
 from jitfuse.ir.statuses import MESSAGES
 
@@ -181,7 +181,7 @@ class _Checker:
             return f"rule 9: operand {i.imm[0]} is not read as {i.dtype}"
         if in_parts and not is_below(i.imm[3], 2):
             return "rule 9: a complex number has parts 0 and 1"
-        return place_problem(i, dtypes)
+        return access_problem(i, dtypes)
 
     def _store(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
         if not is_access(i.imm, len(self.form.operands)) or len(i.imm) != 3:
@@ -192,7 +192,7 @@ class _Checker:
             return f"rule 9: operand {i.imm[0]} is not written as {i.dtype}"
         if stage.kind == "contract":
             return "rule 12: a contract stage stores"
-        return place_problem(i, dtypes[parts:])
+        return access_problem(i, dtypes[parts:])
 
     def _keep(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
         if not is_below(i.imm, len(self.form.keeps)) or (i.dtype,) != dtypes or self.form.keeps[i.imm] != i.dtype:
@@ -256,12 +256,12 @@ class _Checker:
         points = {s.kind for s in form.stages[1:]} <= {"point"}
         if not partial and (k or stage.body or len(form.inner) != 1 or r.values or r.store_to or not points):
             yield "rule 11: a final reduction is of rows alone, over one inner axis, before points"
-        places = r.store_to if partial else r.load_from
+        operands = r.store_to if partial else r.load_from
         classes = ("n",) * grid + ("0" if partial else "n",) * len(form.inner)
         rows = [dtype for dtype, _ in r.partial_rows]
-        known = len(places) == len(rows) and all(0 <= o < len(form.operands) for o in places)
+        known = len(operands) == len(rows) and all(0 <= o < len(form.operands) for o in operands)
         if not known or any(
-            form.operands[o] != (dtype, classes, partial) for o, dtype in zip(places, rows, strict=True)
+            form.operands[o] != (dtype, classes, partial) for o, dtype in zip(operands, rows, strict=True)
         ):
             yield f"rule 11: the rows of a {r.phase} reduction are not where they should be"
 

@@ -89,10 +89,10 @@ def _infer_rerolled(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta,
             raise ShapeError(f"rolled_loop: a window leaves its array: {access}")
     carried = _carried("rolled_loop", metas, carries, attrs["body"])
     made = _outputs(attrs["body"])[carries:]
-    places = [
+    targets = [
         Meta(a.shape, written[a.operand].dtype, written[a.operand].device) for a in rerolled.accesses(attrs["writes"])
     ]
-    _same("rolled_loop", places, made, ("where it writes", "what the body returns"))
+    _same("rolled_loop", targets, made, ("where it writes", "what the body returns"))
     return (*carried, *(Meta(m.shape, m.dtype, m.device) for m in written))
 
 

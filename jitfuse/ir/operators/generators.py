@@ -23,7 +23,7 @@ _PARAMETERS: Final = {
     )) for method in methods.split()
 }
 """The methods, and how many parameters each takes; `choice` and `sample` may have probabilities besides."""
-_PLACES: Final = frozenset({"permutation", "choice", "sample"})
+_INDEX_METHODS: Final = frozenset({"permutation", "choice", "sample"})
 _OF_ONE: Final = {"random_sample": True, "randint": True, "integers": False, "integers_to": False}
 """Methods that only one kind of generator has, and whether that is the legacy one."""
 _WHOLE: Final = frozenset({"integers", "integers_to", "randint"})
@@ -40,7 +40,7 @@ def _check_method(method: str, parameters: Sequence[Meta], dtype: str, legacy: b
     odd = next((m for m in parameters if kind(m.dtype) == "complex"), None)
     if odd is not None:
         raise DTypeError(f"generator_draw: parameters are real numbers, not {odd}")
-    if method in _PLACES and (parameters[0].shape or not is_integer(parameters[0].dtype)):
+    if method in _INDEX_METHODS and (parameters[0].shape or not is_integer(parameters[0].dtype)):
         raise DTypeError(f"generator_draw: {method} takes one integer first, not {parameters[0]}")
     if method in _TYPED and is_integer(dtype) != (method in _WHOLE):
         raise DTypeError(f"generator_draw: {method} does not make {dtype}")
@@ -55,7 +55,7 @@ def _infer_seed(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     (seed,) = metas
     if seed.shape or not is_integer(seed.dtype):
         raise DTypeError(f"generator_seed takes one integer, not {seed}")
-    return Meta((generators.places("uint64", attrs["legacy"]),), "uint64", seed.device)
+    return Meta((generators.state_length("uint64", attrs["legacy"]),), "uint64", seed.device)
 
 
 def _infer_draw(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
@@ -64,11 +64,11 @@ def _infer_draw(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     dtype = attrs["dtype"]
     _require_numbers("generator_draw", dtype)
     _require_numbers("generator_draw", metas[0].dtype)
-    legacy = metas[0].shape == (generators.places(metas[0].dtype, legacy=True),)
-    if not legacy and metas[0].shape != (generators.places(metas[0].dtype),):
+    legacy = metas[0].shape == (generators.state_length(metas[0].dtype, legacy=True),)
+    if not legacy and metas[0].shape != (generators.state_length(metas[0].dtype),):
         raise ShapeError(f"generator_draw takes the bytes of a state first, not {metas[0]}")
     _check_method(attrs["method"], metas[1:], dtype, legacy)
-    count = generators.places(dtype, legacy) + math.prod(attrs["shape"])
+    count = generators.state_length(dtype, legacy) + math.prod(attrs["shape"])
     return Meta((count,), dtype, meta_rules.common_device("generator_draw", metas))
 
 

@@ -90,8 +90,8 @@ def _infer_along(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     return Meta(tuple(shape), m.dtype, m.device)
 
 
-_PLACES: Final = {"axes": REQUIRED, "place": 0}
-add(Op("gather", VARIADIC, VIEW, _PLACES, _infer_gather, gathers.gather,
+_GATHER_ATTRS: Final = {"axes": REQUIRED, "place": 0}
+add(Op("gather", VARIADIC, VIEW, _GATHER_ATTRS, _infer_gather, gathers.gather,
        doc="(x, index, ...): elements at broadcast indices of some axes, whose axes stand at `place` of the result.",
        cost=6))
 add(Op("take_along_axis", 2, VIEW, {"axis": REQUIRED}, _infer_along, lambda x, index, *, axis:
@@ -99,5 +99,5 @@ add(Op("take_along_axis", 2, VIEW, {"axis": REQUIRED}, _infer_along, lambda x, i
        cost=6))
 add(Op("take", 2, VIEW, {"axis": REQUIRED, "mode": "raise"}, _infer_take, lambda x, index, *, axis, mode:
        np.take(x, index, axis, mode=mode), decompose=gathers.take, doc="Elements along an axis at indices."))
-add(Op("scatter", VARIADIC, LIBRARY, {**_PLACES, "combine": "set"}, _infer_scatter, gathers.scatter,
+add(Op("scatter", VARIADIC, LIBRARY, {**_GATHER_ATTRS, "combine": "set"}, _infer_scatter, gathers.scatter,
        doc="(x, value, index, ...): x with a value set at indices, or combined with what is there, in order."))

@@ -83,11 +83,11 @@ def _infer_update(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 
 def _infer_update_at(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-    target, value, place = metas
+    target, value, number = metas
     lead = target.ndim - value.ndim
-    if lead < 0 or value.shape != target.shape[lead:] or place.shape or not is_integer(place.dtype):
+    if lead < 0 or value.shape != target.shape[lead:] or number.shape or not is_integer(number.dtype):
         raise ShapeError(f"update_at replaces a block of the last axes of {target} at an integer index, "
-                         f"not by {value} at {place}")
+                         f"not by {value} at {number}")
     if 0 in target.shape[:lead]:
         raise BoundsError("update_at: every index is out of bounds for an array without blocks")
     return Meta(target.shape, target.dtype, target.device)

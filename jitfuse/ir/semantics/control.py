@@ -55,7 +55,7 @@ def scan(
     carried, arrays = operands[:carries], operands[carries : carries + scanned]
     captured = operands[carries + scanned :]
     stacks: list[Array] = []
-    for k in places(length, reverse):
+    for k in iteration_order(length, reverse):
         results = body(*carried, *[x[k] for x in arrays], *captured)
         carried = results[:carries]
         if not stacks:
@@ -67,7 +67,7 @@ def scan(
     return (*carried, *stacks)
 
 
-def places(length: int, reverse: bool) -> Iterator[int]:
+def iteration_order(length: int, reverse: bool) -> Iterator[int]:
     """Return the positions along the scanned axis in iteration order."""
     return iter(range(length - 1, -1, -1) if reverse else range(length))
 

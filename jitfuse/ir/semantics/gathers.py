@@ -61,17 +61,17 @@ def _combined_in_a_row(ufunc: Any, whole: Array, target: Array, key: tuple[Array
     if whole.ndim < 2 or value.dtype != whole.dtype or not whole.flags.c_contiguous or not whole.size:
         return False
     sizes, strides = target.shape, [s // whole.itemsize for s in target.strides]
-    places: Any = 0
+    flat: Any = 0
     for index, n, stride in zip(key, sizes, strides, strict=False):
         if index.dtype.kind == "u" or (index.size and not -n <= index.min() <= index.max() < n):
             return False
-        places = places + np.where(index < 0, index + n, index).astype(np.int64) * stride
+        flat = flat + np.where(index < 0, index + n, index).astype(np.int64) * stride
     rest = len(sizes) - len(key)
-    places = np.reshape(places, (*np.shape(places), *(1,) * rest))
+    flat = np.reshape(flat, (*np.shape(flat), *(1,) * rest))
     for k, (n, stride) in enumerate(zip(sizes[len(key) :], strides[len(key) :], strict=True)):
-        places = places + (np.arange(n) * stride).reshape((-1, *(1,) * (rest - 1 - k)))
-    spread = np.broadcast_to(value, places.shape) if value.ndim <= places.ndim else value.reshape(places.shape)
-    ufunc.at(whole.reshape(-1), places.reshape(-1), spread.reshape(-1))
+        flat = flat + (np.arange(n) * stride).reshape((-1, *(1,) * (rest - 1 - k)))
+    spread = np.broadcast_to(value, flat.shape) if value.ndim <= flat.ndim else value.reshape(flat.shape)
+    ufunc.at(whole.reshape(-1), flat.reshape(-1), spread.reshape(-1))
     return True
 
 

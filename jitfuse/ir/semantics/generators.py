@@ -21,7 +21,7 @@ LEGACY_BYTES: Final = 2560
 """The bytes of a RandomState: 624 words, the position in them, whether a normal number is left, and that number."""
 
 
-def places(dtype: str, legacy: bool = False) -> int:
+def state_length(dtype: str, legacy: bool = False) -> int:
     """Return how many elements of a dtype a state takes."""
     return (2560 if legacy else 64) // np.dtype(dtype).itemsize  # LEGACY_BYTES, STATE_BYTES where this is exported
 
@@ -30,7 +30,7 @@ class _GlobalRng:
     """NumPy's global RNG; its state is held here during a call that draws from it."""
 
     def __init__(self) -> None:
-        self.words: Array = np.zeros(places("uint64", legacy=True), np.uint64)
+        self.words: Array = np.zeros(state_length("uint64", legacy=True), np.uint64)
 
 
 GLOBAL_RNG: Final = _GlobalRng()
@@ -50,7 +50,7 @@ def generator_draw(state: Array, *parameters: Array, method: Any, shape: tuple[i
     """
     state = np.ascontiguousarray(state)
     legacy = state.nbytes == 2560
-    first = places(dtype, legacy)
+    first = state_length(dtype, legacy)
     whole = np.zeros(first + math.prod(shape), dtype)
     if legacy:
         random_state = np.random.RandomState(0)
@@ -147,7 +147,7 @@ def draw_into(whole: Array, state: Array, *parameters: Array, method: str, shape
     if words != _borrowed.words:
         set_state(generator.bit_generator, words)
     _borrowed.words = []
-    first = places(dtype)
+    first = state_length(dtype)
     numbers, after = whole[first:], whole[:first].view(np.uint64)
     if method in ("random", "standard_normal", "standard_exponential"):
         getattr(generator, method)(out=numbers, dtype=numbers.dtype)
@@ -169,7 +169,7 @@ def _draw_legacy(
         left = {"has_gauss": int(words[625]), "gauss": float(words[626:628].view(np.float64)[0])}
         random_state.set_state({"bit_generator": "MT19937", "state": {}, **left})
     _borrowed.state = b""
-    first = places(dtype, legacy=True)
+    first = state_length(dtype, legacy=True)
     whole[first:] = np.reshape(drawn(random_state, method, parameters, shape, dtype), -1)
     left, after = random_state.get_state(legacy=False), np.zeros(640, np.uint32)
     after[:625], after[625] = memory, left["has_gauss"]

@@ -93,12 +93,12 @@ def topk(x: Array, *, axis: int, count: int, largest: bool) -> Array:
     of_parts = flat[:, : extent // parts * parts].reshape(len(flat), extent // parts, parts)
     bound = (np.partition(of_parts.max(1), parts - count, -1)[:, parts - count, None] if largest
              else np.partition(of_parts.min(1), count - 1, -1)[:, count - 1, None])
-    places = np.flatnonzero(~(flat < bound if largest else flat > bound))  # NaN too, and all if the bound is NaN
-    order = _in_order(flat.reshape(-1)[places], largest)
-    own = places // extent
+    candidates = np.flatnonzero(~(flat < bound if largest else flat > bound))  # NaN too, and all if the bound is NaN
+    order = _in_order(flat.reshape(-1)[candidates], largest)
+    own = candidates // extent
     order = order[np.argsort(own[order], kind="stable")]
     starts = np.searchsorted(own, np.arange(len(flat)))
-    found = places[order][starts[:, None] + np.arange(count)] % extent
+    found = candidates[order][starts[:, None] + np.arange(count)] % extent
     return np.moveaxis(found.reshape(*shape[:-1], count), -1, axis)
 
 

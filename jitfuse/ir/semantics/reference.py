@@ -236,12 +236,12 @@ def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any
     return result
 
 
-def update_at(x: Array, value: Array, place: Array) -> Array:
+def update_at(x: Array, value: Array, number: Array) -> Array:
     """Return a copy with one block of the last axes replaced; for a scalar value, that is one element."""
     result = np.array(x)
     blocks = math.prod(result.shape[: result.ndim - value.ndim])
     with np.errstate(all="ignore"):
-        result.reshape((blocks, *value.shape))[int(place)] = astype(value, dtype=result.dtype.name)
+        result.reshape((blocks, *value.shape))[int(number)] = astype(value, dtype=result.dtype.name)
     return result
 
 

@@ -45,8 +45,8 @@ class IterationWindow(NamedTuple):
     def within(self, size: int, length: int) -> bool:
         """Return whether `length` iterations stay within an array of `size` elements."""
         low, high = self.reach
-        places = (self.offset, self.offset + max(length - 1, 0) * self.step)
-        return not length or low == high or (min(places) + low >= 0 and max(places) + high <= size)
+        offsets = (self.offset, self.offset + max(length - 1, 0) * self.step)
+        return not length or low == high or (min(offsets) + low >= 0 and max(offsets) + high <= size)
 
     @property
     def contiguous(self) -> bool:

@@ -38,10 +38,10 @@ def picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
 
 def _joined(builder: ProgramBuilder, concat: OpStep, axis: int, k: int) -> int | None:
     """Return the k-th piece of a join of pieces of extent 1."""
-    places = concat.input_ids
-    if len(places) < 2 or any(builder.meta[i].shape[axis] != 1 for i in places):
+    parts = concat.input_ids
+    if len(parts) < 2 or any(builder.meta[i].shape[axis] != 1 for i in parts):
         return None
-    return places[k]
+    return parts[k]
 
 
 def _read(builder: ProgramBuilder, gather: OpStep, axis: int, k: int) -> int | None:
@@ -69,10 +69,10 @@ def read_at_known(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]
     """Return a gather at one index on each of some axes as a slice, if all are literals within bounds."""
     (x, *indices), axes = inputs, step.attr("axes")
     shape = builder.meta[x].shape
-    places = [_literal(builder, index, shape[axis]) for axis, index in zip(axes, indices, strict=True)]
-    if None in places:
+    known = [_literal(builder, index, shape[axis]) for axis, index in zip(axes, indices, strict=True)]
+    if None in known:
         return None
-    at = dict(zip(axes, places, strict=True))
+    at = dict(zip(axes, known, strict=True))
     region = {
         "starts": tuple([at.get(axis, 0) for axis in range(len(shape))]),
         "counts": tuple([1 if axis in at else n for axis, n in enumerate(shape)]),
@@ -84,7 +84,7 @@ def read_at_known(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]
     while maker is not None and maker.op_name == "reshape":
         maker = builder.makers.get(maker.input_ids[0])
     if maker is not None and maker.op_name == "arange" and not result and shape.count(1) >= len(shape) - 1:
-        number = maker.attr("start") + maker.attr("step") * sum([place or 0 for place in places])
+        number = maker.attr("start") + maker.attr("step") * sum([place or 0 for place in known])
         attrs = {"shape": (), "value": number, "dtype": builder.meta[x].dtype, "weak": False}
         piece = builder.step("full", (), make_attrs(attrs))
     else:
@@ -95,10 +95,10 @@ def read_at_known(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]
 
 def written_at_known(builder: ProgramBuilder, inputs: tuple[int, ...]) -> int | None:
     """Return an update of the block at a literal index as an update of a region."""
-    x, value, place = inputs
+    x, value, number_id = inputs
     shape, block = builder.meta[x].shape, builder.meta[value].shape
     lead = shape[: len(shape) - len(block)]
-    number = _literal(builder, place, int(np.prod(lead)))
+    number = _literal(builder, number_id, int(np.prod(lead)))
     if number is None:
         return None
     ones = (1,) * len(lead)

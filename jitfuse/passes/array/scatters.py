@@ -11,11 +11,11 @@ from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.ir.rules import shape_rules
 from jitfuse.passes.array.rewrite import BuilderTensor, ProgramBuilder, rewrite
 
-PLACES: Final = 4
+FEW: Final = 4
 """Up to this many indices, selects cost less than the host's scatter, which also copies the array."""
 
 
-def place_few(program: FusedProgram) -> FusedProgram:
+def write_few(program: FusedProgram) -> FusedProgram:
     """Replace `scatter` at few indices by steps in order, so that the last value at an index wins.
 
     If the indices are those of the first axes, a block of the last axes is updated, which can be done in place.
@@ -30,14 +30,14 @@ def place_few(program: FusedProgram) -> FusedProgram:
         common = shape_rules.broadcast("scatter", [i.shape for i in indices])
         if 0 in x.shape:  # a kernel without elements checks no index
             return None
-        if not x.ndim or value.dtype != x.dtype or len(common) > 1 or not 1 <= math.prod(common) <= PLACES:
+        if not x.ndim or value.dtype != x.dtype or len(common) > 1 or not 1 <= math.prod(common) <= FEW:
             return None
         axes, place = step.attr("axes"), step.attr("place")
         value = value.reshape((*(1,) * (x.ndim - len(axes) + len(common) - value.ndim), *value.shape))
         for k in range(math.prod(common)):
             here = [_part(i, 0, k) if i.ndim else i for i in indices]
             new = _part(value, place, k) if common else value
-            x = _updated(x, new, here) if axes == tuple(range(len(axes))) else _placed(x, new, here, axes)
+            x = _updated(x, new, here) if axes == tuple(range(len(axes))) else _selected(x, new, here, axes)
         return int(x.id)
 
     return rewrite(program, visit)
@@ -48,7 +48,7 @@ def _updated(x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTe
     block = x.shape[len(indices) :]
     if value.shape != block:
         value = value.call("broadcast_to", shape=block)
-    made: BuilderTensor = x.call("update_at", value, _flat_place(x, indices))
+    made: BuilderTensor = x.call("update_at", value, _flat_index(x, indices))
     return made
 
 
@@ -62,7 +62,7 @@ def _part(x: BuilderTensor, axis: int, k: int) -> BuilderTensor:
     return made
 
 
-def _flat_place(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
+def _flat_index(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
     """Return the C-order position of an element."""
     flat = None
     for axis, index in enumerate(indices):
@@ -77,13 +77,13 @@ def _flat_place(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTe
 
 def _checked(x: BuilderTensor, axis: int, index: BuilderTensor) -> BuilderTensor:
     """Return an index along an axis, counted from 0; a gather from an arange of the axis checks it."""
-    places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
-    lead = places.call("reshape", shape=(*(1,) * axis, x.shape[axis]))
+    positions = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
+    lead = positions.call("reshape", shape=(*(1,) * axis, x.shape[axis]))
     made: BuilderTensor = lead.call("gather", index, axes=(axis,), place=axis).call("reshape", shape=())
     return made
 
 
-def _placed(
+def _selected(
     x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor], axes: tuple[int, ...]
 ) -> BuilderTensor:
     """Return x with a value at one index on each of some axes."""
@@ -92,8 +92,8 @@ def _placed(
     chosen = None
     for axis, index in zip(axes, indices, strict=True):
         at = _checked(x, axis, index)
-        places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
-        is_there = places.call("reshape", shape=(x.shape[axis], *(1,) * (x.ndim - axis - 1))).call("equal", at)
+        positions = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
+        is_there = positions.call("reshape", shape=(x.shape[axis], *(1,) * (x.ndim - axis - 1))).call("equal", at)
         chosen = is_there if chosen is None else chosen.call("logical_and", is_there)
     assert chosen is not None
     made: BuilderTensor = chosen.call("where", value, x)

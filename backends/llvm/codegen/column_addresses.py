@@ -38,7 +38,7 @@ class Contracted(Record, frozen=True):
     before: Numbered
 
 
-class ColumnPlaces:
+class ColumnAddresses:
     """The addresses of one group of vectors of columns: elements `start` to `stop`, `count` of them."""
 
     def __init__(
@@ -88,7 +88,7 @@ class ColumnPlaces:
             yield loop, odometer
             odometer.advance()
 
-    def place(self, loop: Loop, odometer: Odometer | None) -> VectorGroup:
+    def group(self, loop: Loop, odometer: Odometer | None) -> VectorGroup:
         """Return the group's frame at the element of a loop."""
         positions = [loop.index] if odometer is None else odometer.positions
         return self.at(loop.index, dict(zip(self.axes, positions, strict=True)))
