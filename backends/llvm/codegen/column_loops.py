@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
-from jitfuse.backends.llvm.codegen.column_addresses import ColumnAddresses, Numbered
-
 from jitfuse.backends.llvm.codegen.carried import Carried
+from jitfuse.backends.llvm.codegen.column_addresses import ColumnAddresses, Numbered
 from jitfuse.backends.llvm.codegen.column_phases import final, store_partial
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum
 from jitfuse.backends.llvm.codegen.combine import Reduced, State

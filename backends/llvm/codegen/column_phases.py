@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jitfuse.backends.llvm.codegen.column_addresses import ColumnAddresses
-
 from jitfuse.backends.llvm.codegen.carried import Carried
+from jitfuse.backends.llvm.codegen.column_addresses import ColumnAddresses
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum
 from jitfuse.backends.llvm.codegen.combine import Reduced, State
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64

@@ -5,10 +5,9 @@ Does not own the loops over inner axes.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.codegen.column_addresses import Contracted
-
 from jitfuse.backends.llvm.codegen.analysis import POINT
 from jitfuse.backends.llvm.codegen.body import KernelBody
+from jitfuse.backends.llvm.codegen.column_addresses import Contracted
 from jitfuse.backends.llvm.codegen.column_loops import ColumnVectors
 from jitfuse.backends.llvm.codegen.elements.masks import rest_masks, tail_masks
 from jitfuse.backends.llvm.codegen.elements.types import i64

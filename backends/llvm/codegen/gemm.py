@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jitfuse.backends.llvm.codegen.column_addresses import Contracted
-
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import KernelBody
+from jitfuse.backends.llvm.codegen.column_addresses import Contracted
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import LoadedLaunch, VectorGroup
