@@ -79,10 +79,10 @@ class Call:
         """Keep the RNG states in arrays during the call, and write the new states back at its end."""
         return _NOTHING if self._states is None else self._states.going_on()
 
-    def hold_generators(self, looked: bool = False) -> None:
+    def hold_generators(self, after_code: bool = False) -> None:
         """Lock the generators before compiled code changes their states: see `GeneratorStates.hold`."""
         if self._states is not None:
-            self._states.hold(looked)
+            self._states.hold(after_code)
 
     def release_generators(self) -> None:
         """Unlock the generators before user code runs or a lock is waited for."""

@@ -34,7 +34,7 @@ class Counters:
         self.draws_global_rng = False
         """Whether calls use NumPy's global RNG, so that they have to pass its state."""
         self._warned: set[str] = set()
-        self._looked_at: dict[str, set[str]] = {}
+        self._read_values: dict[str, set[str]] = {}
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
@@ -73,7 +73,7 @@ class Counters:
     def note_values(self, values: Sequence[tuple[str, Any]]) -> None:
         """Warn once of a number that Python reads and that keeps changing: every value is traced anew."""
         for what, value in values:
-            known = self._looked_at.setdefault(what, set())
+            known = self._read_values.setdefault(what, set())
             if len(known) > MANY_VALUES or repr(value) in known:
                 continue
             known.add(repr(value))

@@ -94,11 +94,11 @@ class GeneratorStates:
                 if array.tobytes() != before:
                     _give_back(generator, array)
 
-    def hold(self, looked: bool = False) -> None:
+    def hold(self, after_code: bool = False) -> None:
         """Lock the generators.
 
         If other code has used them since, their states are read again. Raises UntraceableError then if the call has
-        `looked` at earlier numbers.
+        `after_code` at earlier numbers.
         """
         if self._held:
             return
@@ -107,7 +107,7 @@ class GeneratorStates:
         self._held = True
         states = [_state_of(generator) for generator, _ in self._states.values()]
         now = [state.tobytes() for state in states]
-        if looked and now != self._before:
+        if after_code and now != self._before:
             raise UntraceableError("other code draws from a generator while the call is traced")
         self._before = now
         for (_, array), state in zip(self._states.values(), states, strict=True):

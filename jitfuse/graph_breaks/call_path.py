@@ -96,7 +96,7 @@ class Path:
         from jitfuse.graph_breaks.tree import go_along
 
         walk, position = self._start(tree)
-        self.call.hold_generators(looked=self._began)
+        self.call.hold_generators(after_code=self._began)
         self._position, last = go_along(walk, position)
         if last is None:
             self.call.release_generators()
@@ -196,7 +196,7 @@ class Path:
                 raise self._ended_by  # user code caught it and continued
             if isinstance(made, TraceEnd):
                 assert self._building is not None and self.walk is not None
-                self.call.hold_generators(looked=True)
+                self.call.hold_generators(after_code=True)
                 return self._returned(self.walk, self._building.end(made))
         except BaseException as error:
             if isinstance(self._cause(error), signals.BreakSignal):

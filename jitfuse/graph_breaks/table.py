@@ -113,7 +113,7 @@ class PathTable:
         asked = [moved.get(held.value, held) for held in asked]
         if not edge.back and edge.home is None:
             free = self._slots.freed(free, (*item.live, *made), kept)
-        self._look(edge, target, kept, asked, drawn)
+        self._write_answer(edge, target, kept, asked, drawn)
         if edge.back:
             return []
         following = self._part.following.get(target, {}).values()
@@ -172,14 +172,14 @@ class PathTable:
         return PlanMemory(compiled.call, feeds, outputs, self._binder.constants(compiled.constants), self._scratch)
 
     # ------------------------------------------------------------------ reads of values
-    def _look(
+    def _write_answer(
         self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
     ) -> None:
         """Write a jump for each known answer, and the exit to Python for any other."""
         known = self._part.following.get(state, {})
         assert state.question is not None
         number, other = state.question.number, self._builder.label()
-        at, offset = asked[0].target if asked else (0, 0)  # a print may have strings alone
+        at, offset = asked[0].location if asked else (0, 0)  # a print may have strings alone
         if number is None:
             for content, key in list(state.seen.items()):
                 if key in known:

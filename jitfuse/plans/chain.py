@@ -64,7 +64,7 @@ def _link(steps: list[Any], buffers: list[set[Any]], second: int, delivered: Col
         changed = set().union(*map(_written, steps[users[0] + 1 : second]))
         if between & _written(writer) or changed & buffers[users[0]]:
             continue
-        if len(stores) == 1 and _fit(writer, reader, (stores[0], o)) and _apart(writer, reader, o):
+        if len(stores) == 1 and _fit(writer, reader, (stores[0], o)) and _independent(writer, reader, o):
             return Link(users[0], second, (stores[0], o))
     return None
 
@@ -85,7 +85,7 @@ def _written(step: Any) -> set[Any]:
     return {b for (b, _), o in zip(step.buffers, operands, strict=True) if o.out}
 
 
-def _apart(writer: Launch, reader: Launch, operand: int) -> bool:
+def _independent(writer: Launch, reader: Launch, operand: int) -> bool:
     """Return whether two launches share only the operand, and otherwise at most values that are one number per row."""
     if _written(reader) & {b for b, _ in writer.buffers}:
         return False

@@ -64,8 +64,8 @@ class Space:
         known: str = o.access.classes[block[-1]]
         if known != "n" or o.out or self.contracted or block is not self.blocks[self.lane_axis]:
             return known
-        apart = _elements_apart(o, block)
-        return str(apart) if apart else known
+        distance = _element_distance(o, block)
+        return str(distance) if distance else known
 
     def strides(self, o: OperandDraft, blocks: list[list[int]]) -> tuple[int, ...]:
         """Return the byte strides of an operand along some blocks."""
@@ -92,11 +92,11 @@ class Space:
     def _unit_score(self, block: list[int]) -> int:
         return sum((3 if o.out else 1) for o in self.operands if o.access.classes[block[-1]] == "1")
 
-    def _far_apart(self, block: list[int]) -> int:
+    def _lanes_far(self, block: list[int]) -> int:
         """Return for how many of the arrays that vary along a row the elements along a block lie far apart."""
         row = self.inner[-1][-1]
         each = [o for o in self.operands if o.access.classes[row] != "0"]
-        return sum(o.access.classes[block[-1]] == "n" and not _elements_apart(o, block) for o in each)
+        return sum(o.access.classes[block[-1]] == "n" and not _element_distance(o, block) for o in each)
 
     def _choose_lanes(self) -> int:
         """Put the best grid axis last and return the lane axis among the merged axes.
@@ -121,15 +121,15 @@ class Space:
             row, column = self.inner[-1], self.grid[-1]
             if self._unit_score(row) == 0 and self._unit_score(column) > 0:
                 return last_grid
-            if self._far_apart(column) < self._far_apart(row):
+            if self._lanes_far(column) < self._lanes_far(row):
                 return last_grid
         return len(self.grid) + len(self.inner) - 1
 
 
-def _elements_apart(o: OperandDraft, block: list[int]) -> int:
+def _element_distance(o: OperandDraft, block: list[int]) -> int:
     """Return the distance in elements along a block if it is small, else 0."""
-    apart, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
-    return apart if not rest and 2 <= apart <= MAX_STATIC_EXTENT else 0
+    distance, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
+    return distance if not rest and 2 <= distance <= MAX_STATIC_EXTENT else 0
 
 
 def finish(body: BodyBuilder) -> Launch:

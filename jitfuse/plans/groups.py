@@ -58,7 +58,7 @@ class Grouping(Probing):
         """The choices of a policy that make a difference to these groups."""
         self.groups: list[Group] = []
         self.refusals: list[RefusedMerge] = []
-        self._behind: list[int] = []
+        self._reachable: list[int] = []
         """For each group the set of groups that must run before it, directly or not, as bits."""
         self._needed_by: list[set[int]] = []
         self._must = values.must | set(materialise)
@@ -105,16 +105,16 @@ class Grouping(Probing):
             self._place_anchor(step, is_reduction)
 
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
-        behind = self._groups_behind(step)
+        reached = self._groups_reached(step)
         for group in reversed(self.groups[-_WINDOW:]):
-            reason = Refusal.CYCLE if behind >> group.number & 1 else self._try_join(step, is_reduction, group)
+            reason = Refusal.CYCLE if reached >> group.number & 1 else self._try_join(step, is_reduction, group)
             if reason is None:
                 return
             if reason is not Refusal.UNRELATED:
                 self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
         self._open(step, is_reduction)
 
-    def _groups_behind(self, step: OpStep) -> int:
+    def _groups_reached(self, step: OpStep) -> int:
         """Return the groups, as bits, that must run before a step's operands are in memory: it cannot join them."""
         leaves: set[int] = set()
         seen, stack = set(step.input_ids), list(step.input_ids)
@@ -126,10 +126,10 @@ class Grouping(Probing):
                 fresh = [i for i in self.program.producers[value].input_ids if i not in seen]
                 seen.update(fresh)
                 stack += fresh
-        behind = 0
+        reached = 0
         for home in self._homes(leaves):
-            behind |= self._behind[home]
-        return behind
+            reached |= self._reachable[home]
+        return reached
 
     def _open(self, step: OpStep, is_reduction: bool) -> None:
         value = step.result_id
@@ -191,19 +191,19 @@ class Grouping(Probing):
 
     def _need(self, group: Group, needs: set[int]) -> None:
         """Make groups run before a group, and so before all that need it."""
-        while len(self._behind) <= group.number:
-            self._behind.append(0)
+        while len(self._reachable) <= group.number:
+            self._reachable.append(0)
             self._needed_by.append(set())
-        behind = 0
+        reached = 0
         for n in needs - group.needs:
-            behind |= self._behind[n] | 1 << n
+            reached |= self._reachable[n] | 1 << n
             self._needed_by[n].add(group.number)
         group.needs |= needs
         todo = {group.number}
         while todo:
             number = todo.pop()
-            if behind | self._behind[number] != self._behind[number]:
-                self._behind[number] |= behind
+            if reached | self._reachable[number] != self._reachable[number]:
+                self._reachable[number] |= reached
                 todo |= self._needed_by[number]
 
     def _homes(self, values: Iterable[int]) -> set[int]:
@@ -290,7 +290,7 @@ class Grouping(Probing):
     def _makes_cycle(self, group: Group, probe: TouchedValues) -> bool:
         needed = self._homes(v for v, _ in probe.leaves)
         # memory written by this very group cannot be read in it
-        return group.number in needed or any(self._behind[g] >> group.number & 1 for g in needed)
+        return group.number in needed or any(self._reachable[g] >> group.number & 1 for g in needed)
 
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:

@@ -181,8 +181,8 @@ class IndexMaps(NodeTable):
         steps, dilations = step.attr("steps"), step.attr("dilations")
         lead, rank = len(parts) - 2 * len(steps), len(steps)
         moved = tuple(
-            self._sum(self._affine(number, apart, 0), self._affine(position, spread, 0))
-            for position, number, apart, spread in zip(
+            self._sum(self._affine(number, stride, 0), self._affine(position, dilation, 0))
+            for position, number, stride, dilation in zip(
                 parts[lead : lead + rank], parts[lead + rank :], steps, dilations, strict=True)
         )
         return [ValueKey(step.input_ids[0], (*parts[:lead], *moved), key.mask)]
@@ -288,11 +288,11 @@ class IndexMaps(NodeTable):
                 here = self.node("const", "bool", (), False)
             distance = self._affine(part, 1, -start) if stride > 0 else self._affine(part, -1, start)
             if abs(stride) != 1:
-                apart = self.number(abs(stride))
+                step_size = self.number(abs(stride))
                 d = self.index_node(distance)
-                on = self.node("equal", "bool", (self.node("remainder", "int64", (d, apart)), self.number(0)))
+                on = self.node("equal", "bool", (self.node("remainder", "int64", (d, step_size)), self.number(0)))
                 here = self.both(here, on)
-                distance = self.node("floor_divide", "int64", (d, apart))
+                distance = self.node("floor_divide", "int64", (d, step_size))
             inside = self.both(inside, here)
             moved.append(distance)
         region = tuple(step.attr("counts"))

@@ -45,7 +45,7 @@ UPDATES: Final = frozenset({"update_slice", "update_at"})
 _JOINS: Final = ("concat", "update_slice")
 _OPAQUE: Final = frozenset({ops.CREATION, ops.SCAN, *ops.ON_HOST})
 """Kinds of steps whose operands are never computed in the kernels that read their results."""
-_APART: Final = frozenset({ops.SCAN, *ops.ON_HOST})
+_ALONE: Final = frozenset({ops.SCAN, *ops.ON_HOST})
 """Those kinds that no kernel spans: kernels come before and after."""
 
 
@@ -151,10 +151,10 @@ class Inlining:
                     self._must.add(base)
                     continue
             iterations = max(iterations, found)
-        apart = op.kind in _APART or (op.kind == ops.REDUCTION and not self.program.meta[step.result_ids[0]].shape)
+        alone = op.kind in _ALONE or (op.kind == ops.REDUCTION and not self.program.meta[step.result_ids[0]].shape)
         for result in step.result_ids:
-            self._levels[result] = level + apart
-            if iterations and not apart and self.program.meta[result].shape:
+            self._levels[result] = level + alone
+            if iterations and not alone and self.program.meta[result].shape:
                 self._crossed[result] = iterations
 
     # ------------------------------------------------------------------ costs

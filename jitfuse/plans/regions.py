@@ -28,10 +28,10 @@ def within(outer: Region, inner: Region) -> Region:
 
 def are_disjoint(a: Region, b: Region) -> bool:
     """Return whether two regions of one array are known to have no element in common."""
-    return any(_are_apart(x, y) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
+    return any(_are_disjoint(x, y) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
 
 
-def _are_apart(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+def _are_disjoint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     """Return whether two (start, step, count) along one axis are known to have no position in common."""
     if not a[2] or not b[2]:
         return True

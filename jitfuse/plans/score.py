@@ -158,11 +158,11 @@ def _operation_bytes(form: KernelForm, stage: Stage) -> int:
         cost = operation_cost(i.op)
         if i.op in ("load", "store"):
             operand = form.operands[i.imm[0]]
-            apart = operand.elements_apart(form.lane_axis)
+            distance = operand.element_distance(form.lane_axis)
             if form.inner and all(operand.strides[a] == "0" for a in (form.lane_axis, *inner_axes)):
                 cost = 0
             else:
-                cost += STRIDED_COST if apart is None else max(apart - 1, 0)
+                cost += STRIDED_COST if distance is None else max(distance - 1, 0)
         total += cost * itemsize(i.dtype)
     return total
 

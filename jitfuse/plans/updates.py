@@ -90,7 +90,7 @@ def _without_overwritten(program: FusedProgram) -> FusedProgram:
         if maker is not None and maker.op_name == "update_slice" and maker.attrs == step.attrs:
             base = maker.result_id
             rest = [r for r in program.consumers[base] if r is not step]
-            if base not in delivered and all(_is_written(program, r, maker) or _lies_apart(r, maker) for r in rest):
+            if base not in delivered and all(_is_written(program, r, maker) or _is_disjoint(r, maker) for r in rest):
                 gone[base] = maker
     if not gone:
         return program
@@ -121,7 +121,7 @@ def _is_written(program: FusedProgram, reader: OpStep, update: OpStep) -> bool:
     )
 
 
-def _lies_apart(reader: OpStep, update: OpStep) -> bool:
+def _is_disjoint(reader: OpStep, update: OpStep) -> bool:
     """Return whether a step reads only elements of an updated array that the update has not written."""
     return reader.op_name == "slice" and are_disjoint(region_of(reader), region_of(update))
 

@@ -111,8 +111,8 @@ class Windows:
         """Return the values to store so that a loop can overwrite its initial value; None if it cannot."""
         if self._newest[head] != base or self._last[base] > number or step.input_ids.count(base) > 1:
             return None
-        beside = [i for i in step.input_ids if i != base and head in self._reads.get(i, _NOTHING)]
-        stored = {*self._open(number, head), *(i for i in beside if i not in self._must)}
+        others = [i for i in step.input_ids if i != base and head in self._reads.get(i, _NOTHING)]
+        stored = {*self._open(number, head), *(i for i in others if i not in self._must)}
         return stored if all(map(self._may_store, stored)) else None
 
     def _to_store(self, number: int, step: OpStep, head: int) -> set[int] | None:
@@ -120,7 +120,7 @@ class Windows:
         program, (base, value, *_) = self.program, step.input_ids
         if self._last[base] > number or program.meta[value].dtype != program.meta[base].dtype:
             return None
-        stored = {x for x in self._open(number, head) if not self._is_apart(x, step, head)}
+        stored = {x for x in self._open(number, head) if not self._is_disjoint(x, step, head)}
         if not all(map(self._may_store, stored)):
             return None
         unsafe = {x for x in self._at_risk(step, head) if x not in stored and x not in self._must}
@@ -150,7 +150,7 @@ class Windows:
         """Return the unstored values that later steps would compute from an array's current contents."""
         return [x for x in self._readers[head] if self._last[x] > number and x not in self._must]
 
-    def _is_apart(self, value: int, step: OpStep, head: int) -> bool:
+    def _is_disjoint(self, value: int, step: OpStep, head: int) -> bool:
         """Return whether a value reads nothing that an update stores."""
         return step.op_name == "update_slice" and all(
             are_disjoint(a.region, region_of(step)) for a in self._reads[value][head])

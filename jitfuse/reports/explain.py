@@ -113,8 +113,8 @@ def _values(trace: Any) -> list[str]:
     def shown(value: Any) -> str:
         return "the same elements" if isinstance(value, bytes) else repr(value)
 
-    looked = trace.guarded_values.items()
-    return [f"{trace.feeds[feed].source} == {shown(value)} (Python read it)" for feed, value in looked]
+    reads = trace.guarded_values.items()
+    return [f"{trace.feeds[feed].source} == {shown(value)} (Python read it)" for feed, value in reads]
 
 
 def _score(plan: RuntimePlan) -> list[str]:

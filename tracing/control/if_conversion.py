@@ -95,8 +95,8 @@ def _choose_truth(run: Recorder | None, frame: types.FrameType, value: Any, one:
     _leave(run, value)
     if type(one) is bool and type(other) is bool and one != other:
         return value.condition if one else value.condition.call("logical_not")
-    ways = [truth(run, value, v) for v in (one, other)]
-    return value.condition.call("where", *ways)
+    truths = [truth(run, value, v) for v in (one, other)]
+    return value.condition.call("where", *truths)
 
 
 def _as_assigned(values: list[Any]) -> Any:

@@ -340,9 +340,9 @@ def _loop(
     `form`: whether the loop contains one that is captured or wanted, may end early, rebinds its variable, is to be
     captured though its range is known, and may be vectorised.
     """
-    around, ends, rebinds, long, apart = form
+    around, ends, rebinds, long, independent = form
     if run is not None and made is range:
-        if apart:
+        if independent:
             tried = range_to_vectorise(run, loop_site, args)
             if tried is not None:
                 site, over, values = tried

@@ -27,7 +27,7 @@ _FEW: Final = 4
 _LONG: Final = 16
 """Fewest iterations of a known range that is captured, where long loops are wanted."""
 _LONG_LOOP: Final = "a long loop"
-_VECTORISED: Final = "a loop to spread"
+_VECTORISED: Final = "a loop to vectorise"
 WIDEST: Final = 1 << 22
 """Most iterations, over all nested loops together, that are vectorised: each value takes as many elements."""
 Range = tuple[int, int, int | None, int]
@@ -109,9 +109,9 @@ def range_of(
         return None
     if step == 1:
         return site, (low, high, None, 1), certain
-    apart = run.emit("subtract", (high, low) if step > 0 else (low, high))
-    apart = run.emit("add", (apart, run.scalar(abs(step) - 1, "int64")))
-    count = run.emit("floor_divide", (apart, run.scalar(abs(step), "int64")))
+    distance = run.emit("subtract", (high, low) if step > 0 else (low, high))
+    distance = run.emit("add", (distance, run.scalar(abs(step) - 1, "int64")))
+    count = run.emit("floor_divide", (distance, run.scalar(abs(step), "int64")))
     return site, (run.scalar(0, "int64"), count, low, step), certain
 
 

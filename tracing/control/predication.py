@@ -91,7 +91,7 @@ def update(run: Recorder | None, frame: types.FrameType, name: str, value: Any, 
         run.undo_conversion()
     if not run.active_branches:
         return _in_place(name)(value, other)
-    result = _apart(name)(value, other)
+    result = _out_of_place(name)(value, other)
     if type(result) is not TracedTensor or result._meta != value._meta:
         run.undo_conversion()
     value[...] = run.active_branches[-1].condition.call("where", result, value)
@@ -109,7 +109,7 @@ def update_item(run: Recorder | None, frame: types.FrameType, name: str, owner: 
     if not run.active_branches:
         run.view.store_item(owner, key, _in_place(name)(now, other))
         return
-    result = _apart(name)(now, other)
+    result = _out_of_place(name)(now, other)
     if type(now) is TracedTensor and now.shape and (type(result) is not TracedTensor or result._meta != now._meta):
         run.undo_conversion()
     put(run, frame, owner, key, result)
@@ -119,7 +119,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return getattr(operator, name)  # type: ignore[no-any-return]
 
 
-def _apart(name: str) -> Callable[[Any, Any], Any]:
+def _out_of_place(name: str) -> Callable[[Any, Any], Any]:
     """Return the operator that makes a new value: `__add__` for `__iadd__`."""
     return getattr(operator, "__" + name[3:])  # type: ignore[no-any-return]
 

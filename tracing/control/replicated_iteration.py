@@ -99,8 +99,8 @@ class ReplicatedIteration:
         if metas[0] != metas[-1] or metas[1] != metas[-1]:
             return None
         inputs, moves = [], []
-        for ways in zip(*iterations):
-            read, moved = _operands(run, ways, tensors, first, low), _moves(ways)
+        for same_ops in zip(*iterations):
+            read, moved = _operands(run, same_ops, tensors, first, low), _moves(same_ops)
             if read is None or moved is None:
                 return None
             inputs.append(read)
@@ -150,8 +150,8 @@ class ReplicatedIteration:
         number, node, tensors = len(recorded), OpNode, self.tensors
         written = [self._written(op, read, moved) for op, read, moved in zip(self.ops, self.inputs, self.moves)]
         makers = [k for k, op in enumerate(self.ops) for _ in op.result_ids]
-        for turn in range(1, count + 1):
-            further = turn * tensors
+        for iteration in range(1, count + 1):
+            further = iteration * tensors
             graph.producer += [number + k for k in makers]
             for kind, name, inputs, a, i, b, j, moving, before_, after, attrs, results, mode, source in written:
                 if kind == 2:
@@ -161,7 +161,7 @@ class ReplicatedIteration:
                 elif kind:
                     inputs = tuple([t + on * further for t, on in inputs])
                 if moving:
-                    attrs = (*before_, ("starts", tuple([s + turn * by for s, by in moving])), *after)
+                    attrs = (*before_, ("starts", tuple([s + iteration * by for s, by in moving])), *after)
                 made_here = (results + further,) if type(results) is int else tuple([t + further for t in results])
                 recorded.append(made(node, (number, name, inputs, attrs, made_here, mode, source)))
                 number += 1
@@ -213,12 +213,12 @@ class ReplicatedIteration:
         return True
 
 
-def _operands(run: Recorder, ways: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
-    """Return which operands of an op iterations make; None where it reads others. `ways`: the op in each iteration."""
-    results = [tuple([t + k * tensors for t in ways[0][4]]) for k in range(len(ways))]
-    if results != [op[4] for op in ways]:
+def _operands(run: Recorder, same_ops: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
+    """Return which operands of an op iterations make; None where it reads others. `same_ops`: the op in each iteration."""
+    results = [tuple([t + k * tensors for t in same_ops[0][4]]) for k in range(len(same_ops))]
+    if results != [op[4] for op in same_ops]:
         return None
-    a, b, c = (op[2] for op in ways)
+    a, b, c = (op[2] for op in same_ops)
     if not len(a) == len(b) == len(c):
         return None
     read = []
@@ -238,9 +238,9 @@ def _is_constant(run: Recorder, tensor: int) -> bool:
     return node is None or node.op_name in _CONSTANTS
 
 
-def _moves(ways: tuple[OpNode, ...]) -> Any:
+def _moves(same_ops: tuple[OpNode, ...]) -> Any:
     """Return by how much the starts of a slice move in each iteration, () where they stay; None for other ops."""
-    one, two, three = ways
+    one, two, three = same_ops
     if any((op[1], op[5], op[6]) != (one[1], one[5], one[6]) for op in (two, three)):
         return None
     a, b, c = one[3], two[3], three[3]

@@ -234,23 +234,23 @@ def _held(value: Any) -> Any:
     if type(value) is not TracedTensor:
         return type(value), value.tobytes() if isinstance(value, np.generic) else exact_text(value)
     storage = value._storage
-    apart = storage.feed is not None or storage.may_alias is not None
-    return (value._meta, value._layout, value._scalar), weakref.ref(storage), value._path, apart, storage.value
+    shared = storage.feed is not None or storage.may_alias is not None
+    return (value._meta, value._layout, value._scalar), weakref.ref(storage), value._path, shared, storage.value
 
 
-def _is_handed_on(ways: list[Any], before: Held, tensors: int) -> bool:
+def _is_handed_on(held: list[Any], before: Held, tensors: int) -> bool:
     """Return whether a name holds after each iteration one value, one array, or an array that the iteration made.
 
     `before`: what storages held when these iterations began. Each iteration makes `tensors` tensors.
     """
-    first, *later = ways
-    if any(len(way) != len(first) or way[0] != first[0] for way in ways):
+    first, *later = held
+    if any(len(state) != len(first) or state[0] != first[0] for state in held):
         return False
     if len(first) == 2:
-        return all(way == first for way in ways)
-    if all(way[1] is first[1] and way[2] is first[2] for way in ways):
+        return all(state == first for state in held)
+    if all(state[1] is first[1] and state[2] is first[2] for state in held):
         return True
-    if any(way[2] is not None or way[3] for way in later) or len({id(way[1]) for way in ways}) < len(ways):
+    if any(state[2] is not None or state[3] for state in later) or len({id(state[1]) for state in held}) < len(held):
         return False
     steps = {b[4] - a[4] for a, b in pairwise(later)}
     return later[-1][1] not in before and steps in ({0}, {tensors})

@@ -163,7 +163,7 @@ _CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 class Guard(Record, frozen=True):
     """One condition on the value at the end of a chain.
 
-    kind and expected: IS (the object), APART (a chain that leads to another object), TYPE (the exact type), EQ (same
+    kind and expected: IS (the object), DISTINCT (a chain that leads to another object), TYPE (the exact type), EQ (same
     exact type and equal, with equal types of the items), LEN (length of a list, tuple or dict), KEYS (a dict's keys in
     order; implies LEN), ABSENT (a key that the dict at the end of the chain lacks; `count` is the number of keys that
     it had, so that LEN can replace it).
@@ -176,13 +176,13 @@ class Guard(Record, frozen=True):
 
     @property
     def key(self) -> Any:
-        """The identity of a guard in one trace: a chain has one of each kind, except ABSENT and APART."""
-        return self.chain, self.kind, self.expected if self.kind in ("ABSENT", "APART") else None
+        """The identity of a guard in one trace: a chain has one of each kind, except ABSENT and DISTINCT."""
+        return self.chain, self.kind, self.expected if self.kind in ("ABSENT", "DISTINCT") else None
 
     def check(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
         """Tell whether the condition holds now; it does not where the chain cannot be walked."""
         try:
-            if self.kind == "APART":
+            if self.kind == "DISTINCT":
                 return self.chain.resolve(args, kwargs) is not self.expected.resolve(args, kwargs)
             return _CHECKS[self.kind](self.chain.resolve(args, kwargs), self.expected)
         except Exception:
@@ -198,7 +198,7 @@ class Guard(Record, frozen=True):
             return None
         now: Any = {"TYPE": type(value).__name__, "LEN": len(value) if hasattr(value, "__len__") else "no length",
                     "KEYS": list(value) if isinstance(value, dict) else type(value).__name__,
-                    "ABSENT": "present", "APART": "the same"}.get(self.kind, _short(value))
+                    "ABSENT": "present", "DISTINCT": "the same"}.get(self.kind, _short(value))
         return f"{self.chain}: {self._was()}, is {now}"
 
     def _was(self) -> str:
@@ -206,15 +206,15 @@ class Guard(Record, frozen=True):
             return f"type was {self.expected.__name__}"
         if self.kind == "ABSENT":
             return f"{self.expected!r} was absent"
-        if self.kind == "APART":
+        if self.kind == "DISTINCT":
             return f"was another object than {self.expected}"
         word = {"LEN": "length", "KEYS": "keys"}.get(self.kind)
         return f"{word} was {self.expected}" if word else f"was {_short(self.expected)}"
 
     def __str__(self) -> str:
         relation = {"IS": "is", "TYPE": "has type", "EQ": "==", "LEN": "has length", "KEYS": "has keys",
-                    "ABSENT": "lacks", "APART": "is not"}[self.kind]
-        if self.kind == "APART":
+                    "ABSENT": "lacks", "DISTINCT": "is not"}[self.kind]
+        if self.kind == "DISTINCT":
             return f"{self.chain} {relation} {self.expected}"
         shown = self.expected.__name__ if self.kind == "TYPE" else _short(self.expected)
         return f"{self.chain} {relation} {shown}"

@@ -77,7 +77,7 @@ def _guard_owners(view: View, owners: dict[int, tuple[Any, Chain]]) -> None:
             if len(others) > _FEW:
                 view.guard(its_chain, "IS", other)
             else:
-                view.guard(chain, "APART", its_chain)
+                view.guard(chain, "DISTINCT", its_chain)
 
 
 def _differs(view: View, owner: Any, other: Any) -> bool:

@@ -160,9 +160,9 @@ def _range_of_data(run: Recorder, tensor: int) -> Range | None:
         return integer_range(dtype) if is_integer(dtype) and dtype not in ("int64", "uint64") else None
     if node is None or node.op_name != "where":
         return None
-    ways = [range_of(run, i) for i in node.input_ids[1:]]
-    known = [w for w in ways if w is not None]
-    return (min(w[0] for w in known), max(w[1] for w in known)) if len(known) == len(ways) else None
+    ranges = [range_of(run, i) for i in node.input_ids[1:]]
+    known = [w for w in ranges if w is not None]
+    return (min(w[0] for w in known), max(w[1] for w in known)) if len(known) == len(ranges) else None
 
 
 def _within(inner: Range, outer: Range) -> bool:

@@ -159,11 +159,11 @@ class MaskedSelection(TracedTensor):
         if self._picked is not None or attrs.get("keepdims"):
             return None
         chosen = range(self.ndim) if axis is None else shape_rules.normalize_axes(op.name, axis, self.ndim)
-        spread: dict[int, tuple[int, ...]] = {
+        axes_of: dict[int, tuple[int, ...]] = {
             a: (a if a < self._axis else a + masked - 1,) for a in range(self.ndim)
         }
-        spread[self._axis] = tuple(range(self._axis, self._axis + masked))
-        axes = tuple(k for a in chosen for k in spread[a])
+        axes_of[self._axis] = tuple(range(self._axis, self._axis + masked))
+        axes = tuple(k for a in chosen for k in axes_of[a])
         if self._axis not in chosen:
             whole = self._whole.call(op.name, **{**attrs, "axis": axes if len(axes) > 1 else axes[0]})
             return self._of(whole, self._axis - sum(a < self._axis for a in axes))

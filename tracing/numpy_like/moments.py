@@ -43,17 +43,17 @@ def mean(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 def var(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
         where: Any = True, **kw: Any) -> Tensor:
     """Return the variance over axes with divisor n - ddof."""
-    return _spread("var", a, axis, dtype, out, ddof, keepdims, where, **kw)
+    return _variance("var", a, axis, dtype, out, ddof, keepdims, where, **kw)
 
 
 @implements("std")
 def std(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
         where: Any = True, **kw: Any) -> Tensor:
     """Return the square root of the variance."""
-    return _spread("std", a, axis, dtype, out, ddof, keepdims, where, **kw)
+    return _variance("std", a, axis, dtype, out, ddof, keepdims, where, **kw)
 
 
-def _spread(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any,
+def _variance(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any,
             **kw: Any) -> Tensor:
     centre, correction = kw.pop("mean", None), kw.pop("correction", None)
     divisor = correction if given(correction) else ddof
@@ -64,8 +64,8 @@ def _spread(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, ddof: Any, ke
     if not given(centre):
         total = reduce("sum", x, axis, None, None, True, where=where)
         centre = cast(total / _count(x, where, axis, True), x.dtype, name)
-    apart = x - centre
-    square = (apart * apart.conj()).real if dtypes.kind(str(x.dtype)) == "complex" else apart * apart
+    deviation = x - centre
+    square = (deviation * deviation.conj()).real if dtypes.kind(str(x.dtype)) == "complex" else deviation * deviation
     squares = reduce("sum", square, axis, None, None, keepdims, where=where)
     result = cast(squares / (count - divisor).call("maximum", 0), square.dtype, name)
     return deliver(name, result.call("sqrt") if name == "std" else result, out)
@@ -108,7 +108,7 @@ def _weights_along(x: Tensor, w: Tensor, axis: Any) -> Tensor:
             f"np.average: weights of shape {w.shape} do not fit axis {axis} of {x.shape}, at {user_line()}"
         )
     order = sorted(range(len(axes)), key=axes.__getitem__)
-    spread = w.call("transpose", axes=tuple(order)) if w.ndim > 1 else w
-    return spread.reshape(tuple(n if k in axes else 1 for k, n in enumerate(x.shape))).call(
+    aligned = w.call("transpose", axes=tuple(order)) if w.ndim > 1 else w
+    return aligned.reshape(tuple(n if k in axes else 1 for k, n in enumerate(x.shape))).call(
         "broadcast_to", shape=x.shape
     )

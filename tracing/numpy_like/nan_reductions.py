@@ -16,14 +16,14 @@ Tensor = Any
 
 def _leaving_out_nan(name: str) -> Callable[..., Tensor]:
     takes_dtype = name not in ("nanmin", "nanmax")
-    spreads = name in ("nanvar", "nanstd")
+    is_variance = name in ("nanvar", "nanstd")
 
     def function(a: Tensor, axis: Any = None, *positional: Any, keepdims: Any = False, **kw: Any) -> Tensor:
-        names = ("dtype", "out", "ddof", "keepdims") if spreads else ("dtype", "out", "keepdims")
+        names = ("dtype", "out", "ddof", "keepdims") if is_variance else ("dtype", "out", "keepdims")
         options = {**dict(zip(names if takes_dtype else ("out", "keepdims"), positional, strict=False)), **kw}
         keep = options.pop("keepdims", keepdims)
         dtype, out, where = options.pop("dtype", None), options.pop("out", None), options.pop("where", True)
-        if spreads:
+        if is_variance:
             refuse(name, {"mean": options.pop("mean", None)})
             chosen = options.pop("correction", None)
             options["correction"] = float(options.pop("ddof", 0) if not given(chosen) else chosen)

@@ -41,8 +41,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     if rows <= columns:
         residuals = values.create("zeros", shape=(0,), dtype=str(values.dtype))
     else:
-        apart = (y - x.call("matmul", solution)).call("abs")
-        residuals = apart.call("square").call("sum", axis=0)
+        difference = (y - x.call("matmul", solution)).call("abs")
+        residuals = difference.call("square").call("sum", axis=0)
         residuals = residuals.reshape((1,)) if not residuals.ndim else residuals
         residuals = residuals.call("require", rank.call("equal", columns))
     return solution, residuals, rank.astype("int32"), values

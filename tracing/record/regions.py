@@ -139,8 +139,8 @@ def program_of(
     ids: dict[int, int] = {}
     meta: dict[int, Meta] = {}
     names: dict[int, str] = {}
-    for feed, (parameter, looks) in enumerate(slots):
-        meta[feed] = looks
+    for feed, (parameter, meta_of_slot) in enumerate(slots):
+        meta[feed] = meta_of_slot
         if parameter is not None:
             ids[parameter] = feed
             names[feed] = graph.feed_names[parameter]

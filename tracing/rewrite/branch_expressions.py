@@ -80,17 +80,17 @@ class Expressions(ast.NodeTransformer):
             made = branches.truth(made) if before else self.truth(made)
             for value in reversed(before):
                 first = self.truth(value) if value is node.values[0] else branches.truth(value)
-                ways = (made, ast.Constant(False)) if isinstance(node.op, ast.And) else (ast.Constant(True), made)
-                made = self._chosen("choose_truth", value, first, *ways)
+                results = (made, ast.Constant(False)) if isinstance(node.op, ast.And) else (ast.Constant(True), made)
+                made = self._chosen("choose_truth", value, first, *results)
             return made
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self._chosen("choose_truth", node, self.truth(node.operand), ast.Constant(False), ast.Constant(True))
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
-            return self.truth(self._apart(node))
+            return self.truth(self._comparisons(node))
         found: ast.expr = self.visit(node)
         return found
 
-    def _apart(self, node: ast.Compare) -> ast.expr:
+    def _comparisons(self, node: ast.Compare) -> ast.expr:
         """Return ``a < b < c`` as ``a < (t := b) and t < c``."""
         parts: list[ast.expr] = []
         left = node.left

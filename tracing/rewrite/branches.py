@@ -33,7 +33,7 @@ _long: Final[dict[_CodeKey, frozenset[int]]] = {}
 """The same for the lines of its loops over long known ranges."""
 _inner: Final[dict[_CodeKey, bool]] = {}
 """By file and first line: whether a function that captured loops call can be inlined into them."""
-_apart: Final[dict[int, tuple[Any, frozenset[int]]]] = {}
+_independent: Final[dict[int, tuple[Any, frozenset[int]]]] = {}
 """By the id of a function's own code: a weak reference to it, and the lines of its loops that may be vectorised."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
 """By the id of a function's own code: a weak reference to it, and the recompiled code, if there is any."""
@@ -162,11 +162,11 @@ def _independent_lines(code: types.CodeType) -> frozenset[int]:
     """Return the lines of a function's loops that may be vectorised."""
     if not _may_be_independent(code):
         return frozenset()
-    known = _apart.get(id(code))
+    known = _independent.get(id(code))
     if known is None or known[0]() is not code:
         key, found = id(code), parsing.function_in(code.co_filename, code.co_firstlineno)
         lines = frozenset[int]() if found is None else independence.lines_of(found)
-        known = _apart[key] = weakref.ref(code, lambda _: _apart.pop(key, None)), lines
+        known = _independent[key] = weakref.ref(code, lambda _: _independent.pop(key, None)), lines
     return known[1]
 
 

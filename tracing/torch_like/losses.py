@@ -28,7 +28,7 @@ def reduced(loss: Tensor, reduction: str) -> Any:
     return wrap(loss if reduction == "none" else loss.call(reduction, axis=None, keepdims=False))
 
 
-def _apart(input: Any, target: Any) -> Tensor:
+def _difference(input: Any, target: Any) -> Tensor:
     return in_common("subtract", input, target)
 
 
@@ -40,22 +40,22 @@ def _weighed(loss: Tensor, weight: Any) -> Tensor:
 def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
              weight: Any = None) -> Any:
     """Return squared differences."""
-    apart = _apart(input, target)
-    return reduced(_weighed(apart * apart, weight), reduction)
+    difference = _difference(input, target)
+    return reduced(_weighed(difference * difference, weight), reduction)
 
 
 @of_floats("l1_loss")
 def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
             weight: Any = None) -> Any:
     """Return absolute differences."""
-    return reduced(_weighed(_apart(input, target).call("abs"), weight), reduction)
+    return reduced(_weighed(_difference(input, target).call("abs"), weight), reduction)
 
 
 @of_floats("smooth_l1_loss")
 def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
                    beta: Any = 1.0) -> Any:
     """Return half squares over beta of differences below beta, and linear losses above."""
-    size, b = _apart(input, target).call("abs"), float(numbers(beta))
+    size, b = _difference(input, target).call("abs"), float(numbers(beta))
     if b < 0.0:
         raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, at {user_line()}")
     if b == 0.0:
@@ -66,7 +66,7 @@ def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: An
 @of_floats("huber_loss")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: Any = 1.0, weight: Any = None) -> Any:
     """Return half squares of differences below delta, and linear losses above."""
-    size, d = _apart(input, target).call("abs"), float(numbers(delta))
+    size, d = _difference(input, target).call("abs"), float(numbers(delta))
     if d <= 0.0:
         raise ArgumentError(f"huber_loss does not support non-positive values for delta, at {user_line()}")
     made = size.call("less_equal", d).call("where", size * size * 0.5, (size - 0.5 * d) * d)
@@ -114,9 +114,9 @@ def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None
 def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: Any = 1e-6,
                       reduction: str = "mean") -> Any:
     """Return the negative log likelihood of normal distributions."""
-    spread = operand(var).call("maximum", numbers(eps))
-    apart = _apart(input, target)
-    made = (spread.call("log") + apart * apart / spread) * 0.5
+    variance = operand(var).call("maximum", numbers(eps))
+    difference = _difference(input, target)
+    made = (variance.call("log") + difference * difference / variance) * 0.5
     return reduced(made + 0.5 * math.log(2 * math.pi) if full else made, reduction)
 
 

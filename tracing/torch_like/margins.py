@@ -44,8 +44,8 @@ def _positive(x: Tensor) -> Tensor:
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: Any = 0, size_average: Any = None,
                         reduce: Any = None, reduction: str = "mean") -> Any:
     """Return by how much pairs miss their order (1 or -1) with a margin."""
-    apart = in_common("multiply", wrap(-operand(target)), wrap(in_common("subtract", input1, input2)))
-    return reduced(_positive(floating(in_common("add", wrap(apart), numbers(margin)))), reduction)
+    difference = in_common("multiply", wrap(-operand(target)), wrap(in_common("subtract", input1, input2)))
+    return reduced(_positive(floating(in_common("add", wrap(difference), numbers(margin)))), reduction)
 
 
 @of_floats("hinge_embedding_loss")

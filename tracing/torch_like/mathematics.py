@@ -105,17 +105,17 @@ def polar(abs: Any, angle: Any) -> Any:
 def view_as_real(input: Any) -> Any:
     """Return complex numbers as pairs along a new last axis."""
     x = operand(input)
-    return _apart("torch.view_as_real", x, shapes.stack([x.real, x.imag], -1))
+    return _in_new_memory("torch.view_as_real", x, shapes.stack([x.real, x.imag], -1))
 
 
 @implements("view_as_complex")
 def view_as_complex(input: Any) -> Any:
     """Return pairs along the last axis as complex numbers."""
     x = operand(input)
-    return _apart("torch.view_as_complex", x, _joined(x[..., 0], x[..., 1]))
+    return _in_new_memory("torch.view_as_complex", x, _joined(x[..., 0], x[..., 1]))
 
 
-def _apart(name: str, x: Tensor, made: Tensor) -> Any:
+def _in_new_memory(name: str, x: Tensor, made: Tensor) -> Any:
     """Return a copy that is a view in torch, and reject later writes to either of the two."""
     result = wrap(made)
     freeze(name, x, result.tensor)

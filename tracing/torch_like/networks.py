@@ -127,8 +127,8 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 def _standard(x: Tensor, over: tuple[int, ...], eps: Any) -> Tensor:
     wide = cast(x, "float32") if str(x.dtype) in ("float16", "bfloat16") else x
     centred = wide - wide.call("mean", axis=over, keepdims=True)
-    spread = (centred * centred).call("mean", axis=over, keepdims=True)
-    return centred / in_common("add", spread, eps).call("sqrt")
+    variance = (centred * centred).call("mean", axis=over, keepdims=True)
+    return centred / in_common("add", variance, eps).call("sqrt")
 
 
 @of_floats("rms_norm")
@@ -259,8 +259,8 @@ def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-6, keepdim: 
     """Return the norm of the difference along the last axis."""
     from jitfuse.tracing.torch_like.reductions import norm
 
-    apart = in_common("add", in_common("subtract", x1, x2), eps)
-    return norm(wrap(apart), p, -1, keepdim)
+    difference = in_common("add", in_common("subtract", x1, x2), eps)
+    return norm(wrap(difference), p, -1, keepdim)
 
 
 # ---------------------------------------------------------------- padding

@@ -127,8 +127,8 @@ def cdist(x1: Any, x2: Any, p: Any = 2.0, **options: Any) -> Any:
     from jitfuse.tracing.torch_like.reductions import norm
 
     x, y = same_dtype("cdist", x1, x2)
-    apart = shapes.expand_dims(x, -2) - shapes.expand_dims(y, -3)
-    return norm(wrap(apart), p, -1)
+    difference = shapes.expand_dims(x, -2) - shapes.expand_dims(y, -3)
+    return norm(wrap(difference), p, -1)
 
 
 # ---------------------------------------------------------------- decompositions

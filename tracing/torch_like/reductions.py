@@ -83,7 +83,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     return wrap(x.call("nanmean", axis=axes(x, dim), keepdims=bool(keepdim)))
 
 
-def _spread(name: str) -> Callable[..., Any]:
+def _variance(name: str) -> Callable[..., Any]:
     def function(input: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *, correction: Any = None,
                  out: Any = None, axis: Any = None) -> Any:
         if isinstance(dim, bool):
@@ -97,8 +97,8 @@ def _spread(name: str) -> Callable[..., Any]:
     return function
 
 
-var = implements("var")(_spread("var"))
-std = implements("std")(_spread("std"))
+var = implements("var")(_variance("var"))
+std = implements("std")(_variance("std"))
 
 
 @implements("var_mean")

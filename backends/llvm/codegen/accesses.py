@@ -173,26 +173,26 @@ class Accesses:
         (not for pairs). Otherwise every lane is loaded from its own address.
         """
         f = self.f
-        apart, end = f.fresh("apart"), f.fresh("loaded")
+        separate, end = f.fresh("apart"), f.fresh("loaded")
         together = f.fresh("together")
-        ways: list[tuple[Sequence[Batch], str]] = []
-        f.cond_br(frame.run()[0], together, apart, likely=True)
+        variants: list[tuple[Sequence[Batch], str]] = []
+        f.cond_br(frame.run()[0], together, separate, likely=True)
         f.label(together)
-        ways.append((self._load_at(dtype, frame.straight(operand, base), masks), f.block))
+        variants.append((self._load_at(dtype, frame.straight(operand, base), masks), f.block))
         f.br(end)
-        f.label(apart)
+        f.label(separate)
         if frame.breaks(operand) and dtype not in COMPONENT:
             broken, scattered = f.fresh("broken"), f.fresh("scattered")
             f.cond_br(frame.runs_are_long(), broken, scattered)
             f.label(broken)
-            ways.append(([self.memory.load_broken(dtype, frame.pieces(operand, base), masks)], f.block))
+            variants.append(([self.memory.load_broken(dtype, frame.pieces(operand, base), masks)], f.block))
             f.br(end)
             f.label(scattered)
-        ways.append((self._load_at(dtype, frame.bent(operand, base, here=True), masks), f.block))
+        variants.append((self._load_at(dtype, frame.bent(operand, base, here=True), masks), f.block))
         f.label(end)
-        blocks = [block for _, block in ways]
+        blocks = [block for _, block in variants]
         joined = []
-        for batches in zip(*(found for found, _ in ways), strict=True):
+        for batches in zip(*(found for found, _ in variants), strict=True):
             columns = zip(*(batch.values for batch in batches), strict=True)
             joined.append([f.phi(c[0].type, list(zip(c, blocks, strict=True))) for c in columns])
         return [self.context.batch(values) for values in joined]
@@ -202,12 +202,12 @@ class Accesses:
         masks: Sequence[Value | None]
     ) -> None:
         f = self.f
-        together, apart, end = f.fresh("together"), f.fresh("apart"), f.fresh("stored")
-        f.cond_br(frame.run()[0], together, apart, likely=True)
+        together, separate, end = f.fresh("together"), f.fresh("apart"), f.fresh("stored")
+        f.cond_br(frame.run()[0], together, separate, likely=True)
         f.label(together)
         self._store_at(x, dtype, frame.straight(operand, base), masks)
         f.br(end)
-        f.label(apart)
+        f.label(separate)
         self._store_at(x, dtype, frame.bent(operand, base, here=True), masks)
         f.label(end)
 

@@ -180,11 +180,11 @@ class Analysis(Record, frozen=True, eq=False):
         than a register has of 32 bits would lengthen the code without gain.
         """
         sizes = self._sizes
-        narrowest = max(min(sizes, default=1), 4 if self._apart else 1)
+        narrowest = max(min(sizes, default=1), 4 if self._has_distances else 1)
         return min(vector_bytes // narrowest, ROW_BYTES // max(sizes, default=1))
 
     @cached_property
-    def _apart(self) -> bool:
+    def _has_distances(self) -> bool:
         """Whether some elements of one vector are not adjacent in memory."""
         moves = [i for _, body, _ in self.form.numbered for _, i in body if i.op in ("load", "store")]
         return any(
@@ -248,7 +248,7 @@ class Analysis(Record, frozen=True, eq=False):
         moves = [i for _, body, _ in form.numbered for _, i in body if i.op in ("load", "store")]
         return (
             (self._pressure.long > 0 or self.masked_only) and self.lanes_on_grid
-            and not (form.inner or form.contracted or self._apart or self.reports)
+            and not (form.inner or form.contracted or self._has_distances or self.reports)
             and not any(access(i).mask or form.operands[access(i).operand].dtype in COMPONENT for i in moves)
         )
 

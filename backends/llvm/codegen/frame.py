@@ -64,8 +64,8 @@ class LoadedLaunch:
         if sweep is not None and not axis:
             step = sweep.steps[operand]
             return i64(0) if step is None else self._steps[step]
-        apart = o.elements_apart(axis)
-        return self._strides[operand, axis] if apart is None else i64(apart * ITEMSIZE[o.dtype])
+        distance = o.element_distance(axis)
+        return self._strides[operand, axis] if distance is None else i64(distance * ITEMSIZE[o.dtype])
 
     def moved(self, pointer: Value, operand: int, axis: int, index: Value) -> Value:
         """Return a pointer moved to a position along an axis."""
@@ -95,7 +95,7 @@ class Address(Record):
 
     "same"  all lanes share the base
     "next"  lanes are adjacent
-    "step"  lanes are `stride` bytes apart (`apart` elements, where known); `steps` are the offsets within a vector
+    "step"  lanes are `stride` bytes apart (`distance` elements, where known); `steps` are the offsets within a vector
     "free"  lanes are at `offsets` bytes from the base, one vector of offsets for each vector
     "runs"  lanes sweep several axes, and are evenly spaced only within one run of the last axis
             (`VectorGroup.straight`, `VectorGroup.bent`)
@@ -106,7 +106,7 @@ class Address(Record):
     steps: Value | None = None
     stride: Value | None = None
     offsets: Sequence[Value] = ()
-    apart: int | None = None
+    distance: int | None = None
 
 
 class Piece(NamedTuple):
@@ -181,8 +181,8 @@ class VectorGroup(Record):
             base = launch.moved(base, operand, axis, self.first)
             if strides[axis] == "1":
                 return Address("next", base)
-            apart = launch.form.operands[operand].elements_apart(axis)
-            return Address("step", base, launch.lane_steps[operand], launch.stride(operand, axis), apart=apart)
+            distance = launch.form.operands[operand].element_distance(axis)
+            return Address("step", base, launch.lane_steps[operand], launch.stride(operand, axis), distance=distance)
         return Address("runs", base)
 
     # ------------------------------------------------------------------ lanes over several axes
@@ -201,11 +201,11 @@ class VectorGroup(Record):
         axes = sorted(launch.analysis.varying)
         for axis, position in zip(axes, self.run()[1], strict=True):
             base = launch.moved(base, operand, axis, position)
-        apart = launch.form.operands[operand].elements_apart(axes[-1])
-        if apart in (0, 1):
-            return Address("next" if apart else "same", base)
+        distance = launch.form.operands[operand].element_distance(axes[-1])
+        if distance in (0, 1):
+            return Address("next" if distance else "same", base)
         stride = launch.stride(operand, axes[-1])
-        return Address("step", base, f.mul(f.splat(stride, launch.lanes), launch.iota), stride, apart=apart)
+        return Address("step", base, f.mul(f.splat(stride, launch.lanes), launch.iota), stride, distance=distance)
 
     def breaks(self, operand: int) -> bool:
         """Return whether an operand is adjacent along the last of two axes: its vectors break between runs."""

@@ -56,7 +56,7 @@ class VectorMemory:
         f, size = self.f, ITEMSIZE[dtype]
         type_ = memory_type(dtype, self.lanes)
         if address.kind == "step" and all(m is None for m in masks):
-            near = address.apart is not None and address.apart <= WINDOWS and self.lanes > 1
+            near = address.distance is not None and address.distance <= WINDOWS and self.lanes > 1
             return (self._load_windows if near else self._load_steps)(dtype, address, len(masks))
         zero = f.const(type_, 0)
         loaded = []
@@ -90,9 +90,9 @@ class VectorMemory:
 
         For a stride of 3 and 16 lanes: three loads and two shuffles instead of 16 loads and 15 insertions.
         """
-        f, lanes, apart = self.f, self.lanes, address.apart
-        assert apart is not None and address.stride is not None
-        span = apart * (lanes - 1) + 1
+        f, lanes, distance = self.f, self.lanes, address.distance
+        assert distance is not None and address.stride is not None
+        span = distance * (lanes - 1) + 1
         starts = [min(first, span - lanes) for first in range(0, span, lanes)]
         loaded = []
         for j in range(count):
@@ -101,17 +101,17 @@ class VectorMemory:
                 f.load(memory_type(dtype, lanes), f.offset(base, start, MEMORY[dtype]), ITEMSIZE[dtype])
                 for start in starts
             ]
-            loaded.append(self.from_memory(self._picked(windows, starts, apart), dtype))
+            loaded.append(self.from_memory(self._picked(windows, starts, distance), dtype))
         return self.context.batch(loaded)
 
-    def _picked(self, windows: Sequence[Value], starts: Sequence[int], apart: int) -> Value:
-        """Return the elements at multiples of `apart` of windows that begin at `starts`, in order."""
+    def _picked(self, windows: Sequence[Value], starts: Sequence[int], distance: int) -> Value:
+        """Return the elements at multiples of `distance` of windows that begin at `starts`, in order."""
         lanes, result = self.lanes, windows[0]
         for k, (window, start) in enumerate(zip(windows[1:], starts[1:], strict=True), 1):
-            picks = [lane if k > 1 else min(lane * apart, lanes - 1) for lane in range(lanes)]
+            picks = [lane if k > 1 else min(lane * distance, lanes - 1) for lane in range(lanes)]
             for lane in range(lanes):
-                if min(lane * apart // lanes, len(starts) - 1) == k:
-                    picks[lane] = lanes + lane * apart - start
+                if min(lane * distance // lanes, len(starts) - 1) == k:
+                    picks[lane] = lanes + lane * distance - start
             result = self.f.shuffle(result, window, picks)
         return result
 

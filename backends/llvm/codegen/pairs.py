@@ -63,8 +63,8 @@ def part_pointer(memory: VectorMemory, dtype: str, pointer: Value, part: int) ->
 
 
 def _of_part(memory: VectorMemory, dtype: str, address: Address, part: int) -> Address:
-    apart = None if address.apart is None else 2 * address.apart
-    return replace(address, base=part_pointer(memory, dtype, address.base, part), apart=apart)
+    distance = None if address.distance is None else 2 * address.distance
+    return replace(address, base=part_pointer(memory, dtype, address.base, part), distance=distance)
 
 
 def _doubled(memory: VectorMemory, masks: Sequence[Value | None]) -> list[Value | None]:

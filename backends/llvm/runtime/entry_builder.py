@@ -100,9 +100,9 @@ class EntryBuilder:
         """Pass where two slots hold the same object."""
         self._guard(GuardCode.SAME, self._known(slot), self._known(other))
 
-    def guard_apart(self, slot: int, other: int) -> None:
+    def guard_distinct(self, slot: int, other: int) -> None:
         """Pass where two slots hold different objects."""
-        self._guard(GuardCode.APART, self._known(slot), self._known(other))
+        self._guard(GuardCode.DISTINCT, self._known(slot), self._known(other))
 
     def guard_length(self, slot: int, length: int) -> None:
         """Pass for an exact list, tuple or dict of this length."""

@@ -56,7 +56,7 @@ class _Guards(DataGuards):
             GuardCode.LEN: self.length,
             GuardCode.FLOAT: self.float_, GuardCode.INT: self.int_, GuardCode.BOOL: self.bool_,
             GuardCode.NPSCALAR: self.numpy_scalar, GuardCode.ARRAY: self.array, GuardCode.DISJOINT: self.disjoint,
-            GuardCode.CALL: self.call, GuardCode.SAME: self.same, GuardCode.APART: self.apart,
+            GuardCode.CALL: self.call, GuardCode.SAME: self.same, GuardCode.DISTINCT: self.distinct,
             GuardCode.TENSOR: self.tensor,
             GuardCode.NO_GRAD: self.no_grad,
         }
@@ -148,7 +148,7 @@ class _Guards(DataGuards):
     def same(self) -> None:
         self.pass_if(self.f.icmp("eq", self.source(1), self.source(2)))
 
-    def apart(self) -> None:
+    def distinct(self) -> None:
         self.pass_if(self.f.icmp("ne", self.source(1), self.source(2)))
 
     def equal(self) -> None:

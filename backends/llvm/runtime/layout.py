@@ -178,7 +178,7 @@ class GuardCode:
     SAME: Final = 18
     TENSOR: Final = 19
     NO_GRAD: Final = 20
-    APART: Final = 21
+    DISTINCT: Final = 21
 
 
 class OpCode:

@@ -199,8 +199,8 @@ class ShaderBody:
     def stride(self, operand: int, axis: int) -> str:
         """Return the byte stride of an operand along an axis, modulo 2**32."""
         declared = self.form.operands[operand]
-        apart = declared.elements_apart(axis)
-        return f"s{operand}_{axis}" if apart is None else f"{apart * itemsize(declared.dtype)}u"
+        distance = declared.element_distance(axis)
+        return f"s{operand}_{axis}" if distance is None else f"{distance * itemsize(declared.dtype)}u"
 
     def _load(self, number: int, instr: Instr) -> str:
         o = access(instr).operand

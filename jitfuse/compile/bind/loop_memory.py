@@ -164,15 +164,15 @@ class LoopLayout:
         access = self.writes[number]
         if not access.contiguous or self._reads_whole(access.operand):
             return False
-        beside = [w for k, w in enumerate(self.writes) if k != number and w.operand == access.operand]
+        others = [w for k, w in enumerate(self.writes) if k != number and w.operand == access.operand]
         if self._is_carried(number):  # the next iteration reads it in place
             low, high = access.reach
-            if beside or abs(access.step) < high - low:
+            if others or abs(access.step) < high - low:
                 return False
         steps = self.body.plan.steps
         loads_first = len(steps) == 1 and isinstance(steps[0], KernelCall) and steps[0].loads_first
-        return all(_apart(access, w, self.length) for w in beside) and (loads_first or all(
-            _apart(access, r, self.length) or (r == access and self._read_before(k, number))
+        return all(_disjoint(access, w, self.length) for w in others) and (loads_first or all(
+            _disjoint(access, r, self.length) or (r == access and self._read_before(k, number))
             for k, r in enumerate(self.reads) if r.operand == access.operand
         ))
 
@@ -233,9 +233,9 @@ def scan_layout(call: LibraryCall) -> LoopLayout:
     windows = []
     for operand, window in enumerate((*stacks, *parts)):
         shape = window.shape[1:]
-        apart = part_bytes(window) // sizes[operand]
-        step = -apart if attrs["reverse"] else apart
-        offset = (length - 1) * apart if attrs["reverse"] else 0
+        distance = part_bytes(window) // sizes[operand]
+        step = -distance if attrs["reverse"] else distance
+        offset = (length - 1) * distance if attrs["reverse"] else 0
         windows.append(IterationWindow(operand, offset, step, 0, shape, in_order(shape, 1)))
     reads, writes = windows[len(stacks) :], windows[: len(stacks)]
     sources = len(windows)
@@ -257,7 +257,7 @@ def in_parts(window: Window) -> bool:
     return all(n == 1 or a == b for n, a, b in zip(window.shape[1:], window.strides[1:], strides, strict=True))
 
 
-def _apart(a: IterationWindow, b: IterationWindow, length: int | None) -> bool:
+def _disjoint(a: IterationWindow, b: IterationWindow, length: int | None) -> bool:
     """Return whether two windows overlap in no iteration."""
     if a.step != b.step and not length:
         return False

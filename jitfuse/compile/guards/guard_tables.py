@@ -122,8 +122,8 @@ class BoundEntry:
             b.guard_identity(slot, guard.expected)
         elif guard.kind == "TYPE":
             b.guard_type(slot, guard.expected)
-        elif guard.kind == "APART":
-            b.guard_apart(slot, self.slot(guard.expected))
+        elif guard.kind == "DISTINCT":
+            b.guard_distinct(slot, self.slot(guard.expected))
         elif guard.kind == "EQ":
             b.guard_equal(slot, guard.expected)
             if type(guard.expected) in (set, frozenset, slice, range):  # all other containers are unpacked

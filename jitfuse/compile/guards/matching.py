@@ -49,7 +49,7 @@ class Conditions(Record, frozen=True):
             return False
         if not all(self._feed_matches(feed, args, kwargs) for feed in self.feeds):
             return False
-        return self._same(args, kwargs) and self.apart(args, kwargs)
+        return self._same(args, kwargs) and self.disjoint(args, kwargs)
 
     def _same(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether arrays that were one object in the trace are one object again."""
@@ -58,7 +58,7 @@ class Conditions(Record, frozen=True):
             for chain, feed in self.aliases
         )
 
-    def apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    def disjoint(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether written arrays share memory with no other, as in the trace."""
         feeds = self.known
         found = [f for f in feeds if feeds[f].kind == "array"] if self.writes else []

@@ -45,7 +45,7 @@ def _failed(spec: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterat
         other = trace.feeds[feed].source
         if not _is_same(chain, other, args, kwargs):
             yield f"{chain}: was the same array as {other}, is another"
-    if not spec.conditions.apart(args, kwargs):
+    if not spec.conditions.disjoint(args, kwargs):
         yield "arrays that are written share memory with others, and did not before"
 
 

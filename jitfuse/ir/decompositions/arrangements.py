@@ -60,12 +60,12 @@ def _repeated(
     x: Tensor, shape: tuple[int, ...], pairs: list[tuple[int, int]], counts: tuple[int, ...], *, times_first: bool
 ) -> Tensor:
     """Insert an axis beside each repeated one, broadcast along it, and merge the two."""
-    apart: list[int] = []
+    split_shape: list[int] = []
     wide: list[int] = []
     for n, r, pair in zip(shape, counts, pairs, strict=True):
-        apart += [n] if r == 1 else [1, n] if times_first else [n, 1]
+        split_shape += [n] if r == 1 else [1, n] if times_first else [n, 1]
         wide += [n] if r == 1 else pair
-    x = x.call("reshape", shape=tuple(apart)).call("broadcast_to", shape=tuple(wide))
+    x = x.call("reshape", shape=tuple(split_shape)).call("broadcast_to", shape=tuple(wide))
     return x.call("reshape", shape=tuple(n * r for n, r in zip(shape, counts, strict=True)))
 
 

@@ -184,9 +184,9 @@ def _matrix(term: Term, batch: str, rows: str, columns: str) -> Tensor:
     order = tuple(term.labels.index(c) for c in batch + rows + columns)
     tensor = _transposed(term.tensor, order)
     lead = tensor.shape[: len(batch)]
-    apart = tensor.shape[len(batch) :]
+    own = tensor.shape[len(batch) :]
     sizes = [1, 1]
-    for k, n in enumerate(apart):
+    for k, n in enumerate(own):
         sizes[k >= len(rows)] *= n
     return _reshaped(tensor, (*lead, *sizes))
 

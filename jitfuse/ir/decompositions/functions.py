@@ -66,8 +66,8 @@ def float_power(x: Tensor, y: Tensor) -> Tensor:
     x, y = cast(loop_of(np.float_power), "float_power", x, y)
     if kind(x.dtype) == "complex":
         return x.power(y)
-    apart = x.equal(x.literal(0.0)).logical_or(x.equal(x.literal(-math.inf)))
-    return y.equal(y.literal(0.5)).logical_and(apart).where(x.abs(), x.power(y))
+    special = x.equal(x.literal(0.0)).logical_or(x.equal(x.literal(-math.inf)))
+    return y.equal(y.literal(0.5)).logical_and(special).where(x.abs(), x.power(y))
 
 
 def fabs(x: Tensor) -> Tensor:

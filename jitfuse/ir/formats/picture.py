@@ -156,9 +156,9 @@ def _edges(layout: PictureLayout, edges: Sequence[tuple[str, str]], boxes: Seque
 
 def _document(layout: PictureLayout, drawn: Sequence[str], groups: Sequence[DrawnGroup], title: str) -> str:
     legend = [_legend_line(k, g) for k, g in enumerate(groups[:40])]
-    beside = 230.0 if legend else 0.0
+    legend_width = 230.0 if legend else 0.0
     top = _MARGIN + (24.0 if title else 0.0)
-    width = max(layout.width + 2 * _MARGIN + beside, _width(title, 8.5) + 2 * _MARGIN)
+    width = max(layout.width + 2 * _MARGIN + legend_width, _width(title, 8.5) + 2 * _MARGIN)
     height = max(layout.height, 20.0 * len(legend)) + top + _MARGIN
     heading = f'<text class="title" x="{_MARGIN}" y="{_MARGIN}">{escape(title)}</text>' if title else ""
     return (

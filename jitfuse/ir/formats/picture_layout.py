@@ -114,12 +114,12 @@ def _positions(
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else rows[::-1]:
             wanted = [sum(x[m] for m in near[n]) / len(near[n]) if near[n] else x[n] for n in row]
-            for n, at in zip(row, _apart(row, wanted, size), strict=True):
+            for n, at in zip(row, _without_overlap(row, wanted, size), strict=True):
                 x[n] = at
     return x
 
 
-def _apart(row: Sequence[str], wanted: Sequence[float], size: Mapping[str, Box]) -> list[float]:
+def _without_overlap(row: Sequence[str], wanted: Sequence[float], size: Mapping[str, Box]) -> list[float]:
     """Return the positions nearest to the wanted ones in which no two boxes overlap: halfway between both packings."""
     def packed(names: Sequence[str], targets: Sequence[float]) -> list[float]:
         found: list[float] = []

@@ -47,7 +47,7 @@ class Operand(NamedTuple):
     strides: tuple[str, ...]
     out: bool = False
 
-    def elements_apart(self, axis: int) -> int | None:
+    def element_distance(self, axis: int) -> int | None:
         """Return the stride along an axis in elements, or None if only a launch knows it."""
         return None if self.strides[axis] == "n" else int(self.strides[axis])
 

@@ -96,9 +96,9 @@ def form_findings(form: KernelForm, *, chained: bool = False) -> Iterator[str]:
         if chained:
             yield "rule 13: the second form of a chain has a third behind it"
             return
-        behind = [*form_findings(form.then, chained=True)]
-        yield from (f"in the form behind it, {finding}" for finding in behind)
-        if not behind:
+        of_second = [*form_findings(form.then, chained=True)]
+        yield from (f"in the form behind it, {finding}" for finding in of_second)
+        if not of_second:
             yield from _chain_findings(form, form.then)
 
 
@@ -192,8 +192,8 @@ def _operand_findings(form: KernelForm) -> Iterator[str]:
             yield f"rule 3: operand {k} has {len(o.strides)} stride classes for {len(form.axes)} axes"
             continue
         for a, stride in enumerate(o.strides):
-            apart = stride in few and not o.out and a == form.lane_axis and not form.contracted
-            if stride not in ("0", "1", "n") and not apart:
+            has_distance = stride in few and not o.out and a == form.lane_axis and not form.contracted
+            if stride not in ("0", "1", "n") and not has_distance:
                 yield f"rule 3: the stride class of operand {k} along axis {a} is {stride!r:.40}"
 
 

@@ -30,8 +30,8 @@ def _infer_stack(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         raise ShapeError(f"all input arrays of stack must have the same shape, not "
                          f"{', '.join(str(m.shape) for m in metas)}")
     axis = shape_rules.normalize_axis("stack", attrs["axis"], len(first) + 1)
-    apart = [Meta((*m.shape[:axis], 1, *m.shape[axis:]), m.dtype, m.device, m.weak) for m in metas]
-    return meta_rules.concat_meta("stack", apart, axis)
+    parts = [Meta((*m.shape[:axis], 1, *m.shape[axis:]), m.dtype, m.device, m.weak) for m in metas]
+    return meta_rules.concat_meta("stack", parts, axis)
 
 
 def _infer_tile(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

@@ -82,8 +82,8 @@ def _infer_along(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     axis = shape_rules.normalize_axis("take_along_axis", attrs["axis"], m.ndim)
     if index.ndim != m.ndim:
         raise ShapeError(f"take_along_axis: indices of shape {index.shape} need as many axes as {m.shape}")
-    apart = [tuple(1 if k == axis else n for k, n in enumerate(i.shape)) for i in (m, index)]
-    shape = list(shape_rules.broadcast("take_along_axis", apart))
+    shapes = [tuple(1 if k == axis else n for k, n in enumerate(i.shape)) for i in (m, index)]
+    shape = list(shape_rules.broadcast("take_along_axis", shapes))
     shape[axis] = index.shape[axis]
     if not m.shape[axis] and 0 not in shape:
         raise BoundsError(f"take_along_axis: every index is out of bounds for axis {axis} with size 0")

@@ -70,8 +70,8 @@ def _combined_in_a_row(ufunc: Any, whole: Array, target: Array, key: tuple[Array
     flat = np.reshape(flat, (*np.shape(flat), *(1,) * rest))
     for k, (n, stride) in enumerate(zip(sizes[len(key) :], strides[len(key) :], strict=True)):
         flat = flat + (np.arange(n) * stride).reshape((-1, *(1,) * (rest - 1 - k)))
-    spread = np.broadcast_to(value, flat.shape) if value.ndim <= flat.ndim else value.reshape(flat.shape)
-    ufunc.at(whole.reshape(-1), flat.reshape(-1), spread.reshape(-1))
+    broadcast = np.broadcast_to(value, flat.shape) if value.ndim <= flat.ndim else value.reshape(flat.shape)
+    ufunc.at(whole.reshape(-1), flat.reshape(-1), broadcast.reshape(-1))
     return True
 
 

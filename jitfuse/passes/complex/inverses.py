@@ -26,7 +26,7 @@ _LN4: Final = 1.3862943611198906
 class _Crossing:
     """What asin and acos of a point share, from the absolute values of its parts.
 
-    `beside` is sqrt(a*a - x*x), where a is the mean distance from -1 and 1; atan2(x, beside) is the real part of asin.
+    `adjacent` is sqrt(a*a - x*x), where a is the mean distance from -1 and 1; atan2(x, adjacent) is asin's real part.
     `height` is the absolute value of the imaginary part of both.
     """
 
@@ -47,7 +47,7 @@ class _Crossing:
         within = (sum_ * 0.5 * (first + gap)).sqrt()
         outside = near_y * ((sum_ / above + sum_ / gap) * 0.5).sqrt()
         plain = (((a - near_x) + lost) * (sum_ + lost)).sqrt()
-        self.beside = choose(near_x <= a * _CROSS, plain, choose(inside, within, outside))
+        self.adjacent = choose(near_x <= a * _CROSS, plain, choose(inside, within, outside))
         strictly = near_x < 1.0
         excess = choose(strictly, (first + y2 / gap) * 0.5, (first + gap) * 0.5)
         low = (excess + (excess * (a + 1.0)).sqrt()).log1p()
@@ -63,7 +63,7 @@ class _Crossing:
 def _asin(z: Pair, *, single: bool) -> Pair:
     crossing = _Crossing(z, single=single)
     x, y = crossing.x, crossing.y
-    real = choose(crossing.far, x.call("atan2", y), x.call("atan2", crossing.beside))
+    real = choose(crossing.far, x.call("atan2", y), x.call("atan2", crossing.adjacent))
     real = choose(is_nan(y), choose(is_inf(x), math.nan, real), real)
     real = choose(is_zero(x), 0.0, real)
     return signed(real, z[0]), signed(crossing.height, z[1])
@@ -71,7 +71,7 @@ def _asin(z: Pair, *, single: bool) -> Pair:
 
 def _acos(z: Pair, *, single: bool) -> Pair:
     crossing = _Crossing(z, single=single)
-    real = choose(crossing.far, crossing.y.call("atan2", z[0]), crossing.beside.call("atan2", z[0]))
+    real = choose(crossing.far, crossing.y.call("atan2", z[0]), crossing.adjacent.call("atan2", z[0]))
     real = choose(is_zero(z[0]) & is_nan(z[1]), math.pi / 2, real)
     imag = signed(crossing.height, z[1])
     return real, -imag

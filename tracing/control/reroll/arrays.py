@@ -31,8 +31,8 @@ class MovingRegion(NamedTuple):
         offset, step = sum(map(mul, self.starts, strides)), sum(map(mul, self.moves, strides))
         if self.counts.count(1) == len(self.counts):
             return IterationWindow(operand, offset, step, 0, (), ())
-        apart = tuple(map(mul, self.steps, strides))
-        return IterationWindow(operand, offset, step, 0, self.counts, apart)
+        distances = tuple(map(mul, self.steps, strides))
+        return IterationWindow(operand, offset, step, 0, self.counts, distances)
 
     def is_disjoint(self, other: MovingRegion, count: int) -> bool:
         """Return whether two regions are disjoint in each of `count` iterations, as far as one axis shows."""

@@ -127,8 +127,8 @@ class Comparison:
             mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + self._code[k : k + len(mixed)].astype(np.uint64)
         order = np.argsort(mixed, kind="stable")
         again = mixed[order[1:]] == mixed[order[:-1]]
-        apart = np.diff(order)[again]
-        often = np.bincount(apart[apart <= MAX_PERIOD], minlength=1)
+        distances = np.diff(order)[again]
+        often = np.bincount(distances[distances <= MAX_PERIOD], minlength=1)
         found = np.flatnonzero(often >= least - 1)
         every = {p * m for p in found.tolist() for m in (1, 2, 3, 4)}
         long = np.arange(LONG_ITERATION, max(len(often), LONG_ITERATION))
@@ -141,9 +141,9 @@ def _add_distances(periods: list[int], alike: Any, period: int, limits: RerollLi
     """Add the distances between the ends of runs of a period: these are loops too short to be runs."""
     ends = np.flatnonzero(alike[:-1] & ~alike[1:])
     for between in range(1, min(_ENDS, len(ends) - limits.iterations) + 1):
-        apart = ends[between:] - ends[:-between]
-        often = np.bincount(apart[apart <= MAX_PERIOD], minlength=1)
-        for distance in np.flatnonzero(2 * often >= len(apart)).tolist():
+        distances = ends[between:] - ends[:-between]
+        often = np.bincount(distances[distances <= MAX_PERIOD], minlength=1)
+        for distance in np.flatnonzero(2 * often >= len(distances)).tolist():
             if distance > period and distance not in periods:
                 bisect.insort(periods, distance)
 

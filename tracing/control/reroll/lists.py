@@ -107,7 +107,7 @@ def lists_written(
     if not joins:
         return None
     position = {t: k for k, op in enumerate(line) for t in op.result_ids}
-    joins = [op for op in joins if len(op.input_ids) >= limits.least(_apart(op, line, position))]
+    joins = [op for op in joins if len(op.input_ids) >= limits.least(_iteration_length(op, line, position))]
     added: dict[int, list[OpNode]] = {}
     gone: set[int] = set()
     writes: set[int] = set()
@@ -131,7 +131,7 @@ def lists_written(
     return Rewritten(_needed(made, delivered), frozenset(writes), count)
 
 
-def _apart(join: OpNode, line: list[OpNode], position: dict[int, int]) -> int:
+def _iteration_length(join: OpNode, line: list[OpNode], position: dict[int, int]) -> int:
     """Return the average number of ops between two values of a join."""
     first, last = (position.get(_joined(t, line, position), -1) for t in (join.input_ids[0], join.input_ids[-1]))
     return (last - first) // (len(join.input_ids) - 1)

@@ -83,12 +83,12 @@ def written_out(columns: OpColumns, metas: list[Meta], delivered: Collection[int
     origin[start], origin[start + two] = np.where(two, of[source], source), source
 
     new_arity, new_widths = arity[origin], widths[origin]
-    new_read = read[_spread(_begins(arity)[origin], new_arity)]
-    new_results = results[_spread(_begins(widths)[origin], new_widths)]
+    new_read = read[_ranges(_begins(arity)[origin], new_arity)]
+    new_results = results[_ranges(_begins(widths)[origin], new_widths)]
     inputs, outputs = _begins(new_arity), _begins(new_widths)
     again = np.flatnonzero(~once[source])
     begins = np.repeat(tensors + _begins(size[again]), size[again])
-    copies = _spread(start[again], size[again])
+    copies = _ranges(start[again], size[again])
     metas += [metas[t] for t in new_results[outputs[copies]].tolist()]
     new_results[outputs[copies]] = begins + _within(size[again])
     new_read[inputs[start[two] + 1]] = new_results[outputs[start[two]]]
@@ -132,7 +132,7 @@ def _within(lengths: Any) -> Any:
     return np.arange(int(lengths.sum())) - np.repeat(_begins(lengths), lengths)
 
 
-def _spread(begins: Any, lengths: Any) -> Any:
+def _ranges(begins: Any, lengths: Any) -> Any:
     """Return the indices of all items of stretches that begin there."""
     return np.repeat(begins, lengths) + _within(lengths)
 

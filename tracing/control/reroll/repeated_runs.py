@@ -40,8 +40,8 @@ class Runs:
         key = run.end - run.begin, run.period, run.begin - run.first, run.least
         known = self._known.get(key)
         if known is not None:
-            apart = self._apart(known.run, run)
-            found = None if apart is None else self._taken_over(known, run, apart)
+            distances = self._distances(known.run, run)
+            found = None if distances is None else self._taken_over(known, run, distances)
             if found is not None:
                 return found
         loops = reroll_run(self._tensors, self._line, run)
@@ -51,7 +51,7 @@ class Runs:
         return loops
 
     # ------------------------------------------------------------------ comparing
-    def _apart(self, one: PeriodicRun, other: PeriodicRun) -> Any:
+    def _distances(self, one: PeriodicRun, other: PeriodicRun) -> Any:
         """Return how far the regions of a run start from those of a run like it, op by op; None where the runs differ.
 
         Each op must be of the same kind, and have its last use equally far on. Its operands must be made equally far
@@ -83,18 +83,18 @@ class Runs:
         return bool((self._replacement[x] == y).all() and (self._replaced[y] == x).all())
 
     # ------------------------------------------------------------------ taking over
-    def _taken_over(self, known: _Known, run: PeriodicRun, apart: Any) -> list[RerolledLoop] | None:
+    def _taken_over(self, known: _Known, run: PeriodicRun, distances: Any) -> list[RerolledLoop] | None:
         """Return the loops of a known run over the tensors and regions of a run like it; None where bodies differ."""
         moves = []
         for loop in known.loops:
-            move = self._moves(loop, apart[:, loop.begin - known.run.first :], run.first - known.run.first)
+            move = self._moves(loop, distances[:, loop.begin - known.run.first :], run.first - known.run.first)
             if move is None:
                 return None
             moves.append(move)
         made: dict[int, int] = {}
         return [self._moved(loop, known.run, run, move, made) for loop, move in zip(known.loops, moves, strict=True)]
 
-    def _moves(self, loop: RerolledLoop, apart: Any, further: int) -> dict[int, list[int]] | None:
+    def _moves(self, loop: RerolledLoop, distances: Any, further: int) -> dict[int, list[int]] | None:
         """Return how far the windows of each operand of a loop move; None where the body must differ.
 
         All windows of an operand must move equally, in all iterations, because the body depends on how they overlap.
@@ -102,19 +102,19 @@ class Runs:
         """
         origin = loop.origin
         assert origin is not None
-        apart, period = apart[:, : loop.end - loop.begin], origin.period
+        distances, period = distances[:, : loop.end - loop.begin], origin.period
         one, other = (self._sources(at, at + loop.end - loop.begin) for at in (loop.begin, loop.begin + further))
-        if one != other or (apart[:, period:] != apart[:, :-period]).any():
+        if one != other or (distances[:, period:] != distances[:, :-period]).any():
             return None
-        apart = apart[:, :period]
-        by: list[list[int]] = apart.T.tolist()
+        distances = distances[:, :period]
+        by: list[list[int]] = distances.T.tolist()
         moves: dict[int, list[int]] = {}
         for phase, operand in origin.operands.items():
             if moves.setdefault(operand, by[phase]) != by[phase]:
                 return None
         if any(moves[operand][axis] for operand, axis in origin.whole):
             return None
-        inside = set(np.flatnonzero(apart.any(axis=0)).tolist()).difference(origin.operands, origin.hoisted)
+        inside = set(np.flatnonzero(distances.any(axis=0)).tolist()).difference(origin.operands, origin.hoisted)
         return None if inside else moves
 
     def _sources(self, begin: int, end: int) -> list[str]:

@@ -33,21 +33,21 @@ def reroll(graph: ProcessGraph, boundary: Boundary, limits: RerollLimits) -> tup
     Sums over rows of different lengths are rewritten over whole rows where that makes loops: first if they span most
     ops, else if they span much of what is left.
     """
-    found = _with_whole_rows(graph, boundary, limits, spread=1 / 2, most=1 / 4)
+    found = _with_whole_rows(graph, boundary, limits, share=1 / 2, most=1 / 4)
     if found is None:
         found = _rerolled(graph, boundary, limits)
-        found = _with_whole_rows(*found, limits, spread=1 / 3, most=2 / 3) or found
+        found = _with_whole_rows(*found, limits, share=1 / 3, most=2 / 3) or found
     return found
 
 
 def _with_whole_rows(
-    graph: ProcessGraph, boundary: Boundary, limits: RerollLimits, *, spread: float, most: float
+    graph: ProcessGraph, boundary: Boundary, limits: RerollLimits, *, share: float, most: float
 ) -> tuple[ProcessGraph, Boundary] | None:
     """Return the re-rolled graph with sums over whole rows; None for too few sums, or too many ops left."""
     count = len(graph.ops)
     if count < max(limits.ops, _LONG):
         return None
-    whole = with_whole_rows(graph, boundary, limits.iterations, int(spread * count))
+    whole = with_whole_rows(graph, boundary, limits.iterations, int(share * count))
     found = None if whole is None else _rerolled(whole, boundary, limits)
     return None if found is None or len(found[0].ops) > most * count else found
 

@@ -236,11 +236,11 @@ class Iterations:
         result = read - line.first[at]
         lag = sample - (at[:, sample] - begin) // period
         after = np.arange(count)[:, None]
-        apart = (at - at[:, [sample]] != (after - sample) * period) | (result != result[:, [sample]])
-        apart &= (after >= lag[:, None]) & inner[:, None]
+        irregular = (at - at[:, [sample]] != (after - sample) * period) | (result != result[:, [sample]])
+        irregular &= (after >= lag[:, None]) & inner[:, None]
         outside = inner & (at[:, sample] < begin)
         outside |= same & (read[:, 0] >= 0) & (at[:, 0] >= begin)
-        if apart.any() or outside.any():
+        if irregular.any() or outside.any():
             raise NoLoopError
         producer = (at[:, sample] - begin) % period
         lists = [a.tolist() for a in (same, literal, read[:, 0], producer, result[:, sample], lag)]

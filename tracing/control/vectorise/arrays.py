@@ -87,15 +87,15 @@ class Arrays(LoopAxes):
         sliced, conditions = self._sliced(x, pairs)
         rest = [(axis, index) for axis, index in pairs if axis not in [a for a, _ in sliced]]
         alike = [(axis, index) for axis, index in rest if not index.loop_axes]
-        apart = [(axis, index) for axis, index in rest if index.loop_axes]
+        by_iteration = [(axis, index) for axis, index in rest if index.loop_axes]
         if alike:  # first, because it makes the array smaller
             x = self._gathered(x, alike)
-            sliced, apart = _after(alike, sliced), _after(alike, apart)
+            sliced, by_iteration = _after(alike, sliced), _after(alike, by_iteration)
         if sliced:
             x = self.part(x, sliced)
-            apart = _after(sliced, apart)
-        if apart:
-            x = self._gathered(x, apart)
+            by_iteration = _after(sliced, by_iteration)
+        if by_iteration:
+            x = self._gathered(x, by_iteration)
         return x._replace(only=only | taken | conditions)
 
     def _sliced(self, x: LoopValue, pairs: Pairs) -> tuple[list[tuple[int, Linear]], set[int]]:

@@ -187,8 +187,9 @@ class Steps(Arrays):
         how = new.total.how or old.total.how
         if dtype == "bool" and how and {new.total.how, old.total.how} <= {"", how}:
             neutral = LoopValue(self.run.scalar(how == "all", "bool"))
-            ways = [v._replace(total=None) if v.total is not None and v.total.is_begun else neutral for v in (new, old)]
-            return self.among("where", condition, *ways)._replace(total=total._replace(how=how), only=only)
+            begun = [v.total is not None and v.total.is_begun for v in (new, old)]
+            terms = [v._replace(total=None) if b else neutral for v, b in zip((new, old), begun, strict=True)]
+            return self.among("where", condition, *terms)._replace(total=total._replace(how=how), only=only)
         if not is_integer(dtype):
             refuse()
         made = self.among("where", condition, *[v._replace(total=None) for v in (new, old)])

@@ -284,8 +284,8 @@ class VectorisedLoop(InOrder):
                 tensor=self.reshaped(part.tensor, (*self.meta(part.tensor).shape, 1)), rank=1)
             tensors.append(LoopValue(self._over_loop_axis(loop_axis, many), loop_axis + 1, 1))
         over = self.joint(tensors)
-        spread = [self.broadcast_along(v, over) for v in tensors]
-        joined = spread[0] if len(spread) == 1 else self.emit("concat", spread, {"axis": loop_axis + 1})
+        broadcast = [self.broadcast_along(v, over) for v in tensors]
+        joined = broadcast[0] if len(broadcast) == 1 else self.emit("concat", broadcast, {"axis": loop_axis + 1})
         shape = self.meta(joined).shape
         if math.prod(shape) > WIDEST:
             refuse()
