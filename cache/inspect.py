@@ -230,11 +230,11 @@ def _examine(layer: str, record: files.FileRecord) -> tuple[EntryInfo, Entry | N
         return EntryInfo(record.key, layer, record.size, record.used, str(error.strerror)), None
     except EntryError as error:
         return EntryInfo(record.key, layer, record.size, record.used, str(error)), None
-    said = entry.metadata
+    stated = entry.metadata
     info = EntryInfo(
         record.key, layer, record.size, record.used, None,
-        metadata.text(said, "function"), metadata.text(said, "source"), metadata.text(said, "backend"),
-        metadata.text(said, "target"), metadata.moment(said, "created"), metadata.number(said, "compile_ms"),
-        metadata.names(said, "kernels"), claimed=tuple(sorted(metadata.claimed(said))),
+        metadata.text(stated, "function"), metadata.text(stated, "source"), metadata.text(stated, "backend"),
+        metadata.text(stated, "target"), metadata.moment(stated, "created"), metadata.number(stated, "compile_ms"),
+        metadata.names(stated, "kernels"), claimed=tuple(sorted(metadata.claimed(stated))),
     )
     return info, entry

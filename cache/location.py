@@ -127,7 +127,7 @@ def read_layer(path: str) -> str | None:
         real, status = _walk(path)
         return None if status is None else _accept(real, status, owners())
     except (_UnusableError, OSError) as error:
-        _refuse(path, error)
+        _warn_unusable(path, error)
         return None
 
 
@@ -146,7 +146,7 @@ def write_layer(path: str) -> str | None:
             _create(real)
         raise _UnusableError("it is removed again and again")
     except (_UnusableError, OSError) as error:
-        _refuse(path, error)
+        _warn_unusable(path, error)
         return None
 
 
@@ -206,7 +206,7 @@ def _create(real: str) -> None:
         raise _UnusableError(f"it cannot be created ({error.strerror})") from None
 
 
-def _refuse(path: str, error: _UnusableError | OSError) -> None:
+def _warn_unusable(path: str, error: _UnusableError | OSError) -> None:
     reason = f"it cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
     remedy = "Repair the folder, or name another in JITFUSE_CACHE_DIR."
     if isinstance(error, _UntrustedError):

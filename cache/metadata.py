@@ -67,8 +67,8 @@ def claimed(metadata: Mapping[str, Any]) -> frozenset[str]:
 
 def claims(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields that only an entry's maker knows, printable and short: whose code it is, of which program."""
-    said = {name: printable(text(metadata, name)) for name in ("function", "source")}
-    return {**said, "program": printable(listings(metadata, ["program"], _MOST_PROGRAM).texts["program"])}
+    named = {name: printable(text(metadata, name)) for name in ("function", "source")}
+    return {**named, "program": printable(listings(metadata, ["program"], _MOST_PROGRAM).texts["program"])}
 
 
 def listings(metadata: Mapping[str, Any], wanted: Iterable[str] = LISTINGS, most: int = MOST_SHOWN) -> Listings:

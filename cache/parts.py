@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.cache import metadata as told
+from jitfuse.cache import metadata as entry_metadata
 from jitfuse.cache.entry import Entry, expand_text
 from jitfuse.cache.keys import Part, cache_key
 
@@ -75,28 +75,28 @@ def differences(first: Entry, second: Entry) -> list[Difference]:
     a, b = recorded_parts(first.metadata) or {}, recorded_parts(second.metadata) or {}
     for name in sorted(a.keys() | b.keys()):
         if name not in a or name not in b or (type(a[name]), a[name]) != (type(b[name]), b[name]):
-            found.append(Difference(name, _MEANING.get(name, "an option"), *_told(name, first, second)))
+            found.append(Difference(name, _MEANING.get(name, "an option"), *_values_of(name, first, second)))
     return found
 
 
 def forms_text(entry: Entry) -> str:
     """Return the kernel forms of an entry as text for people; of many, as many as can be compared."""
-    return told.listings(entry.metadata, ["forms"], told.MOST_COMPARED).texts["forms"]
+    return entry_metadata.listings(entry.metadata, ["forms"], entry_metadata.MOST_COMPARED).texts["forms"]
 
 
 def _forms_summary(entry: Entry) -> str:
-    count = len(told.names(entry.metadata, "kernels"))
+    count = len(entry_metadata.names(entry.metadata, "kernels"))
     return f"{count} kernel{'' if count == 1 else 's'}, {len(entry.canonical)} bytes of canonical form"
 
 
-def _told(name: str, first: Entry, second: Entry) -> tuple[str, str]:
+def _values_of(name: str, first: Entry, second: Entry) -> tuple[str, str]:
     """Return both values of a part as text; of long lists only the items that the other one lacks."""
     values = [(recorded_parts(e.metadata) or {}).get(name) for e in (first, second)]
     a, b = values
     if name == "machine":
-        told = _processors(first, second)
-        if told is not None:
-            return told
+        found = _processors(first, second)
+        if found is not None:
+            return found
     if isinstance(a, tuple) and isinstance(b, tuple):
         known = [set(map(repr, x)) for x in (b, a)]  # items may be unhashable lists, and many
         only = [tuple(word for word in x if repr(word) not in k) for x, k in zip((a, b), known, strict=True)]
@@ -107,17 +107,18 @@ def _told(name: str, first: Entry, second: Entry) -> tuple[str, str]:
 def _processors(first: Entry, second: Entry) -> tuple[str, str] | None:
     """Return the model and the features that the other processor lacks; None if they do not differ."""
     texts = []
-    features = [set(expand_text(e.metadata.get("features"), told.MOST_COMPARED).split(",")) for e in (first, second)]
+    most = entry_metadata.MOST_COMPARED
+    features = [set(expand_text(e.metadata.get("features"), most).split(",")) for e in (first, second)]
     for k, entry in enumerate((first, second)):
         more = sorted(f[1:] for f in features[k] - features[1 - k] if f.startswith("+"))
-        target = told.text(entry.metadata, "target")
+        target = entry_metadata.text(entry.metadata, "target")
         texts.append(f"{target}{' with ' + ' '.join(more) if more else ''}")
     return None if texts[0] == texts[1] else (texts[0], texts[1])
 
 
 def _plain(value: Part) -> str:
     """Return a part as text for people."""
-    return "absent" if value is None else told.plain(value.hex() if isinstance(value, bytes) else value)
+    return "absent" if value is None else entry_metadata.plain(value.hex() if isinstance(value, bytes) else value)
 
 
 def _to_json(value: Part) -> Any:
@@ -130,9 +131,9 @@ def _from_json(value: Any) -> Part:
     if isinstance(value, list):
         return tuple([_from_json(item) for item in value])
     if isinstance(value, dict):
-        return bytes.fromhex(value["hex"]) if value.keys() == {"hex"} else _refuse(value)
-    return value if value is None or isinstance(value, str | int) else _refuse(value)
+        return bytes.fromhex(value["hex"]) if value.keys() == {"hex"} else _reject(value)
+    return value if value is None or isinstance(value, str | int) else _reject(value)
 
 
-def _refuse(value: Any) -> Part:
+def _reject(value: Any) -> Part:
     raise TypeError(f"no part of a key: {type(value).__name__}")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from jitfuse.cache import metadata as told
+from jitfuse.cache import metadata as entry_metadata
 from jitfuse.cache.entry import Entry
 from jitfuse.cache.inspect import EntryInfo
 from jitfuse.cache.listing import highlighted
@@ -87,7 +87,7 @@ def show_entry(info: EntryInfo, entry: Entry, listing: str | None = None, only: 
     from rich.table import Table
     from rich.text import Text
 
-    texts, cut = told.listings(entry.metadata)
+    texts, cut = entry_metadata.listings(entry.metadata)
     texts["asm"] = listing or ""
     colours = _MOST_COLOURED
     parts: list[Table | Rule | Text] = []
@@ -99,7 +99,7 @@ def show_entry(info: EntryInfo, entry: Entry, listing: str | None = None, only: 
     for name, text in texts.items():
         if text and (not only or name in only):
             title = _TITLES[name] + (CLAIM if name in info.claimed else "")
-            title += f" (cut: more than {told.MOST_SHOWN:,} characters of listings)" if name in cut else ""
+            title += f" (cut: more than {entry_metadata.MOST_SHOWN:,} characters of listings)" if name in cut else ""
             colours -= len(text)
             shown = highlighted(printable(text), name) if colours >= 0 else Text(printable(text))
             parts += [Rule(Text(title, style="bold"), align="left"), shown]
@@ -138,28 +138,28 @@ def form_changes(first: Entry, second: Entry) -> list[str]:
     texts = [forms_text(entry) for entry in (first, second)]
     a, b = (text.splitlines() for text in texts)
     lines = list(difflib.unified_diff(a, b, first.key[:12], second.key[:12], n=2, lineterm=""))
-    if max(map(len, texts)) >= told.MOST_COMPARED:
-        lines.append(f"(of their first {told.MOST_COMPARED:,} characters)")
+    if max(map(len, texts)) >= entry_metadata.MOST_COMPARED:
+        lines.append(f"(of their first {entry_metadata.MOST_COMPARED:,} characters)")
     return lines
 
 
 def _facts(info: EntryInfo, entry: Entry) -> list[tuple[str, str]]:
-    def said(name: str, text: str) -> str:
+    def marked(name: str, text: str) -> str:
         return text + CLAIM if name in info.claimed and text else text
 
-    facts = [("key", info.key), ("folder", info.layer), ("function", said("function", info.function))]
-    facts += [("file:line", said("source", info.source)), ("backend", said("backend", info.backend))]
-    facts += [("target", said("target", info.target)), ("kernels", ", ".join(info.kernels))]
-    facts += [("compile", said("compile_ms", f"{info.compile_ms:.1f} ms"))]
+    facts = [("key", info.key), ("folder", info.layer), ("function", marked("function", info.function))]
+    facts += [("file:line", marked("source", info.source)), ("backend", marked("backend", info.backend))]
+    facts += [("target", marked("target", info.target)), ("kernels", ", ".join(info.kernels))]
+    facts += [("compile", marked("compile_ms", f"{info.compile_ms:.1f} ms"))]
     for name, seconds in (("created", info.created), ("used", info.used)):
         if seconds:
             facts.append((name, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))))
     facts += [("hits", f"{info.hits:,}"), ("file", format_bytes(info.size)), ("code", format_bytes(len(entry.code)))]
     for name, value in sorted(entry.metadata.items())[:_MOST_FACTS]:
-        if name not in told.LISTINGS and name not in _LISTED:
-            facts.append((told.shortened(printable(name)), said(name, told.plain(value))))
+        if name not in entry_metadata.LISTINGS and name not in _LISTED:
+            facts.append((entry_metadata.shortened(printable(name)), marked(name, entry_metadata.plain(value))))
     for name, part in sorted((recorded_parts(entry.metadata) or {}).items())[:_MOST_FACTS]:
-        facts.append((f"key: {told.shortened(printable(name))}", told.plain(part)))
+        facts.append((f"key: {entry_metadata.shortened(printable(name))}", entry_metadata.plain(part)))
     return facts
 
 

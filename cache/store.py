@@ -115,7 +115,7 @@ class Store:
             self._seen_filled = there or bool(len(self.memory)) or any(map(files.has_entries, folders))
         return not self._seen_filled
 
-    def refuse(self, key: str, reason: str, *, count: bool = True) -> None:
+    def reject(self, key: str, reason: str, *, count: bool = True) -> None:
         """Record that an entry of `key` is useless: a miss after all, if `load` counted it as a hit.
 
         For defects that the checksum cannot find: a writer whose memory was damaged, or a loader that has become

@@ -18,7 +18,7 @@ from jitfuse.base import forks
 from jitfuse.base.later import Later
 from jitfuse.errors import ArgumentError
 from jitfuse.function import pipeline
-from jitfuse.function.options import Options, refuse_unknown
+from jitfuse.function.options import Options, reject_unknown
 from jitfuse.function.parts import Parts
 from jitfuse.function.rng_state import renew_locks
 from jitfuse.tracing.record.dispatch_wrappers import unwrapped_function
@@ -91,7 +91,7 @@ def fuse(
         array([1., 5.])
     """
     options = Options(training, device, strict, schedule, frozenset(static_argnames), cache, name)
-    refuse_unknown(device, donate, fastmath)
+    reject_unknown(device, donate, fastmath)
     if fn is None:
         return functools.partial(_make, options)
     return _make(options, fn)

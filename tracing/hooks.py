@@ -146,7 +146,7 @@ class TracingHooks:
         If the function has seen torch tensors, jitfuse's functions are wrapped to take and return them.
         """
         if self.states:
-            rng.refuse_other(value)
+            rng.reject_other(value)
         function = unwrapped_function(value)
         if str(getattr(function, "__module__", "")).startswith("torch"):
             _know_torch()
@@ -215,7 +215,7 @@ class TracingHooks:
         """Take a step of an if-converted branch."""
         return if_conversion.STEPS[name](self.run, frame, *values)
 
-    def refuse_kept(self, target: str, value: Any) -> None:
+    def reject_generator(self, target: str, value: Any) -> None:
         """Raise UntraceableError for a generator that outlives the call: its RNG state would not be updated there."""
         if "jitfuse.tracing.generators.rng" in sys.modules and issubclass(type(value), rng.TracedRng):
             raise UntraceableError(

@@ -103,7 +103,7 @@ def feed_sources(session: Session) -> dict[int, FeedSource]:
     return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
 
 
-def refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
+def reject_overlap(session: Session, writes: Mapping[int, int]) -> None:
     """Raise OverlapError where a written array shares memory with another feed, or with itself."""
     arrays = [f for f in session.feeds.values() if f.kind == "array"]
     for feed in (session.feeds[w] for w in writes):

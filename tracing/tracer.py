@@ -38,11 +38,11 @@ from jitfuse.tracing.numpy_like import traced_array as traced_array  # the base 
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import Recorder, activate
-from jitfuse.tracing.record.regions import refuse_leaked
+from jitfuse.tracing.record.regions import reject_leaked
 from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.record.session import ModeMattersSignal, Session
 from jitfuse.tracing.record.source import line_of, was_caught
-from jitfuse.tracing.results.containers import refuse_unlike
+from jitfuse.tracing.results.containers import reject_unlike
 from jitfuse.tracing.results.leaves import classify, in_memory_order, merge, picked, settle_selections
 from jitfuse.tracing.results.returned import (
     AccessPathLeaf,
@@ -56,7 +56,7 @@ from jitfuse.tracing.results.returned import (
 )
 from jitfuse.tracing.schedule.translator import Boundary, schedule
 from jitfuse.tracing.tensor.traced import TracedTensor
-from jitfuse.tracing.trace import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
+from jitfuse.tracing.trace import Trace, TraceEnd, feed_sources, guards_of, reject_overlap
 
 if TYPE_CHECKING:
     from jitfuse.tracing.record.value_reads import GraphBreaker
@@ -130,11 +130,11 @@ def trace_call(
     leaves = _merged_leaves(runs, closing)
     result, outputs = _result_tree(runs[0], leaves, closing)
     boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
-    refuse_overlap(session, boundary.writes)
+    reject_overlap(session, boundary.writes)
     if breaker is not None and breaker.asked:
         return TraceEnd(session, runs[0].view.guard_log.guards, result, boundary)
     program = schedule(*reroll_long(session.graph, boundary, on_host), schedule_method)
-    refuse_leaked(session, program.feeds)
+    reject_leaked(session, program.feeds)
     guards, aliases = guards_of(session, (g for r in runs for g in r.view.guard_log.guards))
     return Trace(
         program=program,
@@ -201,7 +201,7 @@ class _TracedCall(Record, frozen=True):
                 named["training"] = ModeFlag(recorder)
             result = view.run(self.fn, seen, named)
             if recorder.speculative_loops:
-                recorder.refuse_copies()  # the function has caught an error in a loop
+                recorder.raise_copied()  # the function has caught an error in a loop
             for generator in recorder.external_generators.values():
                 generator.give_back()
             if recorder.active_branches or recorder.loops:
@@ -209,7 +209,7 @@ class _TracedCall(Record, frozen=True):
             def is_leaf(value: Any) -> bool:
                 return id(value) in view.reals or view.path_of(value) is not None
 
-            refuse_unlike(result, is_leaf)
+            reject_unlike(result, is_leaf)
             paths, values, spec = flatten(result, is_leaf=is_leaf)
             put = self._effects(recorder, view, result, paths, values)
             returned = len(values) - sum(effect.count for effect in put)
@@ -227,7 +227,7 @@ class _TracedCall(Record, frozen=True):
             views = picked(recorder, values[:returned], leaves, paths)
             if recorder.mode_matters:
                 raise ModeMattersSignal
-            _refuse_caught(None)
+            _reject_caught(None)
         except BaseException as error:
             branches = [loop.site for loop in recorder.loops] or [
                 branch.both.site for branch in recorder.active_branches[-1:]
@@ -242,7 +242,7 @@ class _TracedCall(Record, frozen=True):
             if recorder.converted_sites and isinstance(error, Exception):
                 assert self.breaker is not None
                 self.breaker.decide(branches or recorder.converted_sites)  # Python might have taken another branch
-            _refuse_caught(error)
+            _reject_caught(error)
             _locate(error)
             if self.declares_training or recorder.mode_read:
                 error.add_note(f"(raised while tracing with training={mode}; both modes are traced)")
@@ -320,7 +320,7 @@ class _TracedCall(Record, frozen=True):
 
     @staticmethod
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
-        view.hooks.refuse_kept(path, value)
+        view.hooks.reject_generator(path, value)
         real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
         found_path = view.path_of(real)
         if found_path is not None:
@@ -334,7 +334,7 @@ _OURS_ALONE: Final = (UnsupportedDTypeError, VolatileError)
 """Subclasses of these that plain Python does not raise."""
 
 
-def _refuse_caught(ending: BaseException | None) -> None:
+def _reject_caught(ending: BaseException | None) -> None:
     """Raise an error of tracing again if the function has caught it, and plain Python would not have raised it.
 
     Also if plain Python would have raised this type, but the function may have seen the message, which differs.

@@ -83,7 +83,7 @@ class TorchProgramTensor(EagerTensor):
         loop = op.loop(op.name, [i.meta for i in inputs])
         for i, dtype in zip(inputs, loop.inputs):
             if i.weak and op.name != "where":  # `where` wraps, as NumPy's does
-                refuse_wrapping(i.value, TORCH_DTYPES[dtype])
+                reject_wrapping(i.value, TORCH_DTYPES[dtype])
         return loop
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -124,7 +124,7 @@ class TorchProgramTensor(EagerTensor):
         return result.item() if loop.weak else result
 
 
-def refuse_wrapping(value: Any, dtype: Any) -> None:
+def reject_wrapping(value: Any, dtype: Any) -> None:
     """Raise OutOfRangeError for a Python int out of a dtype's range: torch converts -1 to the largest uint8."""
     if type(value) is int and is_integer(NAMES[dtype]):
         limits = torch.iinfo(dtype)

@@ -26,10 +26,10 @@ def machine_identity() -> tuple[str, ...]:
     They are the system, the processor's CPUID data, and the build of llvmlite. LLVM reads nothing else: no
     environment variable, no file. Raises CompileError where llvmlite is not installed.
     """
-    return (sys.platform, *(_processor() if OWN_LOADER else _as_llvm_says()), *_llvm_build())
+    return (sys.platform, *(_processor() if OWN_LOADER else _as_llvm_names()), *_llvm_build())
 
 
-def _as_llvm_says() -> tuple[str, ...]:
+def _as_llvm_names() -> tuple[str, ...]:
     from jitfuse.backends.llvm.jit import host_target
 
     target = host_target()

@@ -62,8 +62,8 @@ class Record:
         cls._defaults = {**cls._defaults, **{n: own[n] for n in names if n in own}}
         cls._fresh = tuple(n for n, default in cls._defaults.items() if type(default) is _Fresh)
         if frozen:
-            cls.__setattr__ = _refuse  # type: ignore[method-assign,assignment]
-            cls.__delattr__ = _refuse  # type: ignore[method-assign,assignment]
+            cls.__setattr__ = _raise_frozen  # type: ignore[method-assign,assignment]
+            cls.__delattr__ = _raise_frozen  # type: ignore[method-assign,assignment]
         if eq and "__eq__" not in own:
             cls.__eq__ = _equal  # type: ignore[method-assign,assignment]
             cls.__hash__ = _hash if frozen else None  # type: ignore[method-assign,assignment]
@@ -116,7 +116,7 @@ def _hash(self: Record) -> int:
     return hash(_values(self))
 
 
-def _refuse(self: Record, name: str, *value: Any) -> None:
+def _raise_frozen(self: Record, name: str, *value: Any) -> None:
     raise AttributeError(f"{type(self).__name__}.{name} cannot be changed: it is a frozen record")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.cache import Entry, default_store
-from jitfuse.cache import metadata as told
+from jitfuse.cache import metadata as entry_metadata
 from jitfuse.cli import transfer
 from jitfuse.cli.output import console, print_json
 from jitfuse.cli.recompile import recompiled
@@ -124,7 +124,7 @@ def _show(options: argparse.Namespace) -> int:
     wanted = not options.only or "asm" in options.only
     listing, note = _machine_code(info.backend, entry) if wanted else (None, None)
     if options.json:
-        texts, cut = told.listings(entry.metadata, (*told.LISTINGS, "features"))
+        texts, cut = entry_metadata.listings(entry.metadata, (*entry_metadata.LISTINGS, "features"))
         document: dict[str, Any] = {**entry.metadata, **dataclasses.asdict(info), "asm": listing, **texts, "cut": cut}
         print_json({name: document[name] for name in options.only if name in document} if options.only else document)
         return 0
@@ -187,7 +187,7 @@ def _verify(options: argparse.Namespace) -> int:
         size = render.format_bytes(report.bytes)
         print(f"{report.checked} checked ({size}), {len(report.damaged)} damaged, in {_folders()}")
         for info in report.damaged:
-            print(f"  {info.key[:16]} in {info.layer}: {told.printable(info.damaged or '')}")
+            print(f"  {info.key[:16]} in {info.layer}: {entry_metadata.printable(info.damaged or '')}")
         if report.damaged:
             print("Damaged entries do no harm: their kernels are compiled again when needed.")
         if again is not None:
@@ -236,7 +236,8 @@ def _stats(options: argparse.Namespace) -> int:
         print(f"reads    {layer}")
     print(f"files    {bounds.files:,} of {bounds.max_files:,}")
     print(f"size     {render.format_bytes(bounds.bytes)} of {render.format_bytes(bounds.max_bytes)}")
-    made = ", ".join(f"{count:,} {told.printable(name) or 'unknown'}" for name, count in sorted(used.backends.items()))
+    backends = sorted(used.backends.items())
+    made = ", ".join(f"{count:,} {entry_metadata.printable(name) or 'unknown'}" for name, count in backends)
     print(f"entries  {sum(used.backends.values()):,}{f' ({made})' if made else ''} by {used.functions:,} functions")
     print(f"hits     {used.loads:,}")
     print(f"compile  {used.compile_ms / 1e3:.2f} s spent, {used.saved_ms / 1e3:.2f} s saved by hits")

@@ -108,10 +108,10 @@ def _believed(entry: Entry) -> Remade:
 
     if key_from_parts(entry) != entry.key:
         return Remade(Verdict.MISNAMED)
-    said = {name: value for name, value in entry.metadata.items() if name != "claimed"}
-    if len(said) > MOST_NAMES or len(json_text(said)) > MAX_METADATA_BYTES:
+    stated = {name: value for name, value in entry.metadata.items() if name != "claimed"}
+    if len(stated) > MOST_NAMES or len(json_text(stated)) > MAX_METADATA_BYTES:
         return Remade(Verdict.BROKEN, "its metadata is too large")
-    return Remade(Verdict.SAME, "", entry._replace(metadata={**said, "claimed": sorted(said)}))
+    return Remade(Verdict.SAME, "", entry._replace(metadata={**stated, "claimed": sorted(stated)}))
 
 
 def _lacks(store: Store, entry: Entry) -> bool:

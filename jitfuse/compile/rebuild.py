@@ -19,7 +19,7 @@ from jitfuse.backends.llvm.loader import link
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.base.records import NamedTuple
 from jitfuse.cache import Entry, compress_text
-from jitfuse.cache import metadata as told
+from jitfuse.cache import metadata as entry_metadata
 from jitfuse.cache.parts import key_from_parts, recorded_parts
 from jitfuse.compile.objects.kernel_object import Making, kernel_text
 from jitfuse.compile.objects.keys import LEVEL, kernel_parts, runtime_parts
@@ -186,6 +186,6 @@ def _with_claims(made: Entry, claims: Mapping[str, Any]) -> Entry:
     """Return an entry with those metadata of another one that cannot be rebuilt, marked as its claims."""
     if not made.metadata.get("kernels"):
         return made  # the runtime has no function
-    said: dict[str, Any] = dict(told.claims(claims))
-    said["program"] = compress_text(said["program"])
-    return made._replace(metadata={**made.metadata, **said, "claimed": sorted(said)})
+    claimed: dict[str, Any] = dict(entry_metadata.claims(claims))
+    claimed["program"] = compress_text(claimed["program"])
+    return made._replace(metadata={**made.metadata, **claimed, "claimed": sorted(claimed)})

@@ -98,10 +98,10 @@ class FunctionWriter:
                 indent += INDENT
             where = None
             for step in steps:
-                said = self.program.sources.get(step.step_id)
-                if said is not None and said != where:
-                    yield f"{indent}# {_printable(said)}"
-                where = said
+                source_line = self.program.sources.get(step.step_id)
+                if source_line is not None and source_line != where:
+                    yield f"{indent}# {_printable(source_line)}"
+                where = source_line
                 held = {}
                 for name, value in step.attrs:
                     if isinstance(value, FusedProgram):

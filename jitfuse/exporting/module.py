@@ -82,9 +82,9 @@ def _documentation(program: FusedProgram, arguments: Mapping[int, str], body: Fu
     """Return the docstring: each argument with its shape, its dtype and its name in the program."""
     lines = [f'{INDENT}"""Compute what jitfuse traced; made for arguments of just these shapes and dtypes.', ""]
     for feed, name in arguments.items():
-        said = program.feed_names.get(feed, "")
+        program_name = program.feed_names.get(feed, "")
         written = ", changed in place" if feed in program.writes else ""
-        was = f" ({_plain(said)})" if said and said != name else ""
+        was = f" ({_plain(program_name)})" if program_name and program_name != name else ""
         lines.append(f"{INDENT}{name}: {meta_text(program.meta[feed])}{was}{written}")
     if body.has_modes:
         lines.append(f"{INDENT}training: whether to run in training mode")

@@ -129,7 +129,7 @@ class Adapted:
             array = tensor_as_array(leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
             self._kinds.insert(0 if over_tensor else len(self._kinds), type(leaf))
         elif type(leaf) is np.ndarray:
-            self._refuse_overlap(leaf)
+            self._reject_overlap(leaf)
             if leaf.flags.aligned:
                 return leaf
             array = self._copies.get(id(leaf))
@@ -142,7 +142,7 @@ class Adapted:
         self._given[id(array)] = (leaf, array)
         return array
 
-    def _refuse_overlap(self, leaf: np.ndarray[Any, Any]) -> None:
+    def _reject_overlap(self, leaf: np.ndarray[Any, Any]) -> None:
         """Raise ArgumentError for an array that shares memory with another one, where one of them passes as a copy."""
         for other in self._arrays:
             copied = not (leaf.flags.aligned and other.flags.aligned)

@@ -27,7 +27,7 @@ class Options:
         self.name = name
 
 
-def refuse_unknown(device: str | None, donate: Collection[str], fastmath: bool) -> None:
+def reject_unknown(device: str | None, donate: Collection[str], fastmath: bool) -> None:
     """Raise ArgumentError for options that this version does not have."""
     if device not in (None, "cpu", "gpu"):
         raise ArgumentError(f"device={device!r}: pass 'cpu' or 'gpu', or leave it out to run where the inputs live")

@@ -38,7 +38,7 @@ from jitfuse.tracing.record.source import is_user_code
 from jitfuse.tracing.record.value_reads import Answer, Question
 from jitfuse.tracing.rewrite import branches
 from jitfuse.tracing.subgraph import TracedSubgraph, ValueSlot, cut
-from jitfuse.tracing.trace import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
+from jitfuse.tracing.trace import FeedSource, TraceEnd, feed_sources, guards_of, reject_overlap
 
 if TYPE_CHECKING:
     from jitfuse.graph_breaks.breaks import Breaks
@@ -190,7 +190,7 @@ class Building:
     def _run_to(
         self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
     ) -> Any:
-        refuse_overlap(run.session, written)  # else a read of memory that overlaps a written feed would see old values
+        reject_overlap(run.session, written)  # else a read of memory that overlaps a written feed would see old values
         frames = reading_frames()
         live = _live(run)
         python = python_state(run, frames, live)

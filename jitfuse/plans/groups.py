@@ -224,7 +224,7 @@ class Grouping(Probing):
             if placing == "whole" and not is_reduction and is_per_point(frame, probe):
                 continue
             leaves = group.leaves if frame == group.frame else reframed(group.leaves, group.frame, frame)
-            refused = self._refuses(group, frame, leaves, probe, key, step if is_reduction else None)
+            refused = self._rejects(group, frame, leaves, probe, key, step if is_reduction else None)
             if refused is None and placing == "whole" and self._holds_more(group, value):
                 refused = Refusal.HELD
             if refused is None:
@@ -247,7 +247,7 @@ class Grouping(Probing):
             for placing, index in group.frame.maps(self.program.meta[step.result_id].shape):
                 yield group.frame, ValueKey(step.result_id, index), placing
 
-    def _refuses(
+    def _rejects(
         self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: TouchedValues, key: ValueKey,
         reduction: OpStep | None,
     ) -> Refusal | None:

@@ -214,7 +214,10 @@ class ReplicatedIteration:
 
 
 def _operands(run: Recorder, same_ops: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
-    """Return which operands of an op iterations make; None where it reads others. `same_ops`: the op in each iteration."""
+    """Return which operands of an op iterations make; None where it reads others.
+
+    `same_ops`: the op in each iteration.
+    """
     results = [tuple([t + k * tensors for t in same_ops[0][4]]) for k in range(len(same_ops))]
     if results != [op[4] for op in same_ops]:
         return None

@@ -21,7 +21,7 @@ from jitfuse.ir.semantics import generators
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.record.try_blocks import refuse_in_try
+from jitfuse.tracing.record.try_blocks import reject_in_try
 from jitfuse.tracing.scalars.branch_values import as_python
 from jitfuse.tracing.tensor.function_table import strong
 from jitfuse.tracing.tensor.lifting import lift
@@ -29,7 +29,7 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 
 REQUIRED: Final = object()
 _MANY_RNG_CALLS: Final = 64
-"""Number of RNG calls in one trace at which `_refuse_to_draw` weighs them against the other work."""
+"""Number of RNG calls in one trace at which `_reject_rng_calls` weighs them against the other work."""
 _WORTH: Final = 32
 """Operators per RNG call that make up for its cost; elements count too, `_PER_OPERATOR` as one operator."""
 _PER_OPERATOR: Final = 256
@@ -61,7 +61,7 @@ def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
     if not whole or run is None:
         raise UntraceableError(f"{name} without an int for a seed is called inside a fused function, at "
                                f"{user_line()}. {WAY_OUT}")
-    refuse_in_try(name)
+    reject_in_try(name)
     return run, strong(lift(run, seed)).call("generator_seed", **attrs)
 
 
@@ -70,7 +70,7 @@ def is_legacy(state: TracedTensor) -> bool:
     return bool(state.shape == (generators.state_length("uint64", legacy=True),))
 
 
-def refuse_other(value: Any) -> None:
+def reject_other(value: Any) -> None:
     """Raise UntraceableError for a generator found elsewhere by a function that moves generators on.
 
     It may be one whose state was passed in: the object's own state is then out of date.
@@ -224,7 +224,7 @@ class TracedRng:
     def _draw(self, method: str, operands: list[Any], shape: tuple[int, ...], dtype: str, weak: bool = False) -> Any:
         """Draw numbers and move the state on; return them as one axis, or with `weak` one Python number."""
         if operands:
-            refuse_in_try(f"{self._original.__name__}.{method}")
+            reject_in_try(f"{self._original.__name__}.{method}")
         if not self._run.alive:
             self._state._id()  # raises
         if self._run.session.region is not self._region:
@@ -235,7 +235,7 @@ class TracedRng:
             )
         self._run.rng_calls += 1
         if self._run.rng_calls == _MANY_RNG_CALLS and self._run.breaker is not None:
-            _refuse_to_draw(self._run)
+            _reject_rng_calls(self._run)
         attrs = {"method": method, "shape": shape, "dtype": dtype}
         whole = self._state.call("generator_draw", *operands, **attrs)
         first = generators.state_length(dtype, self._legacy)
@@ -246,7 +246,7 @@ class TracedRng:
         return whole[first:].as_copy()
 
 
-def _refuse_to_draw(run: Recorder) -> None:
+def _reject_rng_calls(run: Recorder) -> None:
     """Make a function fall back where it draws number by number with little work in between.
 
     Each RNG call ends a kernel to call NumPy's generator, at the cost of about ten operators of NumPy.

@@ -221,7 +221,7 @@ class Attributes(Classifier):
         key = id(owner), name
         if key not in self.computed:
             self.computed[key] = owner, member.func(owner)
-            self.hooks.refuse_kept(str(chain.attr(name)), self.computed[key][1])
+            self.hooks.reject_generator(str(chain.attr(name)), self.computed[key][1])
             if _may_change(self.computed[key][1]):
                 self.guard_log.volatile.append(f"{chain.attr(name)} is a container that the function makes and keeps")
         return self.computed[key][1]

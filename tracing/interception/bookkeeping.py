@@ -141,7 +141,7 @@ class ViewState:
 
     def to_store(self, target: str, value: Any) -> Any:
         """Return what may be stored in real state: never a proxy; for a traced value the tracer decides."""
-        self.hooks.refuse_kept(target, value)
+        self.hooks.reject_generator(target, value)
         found = self.reals.get(id(value))
         if found is not None and (not self.hooks.is_traced(value) or self.hooks.is_array(found[1])):
             return found[1]  # an array or container of real state; storing a number reads its value

@@ -88,7 +88,7 @@ class Hooks(Protocol):
         """Take a step of a branch that may be if-converted in a frame; return its result."""
         ...
 
-    def refuse_kept(self, target: str, value: Any) -> None:
+    def reject_generator(self, target: str, value: Any) -> None:
         """Raise where a value cannot be stored beyond the trace, because each call would have to advance its state."""
         ...
 

@@ -15,7 +15,7 @@ from jitfuse.base.later import Later
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
 from jitfuse.ir.rules import shape_rules
-from jitfuse.ir.rules.shape_rules import refuse_bools, whole
+from jitfuse.ir.rules.shape_rules import reject_bools, whole
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numbers import weak
 from jitfuse.tracing.record.dtype_name import dtype_name
@@ -50,7 +50,7 @@ def run_of_call() -> Recorder:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    refuse_bools(shape)
+    reject_bools(shape)
     if isinstance(shape, list | tuple):
         return tuple(map(whole, shape))
     if isinstance(shape, np.ndarray):  # traced arrays of known values too
@@ -164,7 +164,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: str = "C",
         like: Any = None) -> Any:
     """Return ones on the k-th diagonal."""
     _order("eye", order, like)
-    refuse_bools((N, M))
+    reject_bools((N, M))
     rows, columns = whole(N), whole(N if M is None else M)
     on = (arange(rows) + whole(k)).reshape((rows, 1)) == arange(columns)
     return on.astype(dtype_name(float if dtype is None else dtype, "np.eye"), copy=False).ordered("eye", order)

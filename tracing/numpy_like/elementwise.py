@@ -15,7 +15,15 @@ from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import indexing
-from jitfuse.tracing.tensor.function_table import NO_VALUE, deliver, implements, lifted, refuse, require_cast, strong
+from jitfuse.tracing.tensor.function_table import (
+    NO_VALUE,
+    deliver,
+    implements,
+    lifted,
+    reject_options,
+    require_cast,
+    strong,
+)
 
 Tensor = Any
 _RANKS: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
@@ -110,7 +118,7 @@ def array_equal(a1: Tensor, a2: Tensor, equal_nan: bool = False) -> Any:
 def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None,
          dtype: Any = None) -> Tensor:
     """Limit the values to [a_min, a_max]; either may be None."""
-    refuse("clip", {"dtype": dtype}, "Cast with astype first.")
+    reject_options("clip", {"dtype": dtype}, "Cast with astype first.")
     low = min if a_min is None or a_min is NO_VALUE else a_min
     high = max if a_max is None or a_max is NO_VALUE else a_max
     x = lifted(a, *[v for v in (low, high) if v is not None])[0]

@@ -14,7 +14,7 @@ from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import arrangements
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.function_table import Tensor, extents, implements, lifted, refuse, strong
+from jitfuse.tracing.tensor.function_table import Tensor, extents, implements, lifted, reject_options, strong
 
 
 def _points(name: str, n: Any, extent: int) -> int:
@@ -28,7 +28,7 @@ def _points(name: str, n: Any, extent: int) -> int:
 def _along_one(name: str, doc: str) -> Callable[..., Tensor]:
     @implements(f"fft.{name}")
     def function(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Tensor:
-        refuse(f"fft.{name}", {"out": out}, "Assign the result.")
+        reject_options(f"fft.{name}", {"out": out}, "Assign the result.")
         x = strong(lifted(a)[0])
         along = shape_rules.normalize_axis(name, axis, x.ndim)
         return x.call(name, n=_points(name, n, x.shape[along]), axis=along, norm=norm or "backward")
@@ -43,7 +43,7 @@ def _along_several(name: str, doc: str, default: Any = None) -> Callable[..., Te
 
     @implements(f"fft.{name}")
     def function(a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None) -> Tensor:
-        refuse(f"fft.{name}", {"out": out}, "Assign the result.")
+        reject_options(f"fft.{name}", {"out": out}, "Assign the result.")
         x = strong(lifted(a)[0])
         if axes is None:
             count = x.ndim if s is None else len(s)

@@ -19,8 +19,8 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_like import arrangements
 from jitfuse.tracing.numpy_like.reduce import given
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.record.try_blocks import refuse_in_try
-from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, implements, lifted, refuse, strong
+from jitfuse.tracing.record.try_blocks import reject_in_try
+from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, implements, lifted, reject_options, strong
 
 
 class SVDResult(NamedTuple):
@@ -65,7 +65,7 @@ def _one(a: Any) -> Tensor:
 
 def _fallible(name: str, a: Any) -> Tensor:
     """Return the operand of a function that may raise at run time; raises UntraceableError inside `try`."""
-    refuse_in_try(f"np.linalg.{name}")
+    reject_in_try(f"np.linalg.{name}")
     return _one(a)
 
 
@@ -108,7 +108,7 @@ def solve(a: Any, b: Any) -> Tensor:
 @implements("linalg.svd")
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return U, S and Vh with a = (U * S) @ Vh, or S alone."""
-    refuse("linalg.svd", {"hermitian": hermitian or None}, "Use np.linalg.eigh.")
+    reject_options("linalg.svd", {"hermitian": hermitian or None}, "Use np.linalg.eigh.")
     if not compute_uv:
         return svdvals(a)
     u, s, vh = _parts("svd", a, full_matrices=bool(full_matrices))
@@ -172,7 +172,7 @@ def eigvals(a: Any) -> Tensor:
 @implements("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE) -> Tensor:
     """Return the pseudo-inverse; singular values up to rcond (or rtol) times the largest count as zero."""
-    refuse("linalg.pinv", {"hermitian": hermitian or None}, "Use np.linalg.eigh.")
+    reject_options("linalg.pinv", {"hermitian": hermitian or None}, "Use np.linalg.eigh.")
     x = _one(a)
     chosen = rtol if rcond is None else rcond
     if chosen is NO_VALUE:
@@ -195,7 +195,7 @@ def tolerance(x: Tensor) -> float:
 @implements("linalg.matrix_rank")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """Return the number of singular values above tol, or above rtol times the largest."""
-    refuse("linalg.matrix_rank", {"hermitian": hermitian or None}, "Use np.linalg.eigvalsh.")
+    reject_options("linalg.matrix_rank", {"hermitian": hermitian or None}, "Use np.linalg.eigvalsh.")
     x = _one(A)
     values = svdvals(x)
     if given(tol):

@@ -10,7 +10,7 @@ from typing import Any
 
 from jitfuse import dtypes
 from jitfuse.tracing.numpy_like.reduce import FILLERS, given, masked, reduce
-from jitfuse.tracing.tensor.function_table import implements, lifted, refuse, strong
+from jitfuse.tracing.tensor.function_table import implements, lifted, reject_options, strong
 
 Tensor = Any
 
@@ -24,13 +24,13 @@ def _leaving_out_nan(name: str) -> Callable[..., Tensor]:
         keep = options.pop("keepdims", keepdims)
         dtype, out, where = options.pop("dtype", None), options.pop("out", None), options.pop("where", True)
         if is_variance:
-            refuse(name, {"mean": options.pop("mean", None)})
+            reject_options(name, {"mean": options.pop("mean", None)})
             chosen = options.pop("correction", None)
             options["correction"] = float(options.pop("ddof", 0) if not given(chosen) else chosen)
         x = strong(lifted(a)[0])
         if where is not True and given(where) and not given(options.get("initial")) and name not in FILLERS:
             if not takes_dtype or dtypes.kind(x.dtype) != "float":
-                refuse(name, {"where": where}, "Use np.where(mask, x, np.nan) on a float array.")
+                reject_options(name, {"where": where}, "Use np.where(mask, x, np.nan) on a float array.")
             x, where = masked(name, x, where, math.nan), True
         return reduce(name, x, axis, dtype, out, keep, where=where, **options)
 

@@ -15,7 +15,7 @@ from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_like import calculus, shapes
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, refuse, strong, traced_among
+from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, reject_options, strong, traced_among
 
 
 def _coefficients(p: Any, *near: Any) -> Tensor:
@@ -117,7 +117,8 @@ def poly(seq_of_zeros: Any) -> Tensor:
     """Return the coefficients of the polynomial with these real roots, or a matrix's characteristic polynomial."""
     roots = _coefficients(seq_of_zeros)
     if roots.ndim != 1 or dtypes.kind(str(roots.dtype)) == "complex":
-        refuse("poly", {"seq_of_zeros": "a matrix or complex numbers"}, "The dtype of the result depends on data.")
+        given = {"seq_of_zeros": "a matrix or complex numbers"}
+        reject_options("poly", given, "The dtype of the result depends on data.")
     dtype = "float32" if str(roots.dtype) == "float32" else "float64"
     roots = roots.astype(dtype, copy=False)
     value = roots.create("full", shape=(1,), value=1, dtype=dtype)
@@ -132,8 +133,8 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
     """Return the coefficients of the least squares fit by a polynomial of degree `deg`."""
     from jitfuse.tracing.numpy_like import systems
 
-    refuse("polyfit", {"full": full or None}, "Take the coefficients, and compute the residuals.")
-    refuse("polyfit", {"cov": cov if isinstance(cov, AbstractTensor) or cov else None})
+    reject_options("polyfit", {"full": full or None}, "Take the coefficients, and compute the residuals.")
+    reject_options("polyfit", {"cov": cov if isinstance(cov, AbstractTensor) or cov else None})
     at, values = (strong(t) + 0.0 for t in lifted(x, y))
     degree = int(deg.__index__())
     if degree < 0:

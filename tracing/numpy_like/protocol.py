@@ -21,7 +21,7 @@ from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.function_table import deliver, lifted, refuse, require_cast, strong
+from jitfuse.tracing.tensor.function_table import deliver, lifted, reject_options, require_cast, strong
 
 gathering = Later("jitfuse.tracing.tensor.gathering")
 mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
@@ -147,7 +147,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     if method == "accumulate" and name in scans.ACCUMULATIONS:
         return scans.accumulate(name, inputs[0], out=out, **kwargs)
     if method == "__call__" and name in products.UFUNCS:
-        refuse(name, {k: kwargs.pop(k, None) for k in ("axes", "keepdims", "dtype", "signature")})
+        reject_options(name, {k: kwargs.pop(k, None) for k in ("axes", "keepdims", "dtype", "signature")})
         return deliver(name, products.UFUNCS[name](*inputs, **kwargs), out)
     if method == "at" and len(inputs) == 3:
         return gathering.at(operator or name, *inputs)
@@ -169,7 +169,7 @@ def _call(ufunc: np.ufunc, op_name: str, inputs: tuple[Any, ...], dtype: Any = N
           where: Any = True, order: str = "K", subok: bool = True, signature: Any = None) -> Any:
     name = ufunc.__name__
     if where is not True or signature is not None:
-        refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
+        reject_options(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
     operands = mixed_numbers.as_numpys(lifted(*inputs))
     if operands[0].weak and all(t.weak for t in operands):
         operands = [strong(t) for t in operands]
@@ -178,7 +178,7 @@ def _call(ufunc: np.ufunc, op_name: str, inputs: tuple[Any, ...], dtype: Any = N
         for t in operands:
             require_cast(name, str(t.dtype), target, casting)
         if kind(target) == "bool":
-            refuse(name, {"dtype": target})
+            reject_options(name, {"dtype": target})
         operands = [t if t.weak else t.astype(target, copy=False) for t in operands]
     if name in ("degrees", "radians"):  # ufuncs apart from rad2deg and deg2rad, without loops for bfloat16
         operands = [t.astype("float32") if t.dtype == "bfloat16" else t for t in operands]

@@ -13,7 +13,7 @@ from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, NumericError, ShapeError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, deliver, implements, lifted, refuse, strong
+from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, deliver, implements, lifted, reject_options, strong
 
 
 def sorting(name: str, kind: str | None, stable: bool | None) -> str:
@@ -34,7 +34,7 @@ def _one_axis(a: Any, axis: Any) -> tuple[Tensor, int]:
 @implements("sort")
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """Return a sorted copy."""
-    refuse("sort", {"order": order})
+    reject_options("sort", {"order": order})
     x, along = _one_axis(a, axis)
     return x.call("sort", axis=along, sorting=sorting("sort", kind, stable))
 
@@ -42,7 +42,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 @implements("argsort")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """Return the indices that would sort."""
-    refuse("argsort", {"order": order})
+    reject_options("argsort", {"order": order})
     shape_rules.refuse_bools(axis)
     x, along = _one_axis(a, axis)
     return x.call("argsort", axis=along, sorting=sorting("argsort", kind, stable))
@@ -51,7 +51,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 @implements("partition")
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """Return a copy with the elements at `kth` where a sort would put them."""
-    refuse("partition", {"order": order})
+    reject_options("partition", {"order": order})
     x, along = _one_axis(a, axis)
     if not x.shape[along]:
         return x.as_copy()
@@ -61,7 +61,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 @implements("argpartition")
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """Return the indices of a partition."""
-    refuse("argpartition", {"order": order})
+    reject_options("argpartition", {"order": order})
     shape_rules.refuse_bools(axis)
     x, along = _one_axis(a, axis)
     return x.call("argpartition", axis=along, positions=_positions(x, along, kth))
@@ -78,7 +78,7 @@ def _positions(x: Tensor, axis: int, kth: Any) -> tuple[int, ...]:
 @implements("searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
     """Return the indices at which to insert values into a sorted array."""
-    refuse("searchsorted", {"sorter": sorter}, "Sort first: a[sorter].")
+    reject_options("searchsorted", {"sorter": sorter}, "Sort first: a[sorter].")
     within, values = (strong(t) for t in lifted(a, v))
     return within.call("searchsorted", values, side=side)
 
@@ -127,7 +127,8 @@ def _quantile(name: str) -> Callable[..., Tensor]:
     def function(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
                  method: str = "linear", keepdims: Any = False, *, weights: Any = None,
                  interpolation: Any = None) -> Tensor:
-        refuse(name, {"weights": weights, "interpolation": interpolation}, "Use method=... where that is meant.")
+        given = {"weights": weights, "interpolation": interpolation}
+        reject_options(name, given, "Use method=... where that is meant.")
         x, fraction = lifted(a, q)
         x, axes = _over(name, x, axis)
         options = {"method": method, "keepdims": _keeps(keepdims), "weak": fraction.weak}

@@ -18,7 +18,7 @@ from jitfuse.tracing.numpy_like.reduce import cast, given
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.data_extents import extent, values_of
-from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, refuse, require_cast, strong
+from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, reject_options, require_cast, strong
 
 
 # ---------------------------------------------------------------- covariances
@@ -177,7 +177,7 @@ def _flat(a: Any, *others: Any) -> Tensor:
 def _edges(name: str, x: Tensor, bins: Any, limits: Any) -> tuple[Tensor, bool]:
     """Return the edges, and whether the bins are equally wide by construction."""
     if isinstance(bins, str):
-        refuse(name, {"bins": bins}, "How many bins there are would depend on data: pass their number.")
+        reject_options(name, {"bins": bins}, "How many bins there are would depend on data: pass their number.")
     if isinstance(bins, AbstractTensor) and not bins.ndim:
         bins = int(bins)  # type: ignore[call-overload]
     if not isinstance(bins, AbstractTensor) and np.ndim(bins) == 0:

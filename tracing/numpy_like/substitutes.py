@@ -152,8 +152,8 @@ def _know_random_modules() -> None:
             continue  # another thread is importing it
         for name, member in list(names.items()):
             if not name.startswith("_") and callable(member) and (module != "uuid" or name in hidden_effects.DRAWN_IDS):
-                refused = hidden_effects.refuse(f"{shown}.{name}", hidden_effects.RANDOM_WAY_OUT)
-                _in_place_of(member)(class_proxy(member, refused) if isinstance(member, type) else refused)
+                raise_error = hidden_effects.raising(f"{shown}.{name}", hidden_effects.RANDOM_WAY_OUT)
+                _in_place_of(member)(class_proxy(member, raise_error) if isinstance(member, type) else raise_error)
         if module == "numpy.random":
             _in_place_of(names["default_rng"])(lambda seed=None: generator.default_rng(seed))
             global_generator = names["mtrand"]._rand
@@ -166,7 +166,7 @@ def _know_random_modules() -> None:
             _generators.append(kind)
             for name, member in vars(kind).items():  # compiled methods crash on a generator of the trace
                 if not name.startswith("_") and callable(member):
-                    _in_place_of(member)(hidden_effects.refuse(f"{kind.__name__}.{name}",
+                    _in_place_of(member)(hidden_effects.raising(f"{kind.__name__}.{name}",
                                                                hidden_effects.RANDOM_WAY_OUT))
         _known_modules.add(module)
 

@@ -44,25 +44,25 @@ _OF_NOW: Final = {"localtime": 0, "gmtime": 0, "ctime": 0, "asctime": 0, "strfti
 """Functions of `time` that default to the present time, with the number of arguments before the time."""
 
 
-def refuse(name: str, way_out: str) -> Callable[..., Any]:
+def raising(name: str, way_out: str) -> Callable[..., Any]:
     """Return a replacement that raises UntraceableError."""
-    def refused(*args: Any, **kwargs: Any) -> Any:
+    def raise_error(*args: Any, **kwargs: Any) -> Any:
         raise UntraceableError(f"{name} is called inside a fused function, at {user_line()}. {way_out}")
 
-    return refused
+    return raise_error
 
 
 def method(owner: Any, name: str, generators: tuple[type, ...]) -> Callable[..., Any] | None:
     """Return the replacement of an object's method, or None."""
     if issubclass(type(owner), generators):  # by type(): a proxy's __class__ is a generator's too
-        return refuse(f"{type(owner).__name__}.{name}", RANDOM_WAY_OUT)
+        return raising(f"{type(owner).__name__}.{name}", RANDOM_WAY_OUT)
     if isinstance(owner, contextvars.ContextVar) and not owner.name.startswith("numpy"):  # np.errstate, np.printoptions
-        return refuse(f"ContextVar.{name}", _CONTEXT_WAY_OUT)
+        return raising(f"ContextVar.{name}", _CONTEXT_WAY_OUT)
     if _hands_on(owner, name):
-        return refuse(f"{type(owner).__name__}.{name}", _THREADS_WAY_OUT)
+        return raising(f"{type(owner).__name__}.{name}", _THREADS_WAY_OUT)
     if isinstance(owner, type) and name in ("now", "today", "utcnow") and "datetime" in sys.modules:
         dates = sys.modules["datetime"]
-        return refuse(f"{owner.__name__}.{name}", _CLOCK_WAY_OUT) if issubclass(owner, dates.date) else None
+        return raising(f"{owner.__name__}.{name}", _CLOCK_WAY_OUT) if issubclass(owner, dates.date) else None
     return None
 
 
@@ -80,31 +80,31 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Yield functions of Python's standard library and their replacements."""
     for name in _CLOCKS:
         if hasattr(time, name):
-            yield getattr(time, name), refuse(f"time.{name}", _CLOCK_WAY_OUT)
+            yield getattr(time, name), raising(f"time.{name}", _CLOCK_WAY_OUT)
     for name, before in _OF_NOW.items():
         yield getattr(time, name), _of_now(name, before)
     for name in ("urandom", "getrandom"):
         if hasattr(os, name):
-            yield getattr(os, name), refuse(f"os.{name}", RANDOM_WAY_OUT)
-    yield _thread.start_new_thread, refuse("_thread.start_new_thread", _THREADS_WAY_OUT)
-    yield os.times, refuse("os.times", _CLOCK_WAY_OUT)
+            yield getattr(os, name), raising(f"os.{name}", RANDOM_WAY_OUT)
+    yield _thread.start_new_thread, raising("_thread.start_new_thread", _THREADS_WAY_OUT)
+    yield os.times, raising("os.times", _CLOCK_WAY_OUT)
     yield warnings.catch_warnings, class_proxy(warnings.catch_warnings, _catch_warnings)
     for function in (warnings.simplefilter, warnings.filterwarnings):
         yield function, _filtering(function)
 
 
 def _of_now(name: str, before: int) -> Callable[..., Any]:
-    function, refused = getattr(time, name), refuse(f"time.{name}", _CLOCK_WAY_OUT)
+    function, raise_error = getattr(time, name), raising(f"time.{name}", _CLOCK_WAY_OUT)
 
     def call(*args: Any) -> Any:
-        return function(*args) if len(args) > before else refused()
+        return function(*args) if len(args) > before else raise_error()
 
     return call
 
 
 def _catch_warnings(*args: Any, record: bool = False, **kwargs: Any) -> Any:
     if record or kwargs.get("action") == "error":
-        refuse("warnings.catch_warnings(record=True)" if record else "warnings.catch_warnings(action='error')",
+        raising("warnings.catch_warnings(record=True)" if record else "warnings.catch_warnings(action='error')",
                _WARNINGS_WAY_OUT)()
     return warnings.catch_warnings(*args, **kwargs)
 
@@ -112,7 +112,7 @@ def _catch_warnings(*args: Any, record: bool = False, **kwargs: Any) -> Any:
 def _filtering(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(action: Any, *args: Any, **kwargs: Any) -> Any:
         if action == "error":
-            refuse(f"warnings.{function.__name__}('error')", _WARNINGS_WAY_OUT)()
+            raising(f"warnings.{function.__name__}('error')", _WARNINGS_WAY_OUT)()
         return function(action, *args, **kwargs)
 
     return call

@@ -25,7 +25,7 @@ def asked_for() -> str:
     return ", ".join(f"{kind}={what!r}" for kind, what in sorted(np.geterr().items()) if what in SHOWN)
 
 
-def refuse_shown() -> None:
+def reject_shown() -> None:
     """Raise UntraceableError where the traced function has set such an option."""
     options = asked_for()
     if options:

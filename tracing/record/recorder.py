@@ -137,7 +137,7 @@ class Recorder(Memory):
         self.loops.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
-    def refuse_copies(self) -> NoReturn:
+    def raise_copied(self) -> NoReturn:
         """End this run; the next one runs all iterations of the loops whose replication is not confirmed."""
         assert self.breaker is not None
         self.breaker.decide(self.speculative_loops)
@@ -214,7 +214,7 @@ class Recorder(Memory):
         return len(self.graph.ops) - self.replicated_ops + self.replicated_ops // _AS_LONG
 
     def _read_errors(self) -> None:
-        error_state.refuse_shown()
+        error_state.reject_shown()
         self._errors = error_state.current()
 
     def line(self, above: int = 4) -> str:

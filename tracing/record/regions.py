@@ -85,7 +85,7 @@ def _collect(session: Session, region: TracedRegion, outputs: Iterable[int]) -> 
         if op_id is None:
             owner = session.parameters.get(tensor)
             if owner is not region:
-                _refuse_closed(session, tensor, owner)
+                _reject_closed(session, tensor, owner)
                 captured.add(tensor)
         elif op_id not in needed:
             if op_id >= region.start or _in_closed(session, op_id) or _is_literal(graph.ops[op_id]):
@@ -109,7 +109,7 @@ def _is_literal(op: OpNode) -> bool:
     return row is not None and row.kind == ops.CREATION and op.op_name != "constant"
 
 
-def _refuse_closed(session: Session, tensor: int, owner: TracedRegion | None) -> None:
+def _reject_closed(session: Session, tensor: int, owner: TracedRegion | None) -> None:
     region = session.region
     while owner is not None and region is not None:
         if region is owner:
@@ -122,10 +122,10 @@ def _refuse_closed(session: Session, tensor: int, owner: TracedRegion | None) ->
         )
 
 
-def refuse_leaked(session: Session, feeds: Collection[int]) -> None:
+def reject_leaked(session: Session, feeds: Collection[int]) -> None:
     """Raise LeakedTracerError where a program reads a parameter of the body of a loop or branch."""
     for feed in feeds:
-        _refuse_closed(session, feed, session.parameters.get(feed))
+        _reject_closed(session, feed, session.parameters.get(feed))
 
 
 def program_of(

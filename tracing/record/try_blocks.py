@@ -43,7 +43,7 @@ class _Guarded(NamedTuple):
     manager: str | None
 
 
-def refuse_in_try(name: str) -> None:
+def reject_in_try(name: str) -> None:
     """Raise UntraceableError if the function may catch a run-time error of a step; does nothing outside of traces.
 
     A `with` block may catch it too, except for a few managers that are known not to.
@@ -63,7 +63,7 @@ def holds(run: Recorder, ok: int) -> bool | None:
     if not is_caught():
         return None
     if run.breaker is None:
-        refuse_in_try("a step")
+        reject_in_try("a step")
     whole = {"axis": None, "keepdims": False}
     return read_truth(run, run.emit("all", (ok,), whole) if run.graph.metas[ok].shape else ok)
 
@@ -71,7 +71,7 @@ def holds(run: Recorder, ok: int) -> bool | None:
 def check_caught(run: Recorder, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs) -> None:
     """Read whether an operator raises where the function would catch it; if so, raise UntraceableError."""
     if is_caught() and not all(holds(run, ok) for ok in _conditions(run, row.name, inputs, dict(attrs))):
-        refuse_in_try(f"the operator {row.name}")
+        reject_in_try(f"the operator {row.name}")
 
 
 def _conditions(run: Recorder, name: str, inputs: tuple[int, ...], attrs: dict[str, Any]) -> list[int]:

@@ -132,7 +132,7 @@ def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
     if breaker is None or not may_break(run):
         raise value_read_error(run.graph.describe(tensors[0]), question.what)
     if run.speculative_loops:
-        run.refuse_copies()
+        run.raise_copied()
     if run.active_branches:
         breaker.decide((run.active_branches[-1].both.site,))
     if not breaker.asked:

@@ -15,7 +15,7 @@ from jitfuse.tracing.results.returned import has_fields
 from jitfuse.tracing.tensor.traced import TracedTensor
 
 
-def refuse_unlike(result: Any, is_leaf: Callable[[Any], bool]) -> None:
+def reject_unlike(result: Any, is_leaf: Callable[[Any], bool]) -> None:
     """Raise ArgumentError for containers that would differ from those that the function returns.
 
     These are one object twice, attributes beyond items and fields, computed keys, and dicts with moved keys.

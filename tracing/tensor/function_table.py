@@ -39,7 +39,7 @@ def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 # ---------------------------------------------------------------- helpers
-def refuse(function: str, options: dict[str, Any], way_out: str = "") -> None:
+def reject_options(function: str, options: dict[str, Any], way_out: str = "") -> None:
     """Raise UnsupportedError where one of these options has a value."""
     for option, value in options.items():
         if value is not None and value is not NO_VALUE and value is not True:

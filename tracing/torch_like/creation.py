@@ -137,7 +137,7 @@ def _index_function(name: str) -> Callable[..., Any]:
     return function
 
 
-def _refused(name: str) -> Callable[..., Any]:
+def _raising(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         raise UntraceableError(
             f"torch.{name} is called inside a fused function, at {user_line()}. Its numbers would be the same in every "
@@ -174,7 +174,7 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     yield torch.triu_indices, _index_function("triu_indices")
     for name in _RANDOM:
         if hasattr(torch, name):
-            yield getattr(torch, name), _refused(name)
+            yield getattr(torch, name), _raising(name)
     for original, here in by_object().items():
         if getattr(original, "__objclass__", None) is None:  # traced tensors have the methods themselves
             yield original, _dispatched(original, here)

@@ -100,7 +100,7 @@ def _emit_fastcall(module: Module) -> None:
     self_, args, nargsf, kwnames = f.args
     state = f.field("ptr", self_, layout.CALLABLE_STATE)
     positional = f.and_(nargsf, f.const("i64", layout.VECTORCALL_COUNT_MASK))
-    _refuse_other_error_states(f)
+    _decline_other_error_states(f)
     default = word(f, state, StateField.DEFAULT_MODE)
     beginning = f.block
     f.cond_br(f.icmp("eq", kwnames, f.null), "start", "keywords")
@@ -153,7 +153,7 @@ def _emit_fastcall(module: Module) -> None:
     f.ret(f.call("jf_miss", "ptr", [address(f, state, StateField.MISS), self_, args, positional, kwnames]))
 
 
-def _refuse_other_error_states(f: Function) -> None:
+def _decline_other_error_states(f: Function) -> None:
     """Miss where `np.errstate` is not the last one that Python has accepted for native calls."""
     found = f.alloca("ptr", 1)
     f.call("PyContextVar_Get", "i32", [config(f, Config.ERROR_STATE), f.null, found])

@@ -101,7 +101,7 @@ def _loaded(key: str, canonical: bytes, form: KernelForm, variant: Variant, devi
         shader = _decoded(entry)
         kernel = GpuKernel(key, form, variant, shader.text, Pipeline(device, shader))
     except (CompileError, UnicodeDecodeError) as error:
-        store.refuse(key, str(error))
+        store.reject(key, str(error))
         return None
     kernel.from_cache, kernel.entry = True, entry
     kernel.compile_ms = recorded_milliseconds(entry)

@@ -110,7 +110,7 @@ class Making:
         self._made_of = made_of
         self._key_and_metadata: tuple[str, dict[str, Any]] | None = None
 
-    def say(self) -> tuple[str, dict[str, Any]]:
+    def key_and_metadata(self) -> tuple[str, dict[str, Any]]:
         """Return key and metadata."""
         from jitfuse.cache.parts import describe
 
@@ -134,7 +134,7 @@ class Making:
 
     def entry(self) -> Entry:
         """Return the entry of the object, which is compiled."""
-        key, metadata = self.say()
+        key, metadata = self.key_and_metadata()
         return Entry(key, {**metadata, "compile_ms": round(self.milliseconds, 3)}, self.canonical, self.code)
 
 
@@ -158,11 +158,11 @@ def references(entry: Entry, key_of: Callable[[bytes], str]) -> Iterator[Entry]:
 
     `key_of` returns the key that an object of one form would have where the object was made.
     """
-    told = {name: entry.metadata.get(name) for name in ("function", "source", "created")}
-    claimed = [name for name in told if name in (entry.metadata.get("claimed") or ())]
+    about = {name: entry.metadata.get(name) for name in ("function", "source", "created")}
+    claimed = [name for name in about if name in (entry.metadata.get("claimed") or ())]
     if claimed:  # an archive alone vouches for them
-        told["claimed"] = claimed
+        about["claimed"] = claimed
     forms = entry.canonical.split(b"\0")
     for k, form in enumerate(forms) if len(forms) > 1 else ():
         code = REFERENCE + marshal.dumps((entry.key, k), MARSHAL)
-        yield Entry(key_of(form), {"kind": "reference", **told}, form, code)
+        yield Entry(key_of(form), {"kind": "reference", **about}, form, code)

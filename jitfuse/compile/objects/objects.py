@@ -137,7 +137,7 @@ def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
     try:
         made = KernelObject(entry.canonical, entry.code, entry)
     except CompileError as error:
-        default_store().refuse(entry.key, str(error), count=False)
+        default_store().reject(entry.key, str(error), count=False)
         return None
     made.load_ms = (time.perf_counter() - begin) * 1e3
     _keep(made)
@@ -157,7 +157,7 @@ def _named(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
         return first_of(lambda accept: store.load(key, None, accept=accept),
                         lambda whole: _member(whole, entry.canonical, number, origin))
     except (EOFError, MemoryError, TypeError, ValueError) as error:  # not written by jitfuse
-        store.refuse(entry.key, f"it names no object: {error}", count=False)
+        store.reject(entry.key, f"it names no object: {error}", count=False)
         return None
 
 
@@ -188,7 +188,7 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use
     making = Making(canonical, origin, (forms, text) if use_cache else None)
     if use_cache and sources_known():
         made = Future(lambda: (emit(), time.perf_counter()))
-        making.say()
+        making.key_and_metadata()
         sources_now()  # last: later imports would make it read again
         code, end = made.result()
     else:

@@ -130,7 +130,7 @@ def load_runtime_object(
         try:
             library = link(entry.code)
         except CompileError as error:
-            default_store().refuse(entry.key, str(error))
+            default_store().reject(entry.key, str(error))
         else:
             count("cache_hits")
             return library

@@ -123,7 +123,7 @@ def plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
         kernels = Kernels([(objects[k][0], objects[k][1] + number) for k, number in members])
     except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError) as error:
         # not written by jitfuse: marshal allocates any length that it reads
-        default_store().refuse(name.key, f"it is no plan: {error}", count=False)
+        default_store().reject(name.key, f"it is no plan: {error}", count=False)
         return None
     return FoundPlan(call, kernels)
 

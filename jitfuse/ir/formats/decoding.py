@@ -34,13 +34,13 @@ def from_json(text: str, kind: type[P]) -> P:
     Raises JitfuseError where the text is damaged, is another kind of document, or has an unknown version.
     """
     try:
-        found = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
+        found = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=unique_keys)
     except (ValueError, TypeError, RecursionError) as error:
         raise JitfuseError(f"this is no program: the text is not JSON ({error})") from error
     return program_of(found, kind)
 
 
-def _refuse_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"it holds a bare {name}")
 
 

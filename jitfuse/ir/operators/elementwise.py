@@ -98,14 +98,14 @@ _elementwise("isposinf", 1, dtype_rules.real(dtype_rules.loop_predicate), decomp
 _elementwise("isneginf", 1, dtype_rules.real(dtype_rules.loop_predicate), decompose=functions.isneginf)
 
 
-def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
+def _reject_bfloat16(name: str, metas: Sequence[Meta]) -> None:
     if any(m.dtype == "bfloat16" for m in metas):
         raise DTypeError(f"{name} does not take bfloat16, which NumPy does not count among its floats; cast first "
                          "with astype")
 
 
 def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
-    _refuse_bfloat16(name, metas)
+    _reject_bfloat16(name, metas)
     x = metas[0]
     if kind(x.dtype) not in ("float", "complex"):  # nothing to replace: the replacement may not fit
         return dtype_rules.DtypeRule(tuple(m.dtype for m in metas), x.dtype)
@@ -113,7 +113,7 @@ def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
 
 
 def _loop_round(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
-    _refuse_bfloat16(name, metas)
+    _reject_bfloat16(name, metas)
     (dtype,) = dtype_rules.loop_numeric(name, metas).inputs
     return dtype_rules.DtypeRule((dtype,), dtype)
 
@@ -129,7 +129,7 @@ def _loop_isclose(name: str, metas: Sequence[Meta]) -> dtype_rules.DtypeRule:
 
 def _infer_nan_to_num(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     x = metas[0]
-    _refuse_bfloat16("nan_to_num", metas)
+    _reject_bfloat16("nan_to_num", metas)
     dtype_rules.real(_loop_nan_to_num)("nan_to_num", metas)
     if kind(x.dtype) == "float" and shape_rules.broadcast("nan_to_num", [m.shape for m in metas]) != x.shape:
         raise ShapeError(f"nan_to_num: replacements of shapes {', '.join(str(m.shape) for m in metas[1:])} do not "

@@ -48,7 +48,7 @@ def normalize_axis(name: str, axis: Any, ndim: int) -> int:
     return index % ndim
 
 
-def refuse_bools(axis: Any) -> None:
+def reject_bools(axis: Any) -> None:
     """Raise ArgumentError for an axis or extent that is a bool, or a sequence with one, as NumPy does."""
     if type(axis) is int or axis is None:
         return

@@ -34,7 +34,7 @@ def ufunc(name: str) -> Callable[..., Any]:
     return function
 
 
-def _refuse_complex(name: str, x: Array) -> None:
+def _reject_complex(name: str, x: Array) -> None:
     if x.dtype.kind == "c":
         raise TypeError(f"{name} does not take complex numbers")
 
@@ -174,7 +174,7 @@ def var(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
 
 def softmax(x: Array, *, axis: Any) -> Array:
     """Return exp(x - max) / sum."""
-    _refuse_complex("softmax", np.asarray(x))
+    _reject_complex("softmax", np.asarray(x))
     x = _as_float(x)
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return e / np.sum(e, axis=axis, keepdims=True)

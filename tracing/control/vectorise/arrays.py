@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, OwnPartError, refuse
+from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, OwnPartError, raise_not_vectorised
 
 Pairs = list[tuple[int, LoopValue]]
 """Pairs of an axis and its index."""
@@ -34,7 +34,7 @@ class Arrays(LoopAxes):
     def _own_pairs(self, step: OpStep, x: LoopValue, indices: Sequence[LoopValue]) -> Pairs:
         """Return pairs of the remaining axes of an array, numbered among its own axes, and their indices."""
         if any(i.rank or i.is_array or i.total is not None for i in indices):
-            refuse()
+            raise_not_vectorised()
         pairs = list(zip(step.attr("axes"), indices, strict=True))
         if not x.is_array:
             return pairs
@@ -44,10 +44,10 @@ class Arrays(LoopAxes):
                 if (name is not None and linear is not None and linear.loop_axis is not None
                         and linear.loop_axis[0] == loop_axis):
                     raise OwnPartError(loop_axis, carry, name, linear)
-            refuse()
+            raise_not_vectorised()
         for taken in x.taken:
             if [_linear(index) for axis, index in pairs if x.names[axis] == taken.axis] != [taken.at]:
-                refuse()
+                raise_not_vectorised()
         gone = [k for k, name in enumerate(x.names) if name in {t.axis for t in x.taken}]
         return [(axis - sum(g < axis for g in gone), index) for axis, index in pairs if axis not in gone]
 
@@ -79,7 +79,7 @@ class Arrays(LoopAxes):
         """Return the elements that a gather reads."""
         x, *indices = values
         if x.total is not None:
-            refuse()
+            raise_not_vectorised()
         only = x.only.union(*(i.only for i in indices))
         pairs = self._own_pairs(step, x, indices)
         taken = {index.within.condition for index in indices if x.is_array and index.within is not None}
@@ -130,7 +130,7 @@ class Arrays(LoopAxes):
             return LoopValue(made, x.loop_axes, x.rank - len(axes))
         loop_axes = max(loop_axes, x.loop_axes)
         if any(n == 0 for n in self.own(x)):
-            refuse()
+            raise_not_vectorised()
         over = self.joint([x, *indices])
         at = [self.aligned(i, loop_axes, 0) for i in indices]
         front = [self.run.scalar(0, "int64") if n == 1 else self.aligned(self.count(loop_axis, 0), loop_axes, 0)
@@ -155,15 +155,15 @@ class Arrays(LoopAxes):
         """Return the array after a scatter."""
         x, value, *indices = [known[i] for i in step.input_ids]
         if step.attr("combine") != "set" or x.total is not None or not value.is_plain or x.only:
-            refuse()
+            raise_not_vectorised()
         pairs = self._own_pairs(step, x, indices)
         conditions = {i.within.condition for i in indices if i.known is None and i.within is not None and x.taken}
         if any(index.loop_axes for _, index in pairs) or value.only - conditions or len(conditions) > 1:
-            refuse()
+            raise_not_vectorised()
         mask = self.mask
         for condition in conditions:
             if not self._is_kept(program, step, known, condition):
-                refuse()
+                raise_not_vectorised()
             on = next(v for v in known.values() if v.tensor == condition and not v.rank)
             mask = on if mask is None else self.among("logical_and", mask, on)
         return self._stored(x, value._replace(only=frozenset()), pairs, mask)
@@ -191,7 +191,7 @@ class Arrays(LoopAxes):
         axes, at = [len(over) + axis for axis, _ in pairs], [index.tensor for _, index in pairs]
         rank = x.rank - len(axes)
         if value.rank > rank:
-            refuse()
+            raise_not_vectorised()
         tensor = self.cast(value.tensor, self.meta(x.tensor).dtype)
         new = LoopValue(
             self.aligned(value._replace(tensor=tensor), len(over), rank), len(over) if value.loop_axes else 0, rank
@@ -202,7 +202,7 @@ class Arrays(LoopAxes):
                 old = LoopValue(self.emit("gather", (whole, *at), {"axes": axes, "place": 0}), len(over), rank)
             new = self.among("where", mask, new, old)
         if new.loop_axes > len(over) or any(n not in (1, m) for n, m in zip(self.over(new), over)):
-            refuse()
+            raise_not_vectorised()
         if axes:
             made = self.emit("scatter", (whole, new.tensor, *at), {"axes": axes, "place": 0, "combine": "set"})
         else:
@@ -235,7 +235,7 @@ class Arrays(LoopAxes):
         region = [attrs["starts"], attrs["counts"], attrs["steps"]]
         whole = [(s, c, t) == (0, n, 1) for s, c, t, n in zip(*region, shape)]
         if not all(whole[k] for k in gone):
-            refuse()
+            raise_not_vectorised()
         starts, counts, steps = ([v for k, v in enumerate(vs) if k not in gone] for vs in region)
         over = self.over(x)
         here = self.region(over, starts, counts, steps)
@@ -244,17 +244,17 @@ class Arrays(LoopAxes):
             return x._replace(tensor=self.emit("slice", (x.tensor,), here), names=names)
         part = values[1]
         if not x.taken or (part.taken, part.pending) != (x.taken, x.pending) or part.only or self.over(part) != over:
-            refuse()
+            raise_not_vectorised()
         if program.meta[step.input_ids[1]].shape != tuple(attrs["counts"]):
-            refuse()
+            raise_not_vectorised()
         if any(part.names[k] != x.names[k] for k in gone):
-            refuse()
+            raise_not_vectorised()
         return x._replace(tensor=self.emit("update_slice", (x.tensor, part.tensor), here))
 
     def _reshaped(self, x: LoopValue, gone: list[int], before: tuple[int, ...], after: tuple[int, ...]) -> LoopValue:
         """Return a carried array with axes of length 1 removed or inserted."""
         if [n for n in before if n != 1] != [n for n in after if n != 1] or any(before[k] == 1 for k in gone):
-            refuse()
+            raise_not_vectorised()
         long = [k for k, n in enumerate(before) if n != 1]
         names: list[int | None] = []
         own, met = [], 0

@@ -12,7 +12,7 @@ from typing import Final
 
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.control.vectorise.steps import Steps
-from jitfuse.tracing.control.vectorise.values import LoopValue, refuse
+from jitfuse.tracing.control.vectorise.values import LoopValue, raise_not_vectorised
 from jitfuse.tracing.record.regions import TracedBody, body_of, close, program_of
 from jitfuse.tracing.record.session import TracedRegion
 
@@ -83,9 +83,9 @@ class InOrder(Steps):
         """Return the tensors that an iteration leaves, in the shapes with which it began."""
         for old, new in zip(before, after, strict=True):
             if (new.taken, new.pending, new.names, new.rank) != (old.taken, old.pending, old.names, old.rank):
-                refuse()
+                raise_not_vectorised()
             if new.total is not None or new.only:
-                refuse()
+                raise_not_vectorised()
         overs = [self.joint(both) for both in zip(before, after)]
         if overs != [self.over(v) for v in before]:
             raise _WiderError(overs)
@@ -98,7 +98,7 @@ class InOrder(Steps):
     ) -> list[LoopValue]:
         """Return the results for carried values, with the loop axes that an iteration turns out to give them."""
         if any(v.total is not None for v in starts):
-            refuse()
+            raise_not_vectorised()
         mask, source, may_end = self.mask, self.source, self.may_end
         overs: Sequence[tuple[int, ...]] = [self.over(v) for v in starts]
         for _ in range(_SHAPES):
@@ -113,7 +113,7 @@ class InOrder(Steps):
                 overs = wider.overs
             finally:
                 self.mask, self.source, self.may_end = mask, source, may_end
-        refuse()
+        raise_not_vectorised()
 
     def repeated(self, step: OpStep, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
         """Return the results of a loop that ends by data: it runs until it has ended in all outer iterations."""
@@ -125,7 +125,7 @@ class InOrder(Steps):
         def holds(now: Sequence[LoopValue]) -> LoopValue:
             (made,) = self.body(condition, dict(zip(condition.ordered_feeds, (*now, *captured), strict=True)))
             if made.rank or not made.is_plain or made.only:
-                refuse()
+                raise_not_vectorised()
             return made if self.mask is None else self.among("logical_and", self.mask, made)
 
         def all_of(carried: Sequence[LoopValue]) -> list[LoopValue]:

@@ -16,7 +16,7 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.control.carried_numbers import BOUND, within_bound
 from jitfuse.tracing.control.vectorise.arrays import Arrays
-from jitfuse.tracing.control.vectorise.values import Linear, LoopValue, Total, Within, refuse
+from jitfuse.tracing.control.vectorise.values import Linear, LoopValue, Total, Within, raise_not_vectorised
 from jitfuse.tracing.record.recorder import Recorder
 
 _SAME: Final = frozenset({"python_number", "astype", "require"})
@@ -49,11 +49,11 @@ class Steps(Arrays):
             return self._added(step, values)
         if any(v.is_array for v in values):
             if name not in ("slice", "reshape", "update_slice"):
-                refuse()
+                raise_not_vectorised()
             return self.view(program, step, values)
         made = self._plain(program, step, values)
         if self.meta(made.tensor).dtype != program.meta[step.result_ids[0]].dtype:
-            refuse()
+            raise_not_vectorised()
         if name == "logical_not":
             self.negations[made.tensor] = values[0].tensor
         only = self._only_chosen(*values) if name == "where" else _only(step, values)
@@ -63,7 +63,7 @@ class Steps(Arrays):
         row, rank = ops.get(step.op_name), program.meta[step.result_ids[0]].ndim
         assert row is not None
         if row.kind in _OTHERS or step.mode_sensitive:
-            refuse()
+            raise_not_vectorised()
         if step.op_name == "full" and not rank:
             value, dtype = step.attr("value"), step.attr("dtype")
             return LoopValue(self.run.literal(value) if step.attr("weak") else self.run.scalar(value, dtype))
@@ -71,7 +71,7 @@ class Steps(Arrays):
             return LoopValue(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
         if self.mask is not None and step.op_name != "require" and values and (
                 kind(self.meta(values[0].tensor).dtype) in row.raises):
-            refuse()
+            raise_not_vectorised()
         if row.kind == ops.ELEMENTWISE:
             return self._elementwise(step, row, [program.meta[i] for i in step.input_ids], values)
         if step.op_name == "update_slice":
@@ -86,7 +86,7 @@ class Steps(Arrays):
             return self._joined(step, values)
         if step.op_name in _VIEWS:
             return self._view(step, values[0])
-        refuse()
+        raise_not_vectorised()
 
     # ------------------------------------------------------------------ elementwise
     def _elementwise(self, step: OpStep, row: ops.Op, metas: Sequence[Meta], values: Sequence[LoopValue]) -> LoopValue:
@@ -99,7 +99,7 @@ class Steps(Arrays):
         dtypes: Sequence[str | None] = [None] * len(values)
         if any(m.weak for m in metas) and step.op_name != "astype":
             if row.loop is None:
-                refuse()
+                raise_not_vectorised()
             dtypes = row.loop(step.op_name, metas).inputs
         tensors = []
         for value, meta, dtype in zip(values, metas, dtypes, strict=True):
@@ -119,7 +119,7 @@ class Steps(Arrays):
             first, others = others[0], [first]  # addition is commutative, to the bit
         total = first.total
         if total is None:
-            refuse()
+            raise_not_vectorised()
         if name in _TRUTHS and total.carry >= 0 and self.meta(first.tensor).dtype == "bool":
             return self.held(first, others[0], _TRUTHS[name])
         if name in ("less_equal", "greater_equal", "logical_and"):  # checks of bounds, which end in a `require`
@@ -128,7 +128,7 @@ class Steps(Arrays):
                 name == "astype" and step.attr("dtype") == self.meta(first.tensor).dtype):
             return first
         if name not in ("add", "subtract") or not others[0].is_plain or total.carry < 0:
-            refuse()
+            raise_not_vectorised()
         (more,) = others
         if name == "subtract":
             tensor = self.cast(more.tensor, self.meta(first.tensor).dtype)  # cast first: small ints negate differently
@@ -145,7 +145,7 @@ class Steps(Arrays):
             total = total._replace(is_begun=True, parts=(*total.parts, part))
             return first._replace(total=total, only=first.only | more.only)
         if not is_integer(dtype):
-            refuse()
+            raise_not_vectorised()
         if total.is_python and not self._is_small(more.known):  # so that no sum leaves 64 bits
             tensor = within_bound(self.run, tensor, dtype)
         new = LoopValue(tensor, more.loop_axes, more.rank)
@@ -163,7 +163,7 @@ class Steps(Arrays):
         """Return the conjunction ("all") or disjunction ("any") of bools over iterations, with one more bool."""
         total = first.total
         if total is None or not more.is_plain or total.how not in ("", how):
-            refuse()
+            raise_not_vectorised()
         new = LoopValue(more.tensor, more.loop_axes, more.rank)
         new = self.chosen(self.mask, new, LoopValue(self.run.scalar(how == "all", "bool")))
         if total.is_begun:
@@ -173,9 +173,9 @@ class Steps(Arrays):
     def _added_where(self, condition: LoopValue, new: LoopValue, old: LoopValue) -> LoopValue:
         """Return a total after an addition under a condition."""
         if not condition.is_plain or new.total is None or old.total is None:
-            refuse()
+            raise_not_vectorised()
         if (new.total.loop_axis, new.total.carry) != (old.total.loop_axis, old.total.carry) or new.total.carry < 0:
-            refuse()
+            raise_not_vectorised()
         total = new.total._replace(is_begun=new.total.is_begun or old.total.is_begun)
         only = self._only_chosen(condition, new, old)
         if kind(dtype := self.meta(new.tensor).dtype) == "float":
@@ -191,7 +191,7 @@ class Steps(Arrays):
             terms = [v._replace(total=None) if b else neutral for v, b in zip((new, old), begun, strict=True)]
             return self.among("where", condition, *terms)._replace(total=total._replace(how=how), only=only)
         if not is_integer(dtype):
-            refuse()
+            raise_not_vectorised()
         made = self.among("where", condition, *[v._replace(total=None) for v in (new, old)])
         return made._replace(total=total, only=only)
 
@@ -213,7 +213,7 @@ class Steps(Arrays):
         attrs = step.attr_dict
         axis = attrs["axis"]
         if not x.rank or (axis is None and step.op_name in _POSITIONS and x.rank != 1):
-            refuse()
+            raise_not_vectorised()
         axes = tuple(range(x.rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         moved: Any = tuple(x.loop_axes + a % x.rank for a in axes)
         if isinstance(axis, int) or step.op_name in _POSITIONS:
@@ -224,7 +224,7 @@ class Steps(Arrays):
     def _product(self, step: OpStep, *values: LoopValue) -> LoopValue:
         """Return a product of vectors, or of a vector and a matrix."""
         if step.op_name != "matmul" and step.attr("subscripts") not in ("A,A->", "i,i->"):
-            refuse()
+            raise_not_vectorised()
         x, y = values
         if (x.rank, y.rank) == (1, 1):
             if x.loop_axes and y.loop_axes:
@@ -238,7 +238,7 @@ class Steps(Arrays):
             return LoopValue(self.emit("matmul", (y.tensor, x.tensor)), y.loop_axes, 1)
         if (x.rank, y.rank) == (1, 2) and not y.loop_axes:
             return LoopValue(self.emit("matmul", (x.tensor, y.tensor)), x.loop_axes, 1)
-        refuse()
+        raise_not_vectorised()
 
     def _joined(self, step: OpStep, values: Sequence[LoopValue]) -> LoopValue:
         over, attrs = self.joint(values), step.attr_dict
@@ -256,7 +256,7 @@ class Steps(Arrays):
         else:
             shape = tuple(attrs["shape"])
             if any(n < 0 for n in shape):
-                refuse()
+                raise_not_vectorised()
             attrs = {"shape": (*over, *shape)}
             if step.op_name == "broadcast_to":
                 x = x._replace(tensor=self.aligned(x, x.loop_axes, len(shape)))

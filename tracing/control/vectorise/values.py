@@ -30,7 +30,7 @@ class OwnPartError(Exception):
         self.loop_axis, self.carry, self.axis, self.at = loop_axis, carry, axis, at
 
 
-def refuse() -> NoReturn:
+def raise_not_vectorised() -> NoReturn:
     """Reject the loop for vectorising: it then runs in order."""
     raise NotVectorisedError
 
@@ -186,11 +186,11 @@ class LoopAxes:
         tensor = self.aligned(value, max(len(over), value.loop_axes), value.rank)
         if value.loop_axes > len(over):
             if any(n != 1 for n in self.over(value)[len(over) :]):
-                refuse()
+                raise_not_vectorised()
             tensor = self.reshaped(tensor, (*self.over(value)[: len(over)], *own))
         shape = (*over, *own)
         if value.loop_axes and any(n not in (1, m) for n, m in zip(self.meta(tensor).shape, over)):
-            refuse()
+            raise_not_vectorised()
         return tensor if self.meta(tensor).shape == shape else self.emit("broadcast_to", (tensor,), {"shape": shape})
 
     def joint(self, values: Sequence[LoopValue]) -> tuple[int, ...]:
@@ -213,7 +213,7 @@ class LoopAxes:
             there = loop_axis < value.loop_axes
             if loop_axis in axes:
                 if there and shape[loop_axis] != 1:
-                    refuse()
+                    raise_not_vectorised()
                 ones += [loop_axis] if there else []
                 order.append(value.loop_axes + axes[loop_axis])
                 over.append(shape[order[-1]])

@@ -31,7 +31,7 @@ from jitfuse.tracing.control.vectorise.values import (
     OwnPartError,
     Taken,
     Total,
-    refuse,
+    raise_not_vectorised,
 )
 from jitfuse.tracing.record.recorder import Recorder
 
@@ -87,13 +87,13 @@ class VectorisedLoop(InOrder):
             self.source = program.sources.get(step.step_id)
             inputs = [values[i] for i in step.input_ids]
             if step.op_name in ops.HOLD_PROGRAMS and any(v.only for v in inputs):
-                refuse()
+                raise_not_vectorised()
             if step.op_name == "fori_loop":
                 values.update(zip(step.result_ids, self._counted(step, inputs), strict=True))
             elif step.op_name == "while_loop":
                 values.update(zip(step.result_ids, self.repeated(step, inputs), strict=True))
             elif step.op_name in ops.HOLD_PROGRAMS:
-                refuse()
+                raise_not_vectorised()
             else:
                 values[step.result_ids[0]] = self.step(program, step, values)
         return [values[i] for i in program.outputs.values()]
@@ -112,7 +112,7 @@ class VectorisedLoop(InOrder):
         for n in self.extents:
             size *= n
         if count < 1 or size > WIDEST or (loop_axis and self._adds_floats(program, starts)):
-            refuse()
+            raise_not_vectorised()
         taken: dict[int, Taken] = {}
         while True:
             self.extents.append(count)
@@ -178,12 +178,12 @@ class VectorisedLoop(InOrder):
         names = start.names or tuple(range(start.rank))
         start = start._replace(names=names)
         if names != tuple(range(len(names))):
-            refuse()  # a view of an array that an outer loop carries
+            raise_not_vectorised()  # a view of an array that an outer loop carries
         if taken is None:
             return start._replace(pending=(*start.pending, (loop_axis, carry)))
         axis = self.axis_of(start, taken.axis)
         if not self.is_within(taken.at, self.own(start)[axis]):
-            refuse()
+            raise_not_vectorised()
         return self.part(start, [(axis, taken.at)])._replace(taken=(*start.taken, taken))
 
     def _ended(
@@ -192,19 +192,19 @@ class VectorisedLoop(InOrder):
         """Return a carried value after the last iteration."""
         if taken is not None:
             if (end.taken, end.pending) != ((*start.taken, taken), start.pending) or end.only:
-                refuse()
+                raise_not_vectorised()
             start = start._replace(names=start.names or tuple(range(start.rank)))
             if end.names != start.names:
-                refuse()
+                raise_not_vectorised()
             return self._put_back(loop_axis, start, end, taken)
         if end.only:
-            refuse()
+            raise_not_vectorised()
         if end.total is not None:
             if (end.total.loop_axis, end.total.carry) != (loop_axis, carry):
-                refuse()
+                raise_not_vectorised()
             return self._added_up(loop_axis, start, end) if end.total.is_begun else start
         if not end.is_plain or has_bounds or end.rank or not start.is_plain:
-            refuse()
+            raise_not_vectorised()
         last = self._last(loop_axis, end)
         return last if self.mask is None else self.chosen(self.mask, last, start)
 
@@ -215,7 +215,7 @@ class VectorisedLoop(InOrder):
             return LoopValue(value.tensor, value.loop_axes, value.rank)
         tensor, n = value.tensor, over[loop_axis]
         if any(m != 1 for m in over[loop_axis + 1 :]):
-            refuse()
+            raise_not_vectorised()
         if n > 1:
             shape = (*over, *own)
             starts = tuple([n - 1 if k == loop_axis else 0 for k in range(len(shape))])
@@ -229,7 +229,7 @@ class VectorisedLoop(InOrder):
         axis, over, own = self.axis_of(start, taken.axis), self.over(end), self.own(end)
         if len(over) > loop_axis + 1:
             if any(n != 1 for n in over[loop_axis + 1 :]):
-                refuse()
+                raise_not_vectorised()
             over = over[: loop_axis + 1]
         tensor = self.reshaped(end.tensor, (*over, *own))
         order = [*range(loop_axis), *range(loop_axis + 1, len(over) + len(own))]
@@ -255,7 +255,7 @@ class VectorisedLoop(InOrder):
             if start.total is not None:
                 return self.more(start, parts)
             if loop_axis:
-                refuse()
+                raise_not_vectorised()
             return self._in_order(start, parts.tensor, self.own(parts)[0])
         if added.total.how:
             how = added.total.how
@@ -273,7 +273,7 @@ class VectorisedLoop(InOrder):
         """Return a value's tensor with all iterations of the innermost loop axis along it."""
         over = [*self.over(value), *(1,) * (loop_axis + 1 - value.loop_axes)]
         if any(n != 1 for n in over[loop_axis + 1 :]):
-            refuse()
+            raise_not_vectorised()
         return self.broadcast_along(value, (*over[:loop_axis], self.extents[loop_axis]))
 
     def _one_after_the_other(self, loop_axis: int, parts: Sequence[LoopValue]) -> LoopValue:
@@ -288,7 +288,7 @@ class VectorisedLoop(InOrder):
         joined = broadcast[0] if len(broadcast) == 1 else self.emit("concat", broadcast, {"axis": loop_axis + 1})
         shape = self.meta(joined).shape
         if math.prod(shape) > WIDEST:
-            refuse()
+            raise_not_vectorised()
         return LoopValue(
             self.reshaped(joined, (*shape[:loop_axis], shape[loop_axis] * shape[loop_axis + 1])), loop_axis, 1
         )
@@ -314,7 +314,7 @@ class VectorisedLoop(InOrder):
         if not (low.loop_axes or high.loop_axes) and (low.known is None or high.known is None):
             return self.one_by_one(program, low, high, starts, captured, None)
         if low.known is None or high.known is None:
-            refuse()
+            raise_not_vectorised()
         least, most = low.known.ends(self.extents)[0], high.known.ends(self.extents)[1]
         count, bounds = most - least, (low, high) if low.known.steps or high.known.steps else None
         if count < 1:
