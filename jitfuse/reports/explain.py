@@ -89,7 +89,7 @@ def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
         ReportSection("Python's numbers", numbers),
         ReportSection("feeds", _feeds(trace)),
         ReportSection("guards", [_ADDRESS.sub("", str(g)) for g in trace.guards] + _values(trace)),
-        ReportSection("bound by each call", [str(effect.place) for effect in trace.result.effects]),
+        ReportSection("bound by each call", [str(effect.target) for effect in trace.result.effects]),
         ReportSection(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
         ReportSection("program (as planned)", [line for lines in planned for line in lines]),
         ReportSection("refused merges (steps as planned)", refusals),

@@ -71,10 +71,10 @@ def _spacings(x: Tensor, axes: list[int], varargs: tuple[Any, ...]) -> list[Any]
         if spacing.shape != (x.shape[along],):
             raise ShapeError(f"np.gradient: distances of shape {spacing.shape} must be of one axis and match extent "
                              f"{x.shape[along]}, at {user_line()}")
-        places: Any = spacing
-        if dtypes.is_integer(str(places.dtype)):
-            places = places.call("astype", dtype="float64")
-        steps.append(scans.diff(places))
+        points: Any = spacing
+        if dtypes.is_integer(str(points.dtype)):
+            points = points.call("astype", dtype="float64")
+        steps.append(scans.diff(points))
     return steps
 
 
@@ -111,32 +111,32 @@ def _second_order(values: list[Tensor], steps: list[Any], sign: float) -> Tensor
 @implements("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
     """Return the piecewise linear function through the points (xp, fp) at x; xp ascends unless `period` is given."""
-    at, places, values = (strong(t) for t in lifted(x, xp, fp))
-    without_points = not places.size and not at.size and _needs_no_points()
-    if places.ndim != 1 or values.shape != places.shape or not (places.size or without_points):
-        raise ShapeError(f"np.interp: the points of shapes {places.shape} and {values.shape} must be of one axis, as "
+    at, points, values = (strong(t) for t in lifted(x, xp, fp))
+    without_points = not points.size and not at.size and _needs_no_points()
+    if points.ndim != 1 or values.shape != points.shape or not (points.size or without_points):
+        raise ShapeError(f"np.interp: the points of shapes {points.shape} and {values.shape} must be of one axis, as "
                          f"many and at least one, at {user_line()}")
-    for t in (at, places):
+    for t in (at, points):
         require_cast("np.interp", str(t.dtype), "float64", "safe")
     if dtypes.kind(str(values.dtype)) == "complex":
         parts = [interp(x, xp, part, *(getattr(v, name) if given(v) else None for v in (left, right)), period)
                  for name, part in (("real", values.real), ("imag", values.imag))]
         return parts[0].call("make_complex", parts[1])
-    at, places, values = (t.astype("float64", copy=False) for t in (at, places, values))
+    at, points, values = (t.astype("float64", copy=False) for t in (at, points, values))
     if without_points:
         return at.astype("float64")
     if given(period):
-        at, places, values = _periodic(at, places, values, period)
+        at, points, values = _periodic(at, points, values, period)
         left = right = None
     below = values[0] if not given(left) else strong(lifted(left, at)[0]).astype("float64")
     above = values[-1] if not given(right) else strong(lifted(right, at)[0]).astype("float64")
-    count = places.size
+    count = points.size
     # as `take` with a clipped index: results outside of the range are replaced below
-    j = sorting.searchsorted(places, at, "right") - 1
+    j = sorting.searchsorted(points, at, "right") - 1
     if count == 1:
         inside = values[0]
     else:
-        x0, x1 = (gathering.take(places, j + k, mode="clip") for k in (0, 1))
+        x0, x1 = (gathering.take(points, j + k, mode="clip") for k in (0, 1))
         y0, y1 = (gathering.take(values, j + k, mode="clip") for k in (0, 1))
         slope = (y1 - y0) / (x1 - x0)
         inside = slope * (at - x0) + y0
@@ -145,8 +145,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside = inside.call("isnan").call("where", other, inside)
         exact = at.call("equal", x0).call("logical_or", j.call("equal", count - 1))
         inside = exact.call("where", y0, inside)
-    result = at.call("less", places[0]).call("where", below, inside)
-    result = at.call("greater", places[-1]).call("where", above, result)
+    result = at.call("less", points[0]).call("where", below, inside)
+    result = at.call("greater", points[-1]).call("where", above, result)
     return at.call("isnan").call("where", at, result)
 
 
@@ -159,13 +159,13 @@ def _needs_no_points() -> bool:
         return False
 
 
-def _periodic(at: Tensor, places: Tensor, values: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _periodic(at: Tensor, points: Tensor, values: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
     length = strong(lifted(period, at)[0]).call("abs").astype("float64")
-    at, places = at % length, places % length
-    order = sorting.argsort(places)
-    places, values = places[order], values[order]
-    places = shapes.concatenate([places[-1:] - length, places, places[:1] + length])
-    return at, places, shapes.concatenate([values[-1:], values, values[:1]])
+    at, points = at % length, points % length
+    order = sorting.argsort(points)
+    points, values = points[order], values[order]
+    points = shapes.concatenate([points[-1:] - length, points, points[:1] + length])
+    return at, points, shapes.concatenate([values[-1:], values, values[:1]])
 
 
 # ---------------------------------------------------------------- convolution
@@ -223,11 +223,11 @@ def _sliding(long: Tensor, short: Tensor, mode: int) -> Tensor:
         extended = long.call("pad", before=(before,), after=(after,), mode="constant", odd=False, values=(0, 0),
                              lengths=())
 
-    def products(places: Tensor, elements: Tensor, tap: Tensor) -> Tensor:
+    def products(positions: Tensor, elements: Tensor, tap: Tensor) -> Tensor:
         made = elements * tap
         if not before and not after:
             return made
-        within = places.call("greater_equal", before).call("logical_and", places.call("less", before + long.size))
+        within = positions.call("greater_equal", before).call("logical_and", positions.call("less", before + long.size))
         return within.call("where", made, made.create("zeros", shape=(), dtype=str(made.dtype)))
 
     first = long.create("arange", count=count, dtype="int64")

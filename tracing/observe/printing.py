@@ -26,7 +26,7 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import Answer, Question
 
 _SHOWN: Final = ("print()",)
-_PLACE: Final = re.compile("\0jf([0-9]+)\0")
+_PLACEHOLDER: Final = re.compile("\0jf([0-9]+)\0")
 
 
 def printed(
@@ -56,7 +56,7 @@ def _template(value: Any, tensors: list[int], run: Recorder) -> _Piece:
     """Return the function from arrays to a printed value's text; adds the tensors that it needs to `tensors`."""
     if isinstance(value, str):
         return _filled(str(value), tensors, run)
-    found = _with_places(value, tensors)
+    found = _rebuilding(value, tensors)
     if found is None:
         text = str(value)
         return lambda arrays: text
@@ -64,7 +64,7 @@ def _template(value: Any, tensors: list[int], run: Recorder) -> _Piece:
     return lambda arrays: str(make(arrays))
 
 
-def _with_places(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[Any, Any], ...]], Any] | None:
+def _rebuilding(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[Any, Any], ...]], Any] | None:
     """Return the function that rebuilds a value with arrays in place of traced values; None if it has none."""
     if isinstance(value, AbstractTensor):
         return _at(value, tensors)
@@ -72,7 +72,7 @@ def _with_places(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[A
     if kind not in (list, tuple, dict):
         return None
     items = list(value.values()) if kind is dict else list(value)
-    made = [_with_places(item, tensors) for item in items]
+    made = [_rebuilding(item, tensors) for item in items]
     if not any(made):
         return None
     keys = list(value) if kind is dict else []
@@ -85,18 +85,18 @@ def _with_places(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[A
 
 
 def _at(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[Any, Any], ...]], Any]:
-    place, weak = len(tensors), value.weak
+    index, weak = len(tensors), value.weak
     tensors.append(value._id())
-    return lambda arrays: arrays[place][()].item() if weak else arrays[place][()]
+    return lambda arrays: arrays[index][()].item() if weak else arrays[index][()]
 
 
 # ---------------------------------------------------------------- texts that are only printed
 def _filled(text: str, tensors: list[int], run: Recorder) -> _Piece:
-    """Return the function that fills the placeholders of `placed` in a text."""
-    parts = _PLACE.split(text)
+    """Return the function that fills the placeholders of `run.placeholders` in a text."""
+    parts = _PLACEHOLDER.split(text)
     made = []
     for number in parts[1::2]:
-        value, spec = run.placed[int(number)]
+        value, spec = run.placeholders[int(number)]
         made.append((_at(value, tensors), spec))
 
     def fill(arrays: tuple[np.ndarray[Any, Any], ...]) -> str:
@@ -106,7 +106,7 @@ def _filled(text: str, tensors: list[int], run: Recorder) -> _Piece:
     return fill
 
 
-def placed(run: Recorder, value: Any, spec: str, frame: types.FrameType) -> str | None:
+def placeholder(run: Recorder, value: Any, spec: str, frame: types.FrameType) -> str | None:
     """Return a placeholder for a value in a text that a frame formats only to print it, None for other texts."""
     code = frame.f_code
     if not output.is_held() or code.co_code[frame.f_lasti] not in FORMATS:
@@ -116,8 +116,8 @@ def placed(run: Recorder, value: Any, spec: str, frame: types.FrameType) -> str 
         return None
     if frame.f_lineno not in _printing_lines(code.co_filename, _size(code.co_filename)):
         return None
-    run.placed.append((value, spec))
-    return f"\0jf{len(run.placed) - 1}\0"
+    run.placeholders.append((value, spec))
+    return f"\0jf{len(run.placeholders) - 1}\0"
 
 
 def _size(filename: str) -> int:
