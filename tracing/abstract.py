@@ -24,7 +24,7 @@ ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape
 def normalize_attrs(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
     """Return attributes under the table's names with defaults filled in; raises ArgumentError."""
     if "axis" in attrs:
-        shape_rules.refuse_bools(attrs["axis"])
+        shape_rules.reject_bools(attrs["axis"])
     if attrs.keys() <= op.attrs.keys():
         return op.check_attrs(attrs)
     renamed: dict[str, Any] = {}
@@ -136,7 +136,7 @@ class AbstractTensor:
 
     def squeeze(self, axis: Any = None) -> Any:
         """Drop axes of extent 1: all of them, or those given."""
-        shape_rules.refuse_bools(axis)
+        shape_rules.reject_bools(axis)
         drop = (
             [k for k, n in enumerate(self.shape) if n == 1] if axis is None
             else shape_rules.normalize_axes("squeeze", axis, self.ndim)
@@ -151,7 +151,7 @@ def _extents(given: Any) -> tuple[int, ...]:
     """Return extents or axes that are given one by one or as a sequence; raises ArgumentError for bools."""
     if isinstance(given, Sequence) and len(given) == 1 and isinstance(given[0], Sequence):
         given = given[0]
-    shape_rules.refuse_bools(given)
+    shape_rules.reject_bools(given)
     return tuple(map(shape_rules.whole, given if isinstance(given, Sequence) else (given,)))
 
 

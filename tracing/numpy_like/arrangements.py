@@ -103,7 +103,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     x = strong(lifted(a)[0])
     if axis is None:
         x, axis = x.ravel(), 0
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     along = shape_rules.normalize_axis("repeat", whole(axis), x.ndim)
     if isinstance(repeats, AbstractTensor) and not repeats.weak:
         return repeat_each(x, repeats, along)

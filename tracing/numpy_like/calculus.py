@@ -269,7 +269,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.283185307179586) -> Tensor:
     """Return phases with each jump of half a period or more replaced by its complement of the period."""
     x = strong(lifted(p, *[v for v in (discont, period) if isinstance(v, AbstractTensor)])[0])
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     along = shape_rules.normalize_axis("unwrap", axis, x.ndim)
     steps = scans.diff(x, axis=along)
     jump = period / 2 if discont is None else discont

@@ -102,7 +102,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Tenso
     c, x = lifted(condition, a)
     if c.ndim != 1:
         np.compress(np.zeros(c.shape, bool), np.zeros(3))  # raises
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     x, along = _along("compress", x, axis)
     return _picked(x, flatnonzero(c), along)
 

@@ -20,7 +20,7 @@ from jitfuse.tracing.tensor.function_table import Tensor, extents, implements, l
 def _points(name: str, n: Any, extent: int) -> int:
     """Return the number of points to transform: `n`, or the extent of the axis."""
     if n is not None:
-        shape_rules.refuse_bools(n)
+        shape_rules.reject_bools(n)
         return shape_rules.whole(n)
     return 2 * (extent - 1) if name in ("irfft", "hfft", "irfftn") else extent
 

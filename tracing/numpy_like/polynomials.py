@@ -101,7 +101,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Tensor:
     at = strong(lifted(x)[0])
     if at.ndim != 1:
         raise ShapeError(f"np.vander: x must be a one-dimensional array, not of shape {at.shape}, at {user_line()}")
-    shape_rules.refuse_bools(N)
+    shape_rules.reject_bools(N)
     count = at.shape[0] if N is None else shape_rules.whole(N)
     dtype = dtypes.promote((str(at.dtype), "int64"))
     ones = at.create("full", shape=(*at.shape, 1), value=1, dtype=dtype)

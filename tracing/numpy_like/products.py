@@ -108,7 +108,7 @@ def _over_pairs(a: Any, b: Any, axes: Any) -> Tensor:
         axes = (range(x.ndim - axes, x.ndim), range(axes))
     lists = [tuple(given) if isinstance(given, range) else given for given in axes]
     for given in lists:
-        shape_rules.refuse_bools(given)
+        shape_rules.reject_bools(given)
         if isinstance(given, np.ndarray) and not given.ndim:
             raise ArgumentError(f"np.tensordot takes no array of rank 0 for one of two axes, at {user_line()}")
     first, second = (
@@ -152,7 +152,7 @@ def _over_axis(x: Tensor, axis: int) -> Tensor:
 @implements("linalg.vecdot")
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """Return the sum of products along an axis, the first operand conjugated."""
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     x, y = (_over_axis(t, axis) if t.ndim else t for t in _two(x1, x2))
     return contract("...a,...a->...", [x.conj(), y])
 

@@ -39,7 +39,7 @@ def scan(name: str, a: Tensor, axis: Any, dtype: Any = None, out: Any = None) ->
         x, axis = x.reshape((1,)), 0
     if axis is None:
         x, axis = x.reshape((x.size,)), 0
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     result = x.call(name, axis=shape_rules.normalize_axis(name, axis, x.ndim))
     result = cast(result, dtype if given(dtype) else None, name)
     if isinstance(target, AbstractTensor):
@@ -102,7 +102,7 @@ def _cumulative(
         raise ArgumentError(
             f"np.cumulative_{name[3:]}: an axis is required for an array of {x.ndim} dimensions, at {user_line()}"
         )
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     axis = shape_rules.normalize_axis(name, 0 if axis is None else axis, x.ndim)
     if not include_initial:
         return scan(name, x, axis, dtype, out)
@@ -176,7 +176,7 @@ def _ending(x: Tensor, values: Any) -> Tensor | None:
 def trapezoid(y: Tensor, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """Return the integral along an axis by the trapezoidal rule."""
     values = strong(lifted(y, *([] if x is None else [x]))[0])
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     at = shape_rules.normalize_axis("trapezoid", axis, values.ndim)
     step = dx
     if x is not None:

@@ -94,7 +94,7 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
 @implements("broadcast_to")
 def broadcast_to(array: Tensor, shape: Any, subok: bool = False) -> Tensor:
     """Repeat along axes of extent 1 and new leading axes; a read-only view."""
-    shape_rules.refuse_bools(shape)
+    shape_rules.reject_bools(shape)
     return strong(array).call("broadcast_to", shape=extents(shape))
 
 

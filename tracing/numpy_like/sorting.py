@@ -43,7 +43,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """Return the indices that would sort."""
     reject_options("argsort", {"order": order})
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     x, along = _one_axis(a, axis)
     return x.call("argsort", axis=along, sorting=sorting("argsort", kind, stable))
 
@@ -62,7 +62,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """Return the indices of a partition."""
     reject_options("argpartition", {"order": order})
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     x, along = _one_axis(a, axis)
     return x.call("argpartition", axis=along, positions=_positions(x, along, kth))
 

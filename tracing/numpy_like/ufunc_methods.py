@@ -36,7 +36,7 @@ def reduce(name: str, op_name: str, a: Tensor, out: Any, axis: Any = 0, dtype: A
     x = cast(strong(lifted(a)[0]), dtype, name)
     if name == "logical_xor":
         x = x.call("astype", dtype="bool")
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     axes = shape_rules.normalize_axes(name, tuple(axis) if isinstance(axis, list | tuple) else axis, x.ndim)
     if name == "subtract" and len(axes) > 1:
         raise ArgumentError(f"reduction operation 'subtract' is not reorderable, so at most one axis may be specified, "
@@ -82,7 +82,7 @@ def reduceat(name: str, reduce_: Callable[..., Tensor], a: Tensor, indices: Any,
         raise UnsupportedError(f"np.{name}.reduceat at traced indices is not available, at {user_line()}. Scatter: "
                                "np.add.at(np.zeros(n), which, x).")
     x = strong(lifted(a)[0])
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     along = shape_rules.normalize_axis(name, axis, x.ndim)
     begins = [int(k) for k in np.asarray(indices)]
     extent = x.shape[along]

@@ -238,7 +238,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     x = strong(lifted(a, indices)[0])
     if axis is None:
         x, axis = x.ravel(), 0
-    shape_rules.refuse_bools(axis)
+    shape_rules.reject_bools(axis)
     along = shape_rules.normalize_axis("take", axis, x.ndim)
     if mode == "raise" and not isinstance(indices, AbstractTensor):
         index = _index_array(x, np.asarray(indices) if not _holds_tensor(indices) else indices, along)

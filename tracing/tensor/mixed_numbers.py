@@ -114,7 +114,7 @@ def _checked(run: Recorder, name: str, ids: tuple[int, ...], python: int) -> tup
     literal = arithmetic.literal(run, ids[1])
     if literal is not None and (literal >= 0 if at == 0 else literal != 0):
         return ids
-    try_blocks.refuse_in_try("a division")
+    try_blocks.reject_in_try("a division")
     ok = run.emit("not_equal", (ids[at], run.literal(0)))
     if at == 0 and literal is None:
         ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
