@@ -180,7 +180,7 @@ def test_programs_are_those_of_loops_found_one_by_one(
 ) -> None:
     with limits(24, 4, at_once):
         program = jf.fuse(fn).program(A, B, C, V, W)
-        monkeypatch.setattr(repeated_runs.Runs, "_apart", lambda self, one, other: None)
+        monkeypatch.setattr(repeated_runs.Runs, "_distances", lambda self, one, other: None)
         assert by_place(program) == by_place(jf.fuse(fn).program(A, B, C, V, W))
 
 

@@ -128,10 +128,10 @@ class FakeHooks:
     def iterated(self, value: Any, name: str, frame: Any) -> Any:
         return value
 
-    def refuse_kept(self, place: str, value: Any) -> None:
+    def reject_generator(self, target: str, value: Any) -> None:
         pass
 
-    def stored(self, place: str, value: Any) -> Any:
+    def stored(self, target: str, value: Any) -> Any:
         return value if isinstance(value.now, np.ndarray) else self.concrete(value)
 
 
