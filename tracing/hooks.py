@@ -74,9 +74,9 @@ class TracingHooks:
         """Tell whether a value is a torch module, whose whole state is guarded."""
         return is_torch_module(value)
 
-    def module(self, view: Any, chain: Chain, value: Any) -> None:
+    def module(self, environment: Any, chain: Chain, value: Any) -> None:
         """Make feeds of a module's parameters and guard the rest of its state."""
-        torch_modules.guard(view, chain, value)
+        torch_modules.guard(environment, chain, value)
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""

@@ -20,7 +20,7 @@ from jitfuse.tracing.schedule.translator import Boundary, schedule
 
 
 class ValueSlot(NamedTuple):
-    """Where a value is: "kept" (its slot among the live tensors), "feed" (its id) or "made" (a subgraph's result)."""
+    """Where a value is: "live" (its slot among the live tensors), "feed" (its id) or "made" (a subgraph's result)."""
 
     kind: str
     number: int
@@ -50,22 +50,22 @@ class TracedSubgraph(Record, frozen=True):
 
 
 def cut(
-    session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, kept: bool = False
+    session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, for_later: bool = False
 ) -> TracedSubgraph:
     """Return the subgraph that computes these outputs, and the final values of written feeds.
 
-    `kept`: the outputs are inputs of later subgraphs. These take C order, so that transposes are copied.
+    `live`: the outputs are inputs of later subgraphs. These take C order, so that transposes are copied.
     """
     nodes, leaves = _needed(session, (*outputs.values(), *writes.values()))
     leaves |= set(writes)
-    slots = sorted((_slot_of(session, tensor) for tensor in leaves), key=lambda p: (p.kind != "kept", p.number))
+    slots = sorted((_slot_of(session, tensor) for tensor in leaves), key=lambda p: (p.kind != "live", p.number))
     at_hand = {_slot_of(session, tensor): tensor for tensor in leaves}
     graph = ProcessGraph()
     ids: dict[int, int] = {}
     inputs: list[Input] = []
     for slot in slots:
         tensor = at_hand[slot]
-        made = _input(session, slot, tensor, f"kept[{len(inputs)}]")
+        made = _input(session, slot, tensor, f"live[{len(inputs)}]")
         inputs.append(made)
         ids[tensor] = graph.add_feed(made.meta, made.name)
     steps = []
@@ -80,7 +80,7 @@ def cut(
             made_ids = graph.add_op_of_many(op.op_name, operands, op.attrs, metas, source=op.source)
         ids.update(zip(op.result_ids, made_ids, strict=True))
         steps.append((op.op_name, operands, repr(op.attrs), op.mode_sensitive, op.source))  # repr: 0.0 is not -0.0
-    for tensor in outputs.values() if kept else ():
+    for tensor in outputs.values() if for_later else ():
         made_by = graph.producer[ids[tensor]]
         if made_by is not None and graph.ops[made_by].op_name == "transpose":
             of = graph.ops[made_by]
@@ -98,8 +98,8 @@ def cut(
 
 
 def _slot_of(session: Session, tensor: int) -> ValueSlot:
-    kept = session.live.get(tensor)
-    return ValueSlot("feed", tensor) if kept is None else ValueSlot("kept", kept)
+    live = session.live.get(tensor)
+    return ValueSlot("feed", tensor) if live is None else ValueSlot("live", live)
 
 
 def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[int]]:
@@ -121,7 +121,7 @@ def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[
 
 
 def _input(session: Session, slot: ValueSlot, tensor: int, name: str) -> Input:
-    if slot.kind == "kept":
+    if slot.kind == "live":
         meta = session.graph.metas[tensor]
         strides = layout.contiguous(meta.shape, itemsize(meta.dtype)).strides
         return Input("array", meta, strides, name)

@@ -32,7 +32,7 @@ from jitfuse.ir.analysis.liveness import looks_at_mode
 from jitfuse.tracing.control.reroll.long_runs import reroll_long
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.interception.chain import Chain
-from jitfuse.tracing.interception.reader import View
+from jitfuse.tracing.interception.reader import TracingEnvironment
 from jitfuse.tracing.interception.user_code import has_own_setter
 from jitfuse.tracing.numpy_like import traced_array as traced_array  # the base of TracedTensor
 from jitfuse.tracing.record.foreign import Foreign
@@ -72,7 +72,7 @@ class _ModeRun(Record):
     """One run of the function in one mode."""
 
     recorder: Recorder
-    view: View
+    environment: TracingEnvironment
     paths: list[str]
     leaves: list[RawLeaf]
     spec: Any
@@ -132,10 +132,10 @@ def trace_call(
     boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
     reject_overlap(session, boundary.writes)
     if breaker is not None and breaker.asked:
-        return TraceEnd(session, runs[0].view.guard_log.guards, result, boundary)
+        return TraceEnd(session, runs[0].environment.guard_log.guards, result, boundary)
     program = schedule(*reroll_long(session.graph, boundary, on_host), schedule_method)
     reject_leaked(session, program.feeds)
-    guards, aliases = guards_of(session, (g for r in runs for g in r.view.guard_log.guards))
+    guards, aliases = guards_of(session, (g for r in runs for g in r.environment.guard_log.guards))
     return Trace(
         program=program,
         feeds=feed_sources(session),
@@ -191,15 +191,15 @@ class _TracedCall(Record, frozen=True):
         """Run the function once in one mode and classify its results."""
         recorder = Recorder(session, mode, replay, self.breaker)
         hooks = TracingHooks(recorder, self.foreign, self.states)
-        view = recorder.view = View(hooks)
+        environment = recorder.environment = TracingEnvironment(hooks)
         before, watched = activate(recorder), WATCH.errors
         WATCH.errors = []
         try:
-            seen = [self._argument(view, Chain.arg(k), v, self._name(k)) for k, v in enumerate(self.args)]
-            named = {k: self._argument(view, Chain.arg(k), v, k) for k, v in self.kwargs.items()}
+            seen = [self._argument(environment, Chain.arg(k), v, self._name(k)) for k, v in enumerate(self.args)]
+            named = {k: self._argument(environment, Chain.arg(k), v, k) for k, v in self.kwargs.items()}
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
-            result = view.run(self.fn, seen, named)
+            result = environment.run(self.fn, seen, named)
             if recorder.speculative_loops:
                 recorder.raise_copied()  # the function has caught an error in a loop
             for generator in recorder.external_generators.values():
@@ -207,18 +207,18 @@ class _TracedCall(Record, frozen=True):
             if recorder.active_branches or recorder.loops:
                 recorder.undo_conversion()  # the function has caught an error in a branch
             def is_leaf(value: Any) -> bool:
-                return id(value) in view.reals or view.path_of(value) is not None
+                return id(value) in environment.reals or environment.path_of(value) is not None
 
             reject_unlike(result, is_leaf)
             paths, values, spec = flatten(result, is_leaf=is_leaf)
-            put = self._effects(recorder, view, result, paths, values)
+            put = self._effects(recorder, environment, result, paths, values)
             returned = len(values) - sum(effect.count for effect in put)
             settle_selections(recorder, values, returned)
             if recorder.converted_sites:
                 branch_values.returned(recorder, values)
-            leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
+            leaves = [self._leaf(recorder, environment, v, p) for p, v in zip(paths, values, strict=True)]
             if put and effects.are_views(values, leaves, sum(effect.count for effect in put)):
-                view.guard_log.volatile.append(
+                environment.guard_log.volatile.append(
                     f"{put[0].target} or another result keeps a view of what outlives the call"
                 )
             chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
@@ -233,7 +233,7 @@ class _TracedCall(Record, frozen=True):
                 branch.both.site for branch in recorder.active_branches[-1:]
             ]
             recorder.end()
-            view.rollback()
+            environment.rollback()
             if recorder.mode_matters:
                 raise ModeMattersSignal from None
             if recorder.speculative_loops and isinstance(error, Exception):
@@ -251,7 +251,7 @@ class _TracedCall(Record, frozen=True):
             activate(before)
             WATCH.errors = watched
         return _ModeRun(
-            recorder, view, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]), views
+            recorder, environment, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]), views
         )
 
     def settle(self, run: _ModeRun, keep: bool) -> None:
@@ -260,56 +260,58 @@ class _TracedCall(Record, frozen=True):
         Raises VolatileError, with nothing written, where the trace is not cacheable: Python must run in every call.
         """
         try:
-            volatile = run.view.settle(self.args, self.kwargs)
+            volatile = run.environment.settle(self.args, self.kwargs)
             if volatile:
-                run.view.rollback()
+                run.environment.rollback()
                 raise VolatileError(
                     f"{volatile[0]}, so that no call can do without Python. Pass the state in and return what changes."
                 )
             if keep:
-                run.view.commit(self.args, self.kwargs)
+                run.environment.commit(self.args, self.kwargs)
             else:
-                run.view.rollback()
+                run.environment.rollback()
         finally:
             run.recorder.end()
 
     def _effects(
-        self, recorder: Recorder, view: View, result: Any, paths: list[str], values: list[Any]
+        self, recorder: Recorder, environment: TracingEnvironment, result: Any, paths: list[str], values: list[Any]
     ) -> tuple[Effect, ...]:
         """Return the effects of the function, and add their leaves to those of the result."""
-        found = view.rebound()
+        found = environment.rebound()
         if not found:
             return ()
         made: list[Effect] = []
-        by_user = {w.chain for w in view.written.values() if has_own_setter(w.owner)}
+        by_user = {w.chain for w in environment.written.values() if has_own_setter(w.owner)}
         returned, taken = len(values), set(paths)
         for target, value, is_new in found:
-            one = type(value) not in (list, tuple, dict) or view.path_of(value) is not None
+            one = type(value) not in (list, tuple, dict) or environment.path_of(value) is not None
             its_paths, leaves, spec = ([str(target)], [value], None) if one else flatten(value, str(target))
             if not taken.isdisjoint(its_paths):  # two free variables of one name, a global of the name "result"
                 its_paths = [f"{path} ({len(made)})" for path in its_paths]
             taken.update(its_paths)
             paths += its_paths
-            values += [view.known(leaf) if view.hooks.is_array(leaf) else leaf for leaf in leaves]
-            before = view.values.get(target)
+            values += [environment.known(leaf) if environment.hooks.is_array(leaf) else leaf for leaf in leaves]
+            before = environment.values.get(target)
             moves = is_new or (before is not None and effects.is_changed(before[0], value))
             made.append(effects.Effect(target, spec, len(leaves), moves, target in by_user))
         read_sources = {recorder.session.feeds[feed].source for feed in recorder.session.guarded_values}
         counted = next((target for target, _, _ in found if target in read_sources), None)
         if counted is not None:
-            view.guard_log.volatile.append(f"Python reads the value of {counted}, which changes from call to call")
+            why = f"Python reads the value of {counted}, which changes from call to call"
+            environment.guard_log.volatile.append(why)
         trees = [result, *(value for _, value, _ in found)]
-        if effects.share_containers(trees, view.path_of) or effects.share_memory(values, returned):
-            view.guard_log.volatile.append(f"{found[0][0]} shares memory, or a container, with what else is delivered")
+        if effects.share_containers(trees, environment.path_of) or effects.share_memory(values, returned):
+            why = f"{found[0][0]} shares memory, or a container, with what else is delivered"
+            environment.guard_log.volatile.append(why)
         return tuple(made)
 
-    def _argument(self, view: View, chain: Chain, value: Any, name: str | None) -> Any:
+    def _argument(self, environment: TracingEnvironment, chain: Chain, value: Any, name: str | None) -> Any:
         if name not in self.static:
-            return view.read(chain, value)
+            return environment.read(chain, value)
         if isinstance(value, np.ndarray):
             raise ArgumentError(f"the static argument {name!r} is an array; static arguments are compared by "
                                 "equality. Take it out of static_argnames.")
-        view.guard_value(chain, value)
+        environment.guard_value(chain, value)
         return value
 
     def _name(self, position: int) -> str | None:
@@ -319,13 +321,13 @@ class _TracedCall(Record, frozen=True):
         return names[position] if position < len(names) else None
 
     @staticmethod
-    def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
-        view.hooks.reject_generator(path, value)
-        real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
-        found_path = view.path_of(real)
+    def _leaf(recorder: Recorder, environment: TracingEnvironment, value: Any, path: str) -> RawLeaf:
+        environment.hooks.reject_generator(path, value)
+        real = value if type(value) is TracedTensor or isinstance(value, Foreign) else environment.real(value)
+        found_path = environment.path_of(real)
         if found_path is not None:
             return RawLeaf(AccessPathLeaf(found_path), None, "object", id(real))
-        return classify(recorder, real, path, lambda x: id(x) in view.origin)
+        return classify(recorder, real, path, lambda x: id(x) in environment.origin)
 
 
 _PLAIN_PYTHON_HAS: Final = (BoundsError, DTypeError, DivisionByZeroError, OutOfRangeError, ReadOnlyError, ShapeError)

@@ -169,7 +169,7 @@ class Building:
         if (state.mark, known.what, known.line) != (self._mark, question.what, question.line):
             self._limits.note_change()
             raise RestartSignal
-        self._conditions(run.session, run.view.guard_log.guards, _written(run))
+        self._conditions(run.session, run.environment.guard_log.guards, _written(run))
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
             self._note_answer(question, answer)  # a walk has met it
@@ -195,12 +195,12 @@ class Building:
         live = _live(run)
         python = python_state(run, frames, live)
         self._note_state(run, question, python)
-        kept = self._kept(run, live)
+        numbers = self._live(run, live)
         loop = self._ancestor(question, python)
-        part, slots = self._cut(run.session, (*tensors, *kept))
-        target = loop or TreeState(question, self.position.state, self._answer_here(), kept, self._mark, python)
+        part, slots = self._cut(run.session, (*tensors, *numbers))
+        target = loop or TreeState(question, self.position.state, self._answer_here(), numbers, self._mark, python)
         edge = self._edge(
-            run.session, run.view.guard_log.guards, part, written, asked=slots[: len(tensors)],
+            run.session, run.environment.guard_log.guards, part, written, asked=slots[: len(tensors)],
             keep=slots[len(tensors) :], target=target,
         )
         self._attach(edge)
@@ -228,7 +228,7 @@ class Building:
             state = state.parent
         return None
 
-    def _kept(self, run: Recorder, live: Sequence[Storage]) -> tuple[int, ...]:
+    def _live(self, run: Recorder, live: Sequence[Storage]) -> tuple[int, ...]:
         """Return the tensors live across the break: those of live arrays, and the values of written feeds."""
         session = run.session
         values = [s.value for s in live] + [s.value for s in run.storages.values()]
@@ -249,9 +249,9 @@ class Building:
         outputs: dict[str, int] = {}
         slots: dict[str, ValueSlot] = {}
         for path, tensor in boundary.outputs.items():
-            kept = session.live.get(tensor)
-            if kept is not None and ValueSlot("kept", kept) not in slots.values():
-                slots[path] = ValueSlot("kept", kept)
+            live_number = session.live.get(tensor)
+            if live_number is not None and ValueSlot("live", live_number) not in slots.values():
+                slots[path] = ValueSlot("live", live_number)
             else:
                 slots[path] = ValueSlot("made", len(outputs))
                 outputs[path] = tensor
@@ -267,14 +267,14 @@ class Building:
         slots: list[ValueSlot] = []
         made: dict[int, int] = {}
         for tensor in tensors:
-            kept = session.live.get(tensor)
-            if kept is not None:
-                slots.append(ValueSlot("kept", kept))
+            live_number = session.live.get(tensor)
+            if live_number is not None:
+                slots.append(ValueSlot("live", live_number))
             elif tensor in session.feeds:
                 slots.append(ValueSlot("feed", tensor))
             else:
                 slots.append(ValueSlot("made", made.setdefault(tensor, len(made))))
-        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}, kept=True), tuple(slots)
+        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}, for_later=True), tuple(slots)
 
     def _edge(
         self, session: Session, guards: Sequence[Guard], part: TracedSubgraph, writes: Mapping[int, int], **rest: Any

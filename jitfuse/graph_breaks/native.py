@@ -92,13 +92,13 @@ def _leave(part: NativePaths, go_on: GoOn, left: Left, items: list[Any]) -> Any:
     walk = Walk(args, kwargs, state_feeds()[RANDOM_STATE])
     walk.bound = {feed: next(given) for feed in left.feeds}
     walk.met(edge.tree_edge for edge in part.edges if edge.tree_edge.conditions is not None)
-    kept = tuple(next(given) for _ in range(left.live))
+    live = tuple(next(given) for _ in range(left.live))
     asked = [next(given) if feed is None else walk.bound[feed] for feed in left.asked]
     if left.moves_rng:
         walk.rng_state = next(given)
 
     def arrive() -> TreePosition:
-        answer = walk.goes_on(left.state, kept, asked)
+        answer = walk.goes_on(left.state, live, asked)
         return TreePosition(left.state, answer, answer.key)
 
     return go_on(part.tree, walk, arrive, part.training)

@@ -65,16 +65,16 @@ class ArenaSlots:
         self._part, self._binder = part, binder
         self._made: dict[NativeEdge, list[Held]] = {}
         self._heads: dict[TreeState, list[Held]] = {}
-        self._kept: dict[TreeState, list[Meta]] = {}
+        self._live: dict[TreeState, list[Meta]] = {}
         for edge in part.edges:
             if edge.tree_edge.target is not None:
                 self._note(edge, edge.tree_edge.target)
 
     def _note(self, edge: NativeEdge, target: TreeState) -> None:
         """Record the values live at a state; raises UnfitSignal if a back edge arrives with others."""
-        before, made = self._kept.get(edge.source, []), self._metas(edge.tree_edge.subgraph)
-        kept = [before[p.number] if p.kind == "kept" else made[p.number] for p in edge.tree_edge.keep]
-        if self._kept.setdefault(target, kept) != kept:
+        before, made = self._live.get(edge.source, []), self._metas(edge.tree_edge.subgraph)
+        live = [before[p.number] if p.kind == "live" else made[p.number] for p in edge.tree_edge.keep]
+        if self._live.setdefault(target, live) != live:
             raise UnfitSignal
 
     def _metas(self, subgraph: CompiledSubgraph | None) -> list[Meta]:
@@ -99,18 +99,18 @@ class ArenaSlots:
             found.append(held._replace(offset=offsets[0] if offsets else self._binder.room(held.nbytes)[1]))
         return found, left
 
-    def freed(self, free: Free, had: Sequence[Held], kept: Sequence[Held]) -> Free:
-        """Return the free slots, including those of `had` that are not in `kept`."""
-        if any(held.value != ARENA for held in kept):  # loops have taken the slots
+    def freed(self, free: Free, had: Sequence[Held], live: Sequence[Held]) -> Free:
+        """Return the free slots, including those of `had` that are not in `live`."""
+        if any(held.value != ARENA for held in live):  # loops have taken the slots
             return free
         left = dict(free)
         for held in had:
-            if held.value == ARENA and held not in kept:
+            if held.value == ARENA and held not in live:
                 left[held.nbytes] = (*left.get(held.nbytes, ()), held.offset)
         return left
 
     # ------------------------------------------------------------------ loops
-    def turn(self, edge: NativeEdge, kept: Sequence[Held]) -> tuple[Sequence[Held], Mapping[int, Held]]:
+    def turn(self, edge: NativeEdge, live: Sequence[Held]) -> tuple[Sequence[Held], Mapping[int, Held]]:
         """Move live values to the slots that the target state of an edge expects.
 
         Returns these slots, and the new slots of driver values whose buffers were swapped.
@@ -118,19 +118,19 @@ class ArenaSlots:
         target = edge.tree_edge.target
         assert target is not None
         if target not in self._part.heads:
-            return kept, {}
+            return live, {}
         if edge.home is None:
-            self._enter(target, kept)
+            self._enter(target, live)
             return self._heads[target], {}
-        return self._heads[target], self._swap(self._heads[target], kept)
+        return self._heads[target], self._swap(self._heads[target], live)
 
-    def _enter(self, head: TreeState, kept: Sequence[Held]) -> None:
+    def _enter(self, head: TreeState, live: Sequence[Held]) -> None:
         """Enter the loops around a state, once in a call: they take over the live values, and get own buffers."""
         binder, builder = self._binder, self._binder.builder
-        if len({held.location for held in kept}) < len(kept):
+        if len({held.location for held in live}) < len(live):
             raise UnfitSignal
-        self._heads[head] = [Held(builder.value(), 0, held.meta) for held in kept]
-        moves = [(new.value, *held.location) for new, held in zip(self._heads[head], kept, strict=True)]
+        self._heads[head] = [Held(builder.value(), 0, held.meta) for held in live]
+        moves = [(new.value, *held.location) for new, held in zip(self._heads[head], live, strict=True)]
 
         def room(meta: Meta) -> Held:
             held = Held(builder.value(), 0, meta)
@@ -142,7 +142,7 @@ class ArenaSlots:
             self._made[edge] = [room(meta) for meta in self._metas(edge.tree_edge.subgraph)]
             if target in self._part.heads and target not in self._heads:
                 assert target is not None
-                self._heads[target] = [room(meta) for meta in self._kept[target]]
+                self._heads[target] = [room(meta) for meta in self._live[target]]
         builder.move(moves)
 
     def _swap(self, targets: Sequence[Held], sources: Sequence[Held]) -> dict[int, Held]:

@@ -109,15 +109,15 @@ class PathTable:
         keep, asked = (
             [self._held(edge, p, item.live, made) for p in ps] for ps in (edge.tree_edge.keep, edge.tree_edge.asked)
         )
-        kept, moved = self._slots.turn(edge, keep)
+        live, moved = self._slots.turn(edge, keep)
         asked = [moved.get(held.value, held) for held in asked]
         if not edge.back and edge.home is None:
-            free = self._slots.freed(free, (*item.live, *made), kept)
-        self._write_answer(edge, target, kept, asked, drawn)
+            free = self._slots.freed(free, (*item.live, *made), live)
+        self._write_answer(edge, target, live, asked, drawn)
         if edge.back:
             return []
         following = self._part.following.get(target, {}).values()
-        return [_Todo(w, kept, self._binder.reserved, free, drawn) for w in reversed(list(following))]
+        return [_Todo(w, live, self._binder.reserved, free, drawn) for w in reversed(list(following))]
 
     def _take_rng_state(self) -> None:
         """Copy the RNG state and advance the original: once in a call."""
@@ -126,10 +126,10 @@ class PathTable:
         self._builder.copy(self._rng_state.location, (state, 0), self._rng_state.nbytes)
         self._builder.count(state, 1, offset=8)
 
-    def _held(self, edge: NativeEdge, slot: ValueSlot, kept: Sequence[Held], made: Sequence[Held]) -> Held:
+    def _held(self, edge: NativeEdge, slot: ValueSlot, live: Sequence[Held], made: Sequence[Held]) -> Held:
         """Return where a value lies after an edge's subgraph has run."""
-        if slot.kind == "kept":
-            return kept[slot.number]
+        if slot.kind == "live":
+            return live[slot.number]
         if slot.kind == "made":
             return made[slot.number]
         number = edge.feeds.get(slot.number)
@@ -138,10 +138,10 @@ class PathTable:
             return self._rng_state
         return Held(self._bound.feed_values[number], 0, self._bound.entrance.feeds[number].meta)
 
-    def _feeds(self, edge: NativeEdge, kept: Sequence[Held]) -> dict[int, tuple[int, int]]:
-        return {k: self._held(edge, slot, kept, ()).location for k, slot in enumerate(edge.tree_edge.inputs)}
+    def _feeds(self, edge: NativeEdge, live: Sequence[Held]) -> dict[int, tuple[int, int]]:
+        return {k: self._held(edge, slot, live, ()).location for k, slot in enumerate(edge.tree_edge.inputs)}
 
-    def _run(self, edge: NativeEdge, subgraph: CompiledSubgraph, kept: Sequence[Held], made: Sequence[Held]) -> None:
+    def _run(self, edge: NativeEdge, subgraph: CompiledSubgraph, live: Sequence[Held], made: Sequence[Held]) -> None:
         """Write the steps of a subgraph whose outputs lie in the slots `made`."""
         binder, reserved = self._binder, self._binder.reserved
         compiled = subgraph.spec.plans[self._part.training]
@@ -156,7 +156,7 @@ class PathTable:
         for value, (dtype, shape) in plan.outputs.items():
             if value not in outputs:
                 outputs[value] = binder.room(Held(0, 0, Meta(shape, dtype)).nbytes)
-        memory = self._memory(subgraph, self._feeds(edge, kept), outputs)
+        memory = self._memory(subgraph, self._feeds(edge, live), outputs)
         binder.steps(plan.steps, memory, 1 if edge.home is None else GUESSED)
         for held, value, window in copied:
             at, offset = outputs[value]
@@ -173,7 +173,7 @@ class PathTable:
 
     # ------------------------------------------------------------------ reads of values
     def _write_answer(
-        self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
+        self, edge: NativeEdge, state: TreeState, live: Sequence[Held], asked: Sequence[Held], drawn: bool
     ) -> None:
         """Write a jump for each known answer, and the exit to Python for any other."""
         known = self._part.following.get(state, {})
@@ -193,16 +193,16 @@ class PathTable:
             self._builder.observe(at, asked[0].meta.dtype, cases, offset=offset)
         if number is not bool or len(known) < 2:
             self._builder.place(other)
-            self._leave(edge, state, kept, asked, drawn)
+            self._leave(edge, state, live, asked, drawn)
 
     def _leave(
-        self, edge: NativeEdge, state: TreeState, kept: Sequence[Held], asked: Sequence[Held], drawn: bool
+        self, edge: NativeEdge, state: TreeState, live: Sequence[Held], asked: Sequence[Held], drawn: bool
     ) -> None:
         """Write an exit to Python."""
         self._taken = {}
         feeds = tuple(edge.feeds)
         numbers = [p.number if p.kind == "feed" and p.number in edge.feeds else None for p in edge.tree_edge.asked]
-        copied = [*kept, *(held for held, feed in zip(asked, numbers, strict=True) if feed is None)]
+        copied = [*live, *(held for held, feed in zip(asked, numbers, strict=True) if feed is None)]
         if drawn:
             assert self._rng_state is not None
             copied.append(self._rng_state)
@@ -210,11 +210,11 @@ class PathTable:
         items: list[ResultTree] = [SlotResult(k) for k in range(entrance.positional + len(entrance.keywords))]
         items += [SlotResult(self._bound.feed_slots[edge.feeds[feed]]) for feed in feeds]
         items += [self._copied(held) for held in copied]
-        left = Left(state, feeds, len(kept), tuple(numbers), drawn)
+        left = Left(state, feeds, len(live), tuple(numbers), drawn)
         self._builder.finish(CallResult(self._resume(left), tuple(items)))
 
     # ------------------------------------------------------------------ ends
-    def _end(self, edge: NativeEdge, kept: Sequence[Held]) -> None:
+    def _end(self, edge: NativeEdge, live: Sequence[Held]) -> None:
         """Write the last subgraph of a path, the result, and the writes into arguments."""
         result, subgraph = edge.tree_edge.result, edge.tree_edge.subgraph
         assert result is not None
@@ -223,7 +223,7 @@ class PathTable:
         if subgraph is not None:
             plan = subgraph.spec.plans[self._part.training].call
             outputs = Outputs(plan, self._output)
-            memory = self._memory(subgraph, self._feeds(edge, kept), outputs.locations)
+            memory = self._memory(subgraph, self._feeds(edge, live), outputs.locations)
             self._binder.steps(plan.steps, memory)
         for leaf in result.tree.leaves:
             if isinstance(leaf, OutputLeaf) and leaf.path not in results:
@@ -231,14 +231,14 @@ class PathTable:
                 made = slot.kind == "made"
                 results[leaf.path] = (
                     outputs.result(str(slot.number), leaf.kind, memory) if made
-                    else self._kept_result(kept[slot.number], leaf)
+                    else self._live_result(live[slot.number], leaf)
                 )
         if subgraph is not None:
             self._binder.steps(plan.commits, memory)
         leaves = [self._leaf(edge, leaf, results) for leaf in result.tree.leaves]
         self._builder.finish(delivered(self._bound, result.tree, leaves))
 
-    def _kept_result(self, held: Held, leaf: OutputLeaf) -> ResultTree:
+    def _live_result(self, held: Held, leaf: OutputLeaf) -> ResultTree:
         return self._copied(held) if leaf.kind == "array" else scalar_result(held.location, leaf.dtype, leaf.kind)
 
     def _leaf(self, edge: NativeEdge, leaf: ResultLeaf, results: Mapping[str, ResultTree]) -> ResultTree:

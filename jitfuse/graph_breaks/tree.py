@@ -143,13 +143,13 @@ class Walk:
         if edge.target is None:
             self.live = tuple(made)
             return None
-        kept = [self._value(slot, made) for slot in edge.keep]
-        return self.goes_on(edge.target, kept, [self._value(slot, made) for slot in edge.asked])
+        live = [self._value(slot, made) for slot in edge.keep]
+        return self.goes_on(edge.target, live, [self._value(slot, made) for slot in edge.asked])
 
-    def goes_on(self, state: TreeState, kept: Sequence[Any], asked: Sequence[Any]) -> Answer:
+    def goes_on(self, state: TreeState, live: Sequence[Any], asked: Sequence[Any]) -> Answer:
         """Arrive at a state with these values; return the answer to its question."""
         assert state.question is not None
-        self.live = tuple(kept)
+        self.live = tuple(live)
         answer = state.question.ask(*map(np.asarray, asked))
         if state.question.reads_data and state.question.number is None and len(state.seen) < MAX_SEEN:
             state.seen[np.asarray(asked[0]).tobytes()] = answer.key
@@ -163,13 +163,13 @@ class Walk:
         self.run(edge)
         made = self.live
         outputs = {
-            path: before[slot.number] if slot.kind == "kept" else made[slot.number]
+            path: before[slot.number] if slot.kind == "live" else made[slot.number]
             for path, slot in edge.result.outputs.items()
         }
         return Delivery.of(edge.result.tree, outputs, self.bound)
 
     def _value(self, slot: ValueSlot, made: Sequence[Any]) -> Any:
-        if slot.kind == "kept":
+        if slot.kind == "live":
             return self.live[slot.number]
         if slot.kind == "made":
             return made[slot.number]

@@ -86,7 +86,7 @@ class CapturedLoop:
         self._before: list[tuple[Storage, int, Any]] = []
         self._written: list[Storage] = []
         self._outputs: list[int] = []
-        self._altered = run.view.altered()
+        self._altered = run.environment.altered()
         self._rng_counts = run.random_calls, run.random_base, run.rng_calls
         self._again = False
         self.region: TracedRegion | None = None
@@ -184,7 +184,7 @@ class CapturedLoop:
         """Record the values of the names where an iteration ends, and whether it ends the loop."""
         run = self._run
         rng_counts = run.random_calls, run.random_base, run.rng_calls
-        altered = run.view.altered()
+        altered = run.environment.altered()
         same = len(altered) == len(self._altered) and all(a is b for a, b in zip(altered, self._altered))
         if run.active_branches or run.loops[-1] is not self or rng_counts != self._rng_counts or not same:
             run.undo_conversion(self.site)

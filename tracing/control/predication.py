@@ -45,7 +45,7 @@ def put(run: Recorder | None, frame: types.FrameType, owner: Any, key: Any, valu
         value, key = _put_in_branch(run, owner, key, value)
     elif run.loops and type(owner) is not TracedTensor:
         run.undo_conversion()
-    run.view.store_item(owner, key, value)
+    run.environment.store_item(owner, key, value)
 
 
 def _put_in_branch(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any, Any]:
@@ -105,9 +105,9 @@ def update_item(run: Recorder | None, frame: types.FrameType, name: str, owner: 
         return
     if run.loops and type(owner) is not TracedTensor:
         run.undo_conversion()
-    now = run.view.load_item(owner, key, False)
+    now = run.environment.load_item(owner, key, False)
     if not run.active_branches:
-        run.view.store_item(owner, key, _in_place(name)(now, other))
+        run.environment.store_item(owner, key, _in_place(name)(now, other))
         return
     result = _out_of_place(name)(now, other)
     if type(now) is TracedTensor and now.shape and (type(result) is not TracedTensor or result._meta != now._meta):
@@ -131,7 +131,7 @@ def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords
         run.undo_conversion()
     if run is None:
         return function
-    function = run.view.hooks.called(function)
+    function = run.environment.hooks.called(function)
     return _with_lasting(run, function) if run.active_branches or run.loops else function
 
 

@@ -49,14 +49,15 @@ def alive(run: Recorder) -> list[Storage]:
 
 def recorded_state(run: Recorder) -> Any:
     """Return the recorded state that equal iterations leave unchanged: all but the ops and the contents of arrays."""
-    session, view = run.session, run.view
+    session, environment = run.session, run.environment
     return (
         run.value_reads, run.rng_calls, run.random_calls, run.random_base, run.mode_read, len(run.placeholders),
         len(run.active_branches),
         len(run.loops), len(run.external_generators), len(run.converted_sites), len(session.asked), len(session.feeds),
         len(session.closed), len(session.counters),
         dict(session.guarded_values), dict(session.int_ranges), session.region, session.torch, session.random_feed,
-        len(view.guard_log.guards), len(view.guard_log.volatile), len(view.written), len(view.fresh),
+        len(environment.guard_log.guards), len(environment.guard_log.volatile), len(environment.written),
+        len(environment.fresh),
     )
 
 

@@ -31,13 +31,13 @@ def global_generator(name: str) -> Any:
     Raises UntraceableError where the call has not passed its state in, and records that (`RngStates.misses_global`).
     """
     run = active()
-    view = None if run is None else run.view
-    states = RngStates() if view is None else view.hooks.states
-    if view is None or id(GLOBAL_RNG.words) not in states:
+    environment = None if run is None else run.environment
+    states = RngStates() if environment is None else environment.hooks.states
+    if environment is None or id(GLOBAL_RNG.words) not in states:
         states.misses_global = True
         raise UntraceableError(f"np.random.{name} is called inside a fused function, at {user_line()}. "
                                f"{rng.WAY_OUT}")
-    return view.read(Chain.object(GLOBAL_RNG, "np.random").attr("words"), GLOBAL_RNG.words)
+    return environment.read(Chain.object(GLOBAL_RNG, "np.random").attr("words"), GLOBAL_RNG.words)
 
 
 def random_state(seed: Any = None) -> Any:

@@ -1,8 +1,9 @@
 """The tracing environment: what a fused function reads from outside of its arguments is intercepted and guarded.
 
-`View(hooks)` is the environment of one trace. Pass arguments through `View.read`, call `View.run`, then `View.commit`
-(or `View.rollback` where the function runs again). `View.guard_log` has what the trace depends on. `run` does it all in
-one call. The tracer takes part through `hooks.Hooks`; nothing here knows about traced tensors.
+`TracingEnvironment(hooks)` is the environment of one trace. Pass arguments through its `read`, call its `run`, then
+its `commit` (or `rollback` where the function runs again). Its `guard_log` has what the trace depends on. The function
+`run` of `reader` does it all in one call. The tracer takes part through `hooks.Hooks`; nothing here knows about traced
+tensors.
 
 While the trace runs, the ``__code__`` of the decorated function, and of every user function that it reaches, is
 exchanged for rewritten code (`swap`, `bytecode`). So line numbers, closures, ``super()``, ``locals()``, generators and

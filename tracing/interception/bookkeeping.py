@@ -55,8 +55,8 @@ class Write(Record):
             return MISSING
 
 
-class ViewState:
-    """Bookkeeping of one trace; `jitfuse.tracing.interception.reader.View` is the complete class."""
+class EnvironmentState:
+    """Bookkeeping of one trace; `jitfuse.tracing.interception.reader.TracingEnvironment` is the complete class."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks

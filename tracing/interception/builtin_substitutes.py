@@ -48,11 +48,11 @@ def _delattr(owner: Any, name: str, /) -> None:
 
 
 def _object_setattr(owner: Any, name: str, value: Any, /) -> None:
-    view = probes.current.get()
-    if view is None:
+    environment = probes.current.get()
+    if environment is None:
         object.__setattr__(owner, name, value)
     else:
-        view.store_attr(owner, name, value, object.__setattr__)
+        environment.store_attr(owner, name, value, object.__setattr__)
 
 
 def _vars(*owner: Any) -> Any:
@@ -61,9 +61,9 @@ def _vars(*owner: Any) -> Any:
 
 def _globals() -> dict[str, Any]:
     namespace = sys._getframe(1).f_globals
-    view = probes.current.get()
-    if view is not None:
-        view.namespaces[id(namespace)] = namespace
+    environment = probes.current.get()
+    if environment is not None:
+        environment.namespaces[id(namespace)] = namespace
     return namespace
 
 
@@ -118,17 +118,17 @@ def _fields_in(value: Any, make: Callable[[list[tuple[str, Any]]], Any]) -> Any:
 
 def _copy(value: Any) -> Any:
     cls: Any = type(value)
-    view = probes.current.get()
+    environment = probes.current.get()
     custom = any(class_member(cls, name) is not class_member(object, name)
                  for name in ("__copy__", "__reduce__", "__reduce_ex__", "__slots__", "__getstate__"))
-    if view is None or custom or not is_user_class(cls):
+    if environment is None or custom or not is_user_class(cls):
         import copy
 
         return copy.copy(value)
     made: Any = cls.__new__(cls)
     for name in list(vars(value)):
         object.__setattr__(made, name, probes.load_attr(value, name))
-    view.mark_fresh(made)
+    environment.mark_fresh(made)
     return made
 
 
@@ -160,26 +160,26 @@ class CachedCall:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the cached function with plain arguments."""
-        view = probes.current.get()
-        if view is None:
+        environment = probes.current.get()
+        if environment is None:
             return self._cached(*args, **kwargs)
         values = [*args, *kwargs.values()]
-        if any(view.is_traced_array(value) for value in values):
-            view.function(self._cached.__wrapped__, Chain.object(self._cached.__wrapped__))
+        if any(environment.is_traced_array(value) for value in values):
+            environment.function(self._cached.__wrapped__, Chain.object(self._cached.__wrapped__))
             return self._cached.__wrapped__(*args, **kwargs)
-        plain = [view.plain(value) for value in values]
+        plain = [environment.plain(value) for value in values]
         token = probes.current.set(None)
         try:
             result = self._cached(*plain[: len(args)], **dict(zip(kwargs, plain[len(args):])))
         finally:
             probes.current.reset(token)
-        return view.adopt_result(result)
+        return environment.adopt_result(result)
 
 
 def _id(value: Any, /) -> int:
-    view = probes.current.get()
-    if view is not None:
-        (value,) = view.hooks.identified(value)
+    environment = probes.current.get()
+    if environment is not None:
+        (value,) = environment.hooks.identified(value)
     return id(value)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.tracing.interception import swap
-from jitfuse.tracing.interception.bookkeeping import ViewState
+from jitfuse.tracing.interception.bookkeeping import EnvironmentState
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.user_code import is_user_class, is_user_function, own_attributes
 
@@ -29,7 +29,7 @@ class _Member(NamedTuple):
     code: types.CodeType
 
 
-class Functions(ViewState):
+class Functions(EnvironmentState):
     """Finds the user's functions behind callables, classes and wrappers, and exchanges their code."""
 
     def __init__(self, hooks: Hooks) -> None:

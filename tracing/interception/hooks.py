@@ -19,7 +19,7 @@ class Hooks(Protocol):
         """Tell whether a real value is an object of a library whose state is guarded by `module`."""
         ...
 
-    def module(self, view: Any, chain: Chain, value: Any) -> None:
+    def module(self, environment: Any, chain: Chain, value: Any) -> None:
         """Guard the state of such an object; called once per object and trace."""
         ...
 
@@ -36,7 +36,7 @@ class Hooks(Protocol):
         ...
 
     def number(self, chain: Chain, value: Any) -> Any:
-        """Return the proxy of an exact int or float, or call `View.guard_value` and return the value."""
+        """Return the proxy of an exact int or float, or call `TracingEnvironment.guard_value` and return the value."""
         ...
 
     def numpy_scalar(self, chain: Chain, value: Any) -> Any:

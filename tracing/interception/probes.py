@@ -15,186 +15,186 @@ from jitfuse.tracing.rewrite.environment import current as current
 
 def enter(code: int) -> None:
     """Announce that a rewritten function starts; `code` is the id of its own, unrewritten code."""
-    view = current.get()
-    if view is not None and code in view.pending:
-        view.called(code)
+    environment = current.get()
+    if environment is not None and code in environment.pending:
+        environment.called(code)
 
 
 def fresh(self: Any) -> None:
     """Announce that ``__init__`` starts; an object that no chain reaches was made in the trace."""
-    view = current.get()
-    if view is not None:
-        view.mark_fresh(self)
+    environment = current.get()
+    if environment is not None:
+        environment.mark_fresh(self)
 
 
 def default(value: Any) -> Any:
     """Read a parameter that may hold its default."""
-    view = current.get()
-    return value if view is None else view.default(value)
+    environment = current.get()
+    return value if environment is None else environment.default(value)
 
 
 def load_name(value: Any, name: str) -> Any:
     """LOAD_GLOBAL; a container comes as its proxy."""
-    view = current.get()
-    return value if view is None else view.load_name(value, name, sys._getframe(1).f_globals, False)
+    environment = current.get()
+    return value if environment is None else environment.load_name(value, name, sys._getframe(1).f_globals, False)
 
 
 def load_name_raw(value: Any, name: str) -> Any:
     """LOAD_GLOBAL of a value that is only subscripted: a container is passed as it is."""
-    view = current.get()
-    return value if view is None else view.load_name(value, name, sys._getframe(1).f_globals, True)
+    environment = current.get()
+    return value if environment is None else environment.load_name(value, name, sys._getframe(1).f_globals, True)
 
 
 def load_called(value: Any, name: str) -> Any:
     """LOAD_GLOBAL of a callee."""
-    view = current.get()
-    if view is None:
+    environment = current.get()
+    if environment is None:
         return value
-    return view.maker(view.load_name(value, name, sys._getframe(1).f_globals, False))
+    return environment.maker(environment.load_name(value, name, sys._getframe(1).f_globals, False))
 
 
 def load_local_name(value: Any, name: str) -> Any:
     """LOAD_NAME, as in a class body: a local name is the trace's own."""
-    view = current.get()
+    environment = current.get()
     frame = sys._getframe(1)
-    if view is None or name in frame.f_locals:
+    if environment is None or name in frame.f_locals:
         return value
-    return view.load_name(value, name, frame.f_globals, False)
+    return environment.load_name(value, name, frame.f_globals, False)
 
 
 def load_cell(cell: types.CellType, value: Any) -> Any:
     """LOAD_DEREF of a free variable."""
-    view = current.get()
-    return value if view is None else view.load_cell(value, cell, False)
+    environment = current.get()
+    return value if environment is None else environment.load_cell(value, cell, False)
 
 
 def load_cell_raw(cell: types.CellType, value: Any) -> Any:
     """LOAD_DEREF of a free variable that is only subscripted."""
-    view = current.get()
-    return value if view is None else view.load_cell(value, cell, True)
+    environment = current.get()
+    return value if environment is None else environment.load_cell(value, cell, True)
 
 
 def load_attr(owner: Any, name: str) -> Any:
     """LOAD_ATTR."""
-    view = current.get()
-    return getattr(owner, name) if view is None else view.load_attr(owner, name, False)
+    environment = current.get()
+    return getattr(owner, name) if environment is None else environment.load_attr(owner, name, False)
 
 
 def load_called_attr(owner: Any, name: str) -> Any:
     """LOAD_METHOD, and LOAD_ATTR of a callee."""
-    view = current.get()
-    return getattr(owner, name) if view is None else view.maker(view.load_attr(owner, name, False))
+    environment = current.get()
+    return getattr(owner, name) if environment is None else environment.maker(environment.load_attr(owner, name, False))
 
 
 def load_attr_raw(owner: Any, name: str) -> Any:
     """LOAD_ATTR of a value that is only subscripted."""
-    view = current.get()
-    return getattr(owner, name) if view is None else view.load_attr(owner, name, True)
+    environment = current.get()
+    return getattr(owner, name) if environment is None else environment.load_attr(owner, name, True)
 
 
 def load_item(key: Any, owner: Any) -> Any:
     """BINARY_SUBSCR."""
-    view = current.get()
-    return owner[key] if view is None else view.load_item(owner, key, False)
+    environment = current.get()
+    return owner[key] if environment is None else environment.load_item(owner, key, False)
 
 
 def load_item_raw(key: Any, owner: Any) -> Any:
     """BINARY_SUBSCR of a value that is only subscripted."""
-    view = current.get()
-    return owner[key] if view is None else view.load_item(owner, key, True)
+    environment = current.get()
+    return owner[key] if environment is None else environment.load_item(owner, key, True)
 
 
 def made(value: Any) -> Any:
     """Pass on a value that was read without a probe: an imported module, an attribute of super()."""
-    view = current.get()
-    return value if view is None else view.arrived(value)
+    environment = current.get()
+    return value if environment is None else environment.arrived(value)
 
 
 def imported_name(module: Any, value: Any, name: str) -> Any:
     """IMPORT_FROM."""
-    view = current.get()
-    return value if view is None else view.imported_name(module, value, name)
+    environment = current.get()
+    return value if environment is None else environment.imported_name(module, value, name)
 
 
 def store_name(value: Any, name: str) -> Any:
     """Before STORE_GLOBAL: return the value to store."""
-    view = current.get()
-    return value if view is None else view.store_name(value, name, sys._getframe(1).f_globals)
+    environment = current.get()
+    return value if environment is None else environment.store_name(value, name, sys._getframe(1).f_globals)
 
 
 def delete_name(name: str) -> None:
     """Before DELETE_GLOBAL."""
-    view = current.get()
-    if view is not None:
-        view.store_name(None, name, sys._getframe(1).f_globals)
+    environment = current.get()
+    if environment is not None:
+        environment.store_name(None, name, sys._getframe(1).f_globals)
 
 
 def store_cell(cell: types.CellType, value: Any) -> Any:
     """Before STORE_DEREF of a free variable: return the value to store."""
-    view = current.get()
-    return value if view is None else view.store_cell(cell, value)
+    environment = current.get()
+    return value if environment is None else environment.store_cell(cell, value)
 
 
 def store_attr(owner: Any, value: Any, name: str) -> None:
     """STORE_ATTR."""
-    view = current.get()
-    if view is None:
+    environment = current.get()
+    if environment is None:
         setattr(owner, name, value)
     else:
-        view.store_attr(owner, name, value)
+        environment.store_attr(owner, name, value)
 
 
 def count_attr(owner: Any, value: Any, name: str, by: int) -> None:
     """STORE_ATTR of an attribute that was counted by `by`."""
-    view = current.get()
-    if view is None:
+    environment = current.get()
+    if environment is None:
         setattr(owner, name, value)
     else:
-        if id(owner) in view.fresh:
-            value = view.hooks.counted_of(owner, value, name, by)
-        view.store_attr(owner, name, value)
+        if id(owner) in environment.fresh:
+            value = environment.hooks.counted_of(owner, value, name, by)
+        environment.store_attr(owner, name, value)
 
 
 def delete_attr(owner: Any, name: str) -> None:
     """DELETE_ATTR."""
-    view = current.get()
-    if view is None:
+    environment = current.get()
+    if environment is None:
         delattr(owner, name)
     else:
-        view.delete_attr(owner, name)
+        environment.delete_attr(owner, name)
 
 
 def store_item(owner: Any, key: Any, value: Any) -> None:
     """STORE_SUBSCR."""
-    view = current.get()
-    if view is None:
+    environment = current.get()
+    if environment is None:
         owner[key] = value
     else:
-        view.store_item(owner, key, value)
+        environment.store_item(owner, key, value)
 
 
 def count(value: Any, name: str, by: int) -> Any:
     """Before STORE_FAST of a counter that was counted by `by`, or set."""
-    view = current.get()
-    return value if view is None else view.hooks.counted(value, name, by, sys._getframe(1))
+    environment = current.get()
+    return value if environment is None else environment.hooks.counted(value, name, by, sys._getframe(1))
 
 
 def iterate(value: Any, name: str) -> Any:
     """Before GET_ITER of a loop over a counter."""
-    view = current.get()
-    return value if view is None else view.hooks.iterated(value, name, sys._getframe(1))
+    environment = current.get()
+    return value if environment is None else environment.hooks.iterated(value, name, sys._getframe(1))
 
 
 def iterations(value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
     """Before GET_ITER of a ``for``: its function, its source location, and whether its variable is a counter."""
-    view = current.get()
-    return value if view is None else view.hooks.iterations(value, code, line, column, counted)
+    environment = current.get()
+    return value if environment is None else environment.hooks.iterations(value, code, line, column, counted)
 
 
 def same(left: Any, right: Any) -> bool:
     """IS_OP."""
-    view = current.get()
-    return left is right if view is None else view.same(left, right)
+    environment = current.get()
+    return left is right if environment is None else environment.same(left, right)
 
 
 def not_same(left: Any, right: Any) -> bool:

@@ -1,7 +1,7 @@
 """The tracing environment of one trace: the run itself, and the effects of what the function wrote.
 
-Owns `View` and `run`. What the probes of rewritten code call is in `jitfuse.tracing.interception.loads` and
-`...stores`, containers are in `...container_proxies`, the bookkeeping in `...bookkeeping`.
+Owns `TracingEnvironment` and `run`. What the probes of rewritten code call is in `jitfuse.tracing.interception.loads`
+and `...stores`, containers are in `...container_proxies`, the bookkeeping in `...bookkeeping`.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NEW, _INIT = vars(object)["__new__"], vars(object)["__init__"]
 _FUNCTIONS: Final = frozenset({types.FunctionType, types.MethodType, types.BuiltinFunctionType})
 
 
-class View(Stores):
+class TracingEnvironment(Stores):
     """The tracing environment of one trace. Not shared between threads; may be nested."""
 
     def __init__(self, hooks: Hooks) -> None:
@@ -233,9 +233,9 @@ class View(Stores):
 
 def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, GuardLog]:
     """Trace one call: read the arguments, run, commit. Returns the result and its guard log."""
-    view = View(hooks)
-    seen = [view.read(Chain.arg(index), value) for index, value in enumerate(args)]
-    named = {name: view.read(Chain.arg(name), value) for name, value in kwargs.items()}
-    result = view.run(fn, seen, named)
-    view.commit(args, kwargs)
-    return result, view.guard_log
+    environment = TracingEnvironment(hooks)
+    seen = [environment.read(Chain.arg(index), value) for index, value in enumerate(args)]
+    named = {name: environment.read(Chain.arg(name), value) for name, value in kwargs.items()}
+    result = environment.run(fn, seen, named)
+    environment.commit(args, kwargs)
+    return result, environment.guard_log

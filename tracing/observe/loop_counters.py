@@ -32,7 +32,7 @@ _RANGE: Final = -(1 << 53), 1 << 53
 
 def is_of_traced_function(frame: types.FrameType) -> bool:
     """Return whether a frame is the traced function's, not that of a helper."""
-    return frame.f_back is not None and frame.f_back.f_code is reader.View.run.__code__
+    return frame.f_back is not None and frame.f_back.f_code is reader.TracingEnvironment.run.__code__
 
 
 def is_in_loop() -> bool:

@@ -64,14 +64,14 @@ def python_state(
     `frames` are those of the traced function and its running helpers (`reading_frames`), `live` the storages that
     Python still holds. Equal states have equally many live storages, which correspond in order.
     """
-    view = run.view
-    if frames is None or run.external_generators or any(w.chain is not None for w in view.written.values()):
+    environment = run.environment
+    if frames is None or run.external_generators or any(w.chain is not None for w in environment.written.values()):
         return None
     ranges = running(run)
     hidden = [_at_call(frame) for frame in frames[:-1]] + [_others(frames[-1])]
     if None in hidden or sum(hidden) != len(ranges):  # type: ignore[arg-type]
         return None
-    if any(proxy.changed() for proxy in view.proxies.values()):
+    if any(proxy.changed() for proxy in environment.proxies.values()):
         return None
     telling = _Telling(run, live)
     try:
@@ -193,8 +193,8 @@ class _Telling:
         self.met.append(value)
         if len(self.met) > _LARGE:
             raise _NoFingerprintError
-        if id(value) in self.run.view.origin:
-            return "outside", self.run.view.origin[id(value)][1]
+        if id(value) in self.run.environment.origin:
+            return "outside", self.run.environment.origin[id(value)][1]
         return self._object(value)
 
     def _traced(self, value: TracedTensor) -> Hashable:

@@ -60,7 +60,7 @@ class Recorder(Memory):
         self.replays = replay
         self.breaker = breaker
         """What answers when Python reads a traced value; None: every such read is an error."""
-        self.view: Any = None
+        self.environment: Any = None
         """The run's tracing environment."""
         self.born: list[weakref.ref[Storage]] = []
         """The storages that the run has made, in order, where graph breaks are possible."""
@@ -126,7 +126,7 @@ class Recorder(Memory):
     def end(self) -> None:
         """End the run: its tensors are invalid, and it drops its references to the call's objects."""
         self.alive = False
-        self.breaker = self.view = None
+        self.breaker = self.environment = None
         self.paths.clear()
         self.wrapped_modules.clear()
         self.numbers.clear()
@@ -203,7 +203,7 @@ class Recorder(Memory):
             self._most = min(count + _NOTED, MANY_OPS if count < MANY_OPS else MAX_OPS)
             if count >= MANY_OPS and not self._are_many:
                 self._are_many = True
-                self.view.hooks.capture_long_loops()
+                self.environment.hooks.capture_long_loops()
             return
         self.breaker.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
                               "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")

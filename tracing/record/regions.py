@@ -40,14 +40,14 @@ def trace_body(
     region = TracedRegion(name, len(run.graph.ops), session.region)
     rng_counts = run.random_calls, run.random_base
     session.region = region
-    before = run.view.altered()
+    before = run.environment.altered()
     try:
         for label, meta in parameters:
             tensor = run.graph.add_feed(meta, label)
             region.parameters.append(tensor)
             session.parameters[tensor] = region
         outputs = tuple(fn(list(region.parameters)))
-        after = run.view.altered()
+        after = run.environment.altered()
         if len(before) != len(after) or any(a is not b for a, b in zip(before, after)):
             raise UntraceableError(
                 f"{name} writes attributes, items or variables that outlive it, at {user_line()}: a loop or branch "

@@ -20,7 +20,7 @@ from jitfuse.errors import UntraceableError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs
 from jitfuse.tracing.interception.assembler import CALL_PARTS, CALLS
-from jitfuse.tracing.interception.reader import View
+from jitfuse.tracing.interception.reader import TracingEnvironment
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.source import is_own_code, user_line
 from jitfuse.tracing.record.value_reads import read_truth
@@ -124,7 +124,7 @@ def is_caught() -> bool:
     """Return whether the traced function may catch an error that is raised here."""
     frame: types.FrameType | None = sys._getframe(1)
     caught = False
-    while frame is not None and frame.f_code is not View.run.__code__:
+    while frame is not None and frame.f_code is not TracingEnvironment.run.__code__:
         met = _met.get(id(frame.f_code))
         if met is None:
             met = _meet(frame.f_code)

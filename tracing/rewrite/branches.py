@@ -56,9 +56,9 @@ class BranchProbe:
 
     def __call__(self, *values: Any) -> Any:
         """Take the step in the current trace; outside of traces, do what the step does there."""
-        view = environment.current.get()
-        if view is not None:
-            return view.hooks.branch(self.name, sys._getframe(1), values)
+        tracing = environment.current.get()
+        if tracing is not None:
+            return tracing.hooks.branch(self.name, sys._getframe(1), values)
         # in another thread, or in a function that outlives the trace
         return _steps[0](self.name)(None, sys._getframe(1), *values)
 

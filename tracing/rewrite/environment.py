@@ -5,6 +5,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.interception.reader import View
+    from jitfuse.tracing.interception.reader import TracingEnvironment
 
-current: Final[ContextVar[View | None]] = ContextVar("jitfuse_view", default=None)
+current: Final[ContextVar[TracingEnvironment | None]] = ContextVar("jitfuse_view", default=None)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jitfuse.tracing.interception.chain import Chain, GuardLog
-from jitfuse.tracing.interception.reader import View
+from jitfuse.tracing.interception.reader import TracingEnvironment
 
 
 class Traced:
@@ -74,7 +74,7 @@ class FakeHooks:
 
     substitutes: dict[int, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
-    view: View | None = None
+    view: TracingEnvironment | None = None
     chains: dict[int, Chain] = field(default_factory=dict)
 
     def is_array(self, value: Any) -> bool:
@@ -142,7 +142,7 @@ class Traces:
     seen: Any
     guard_log: GuardLog
     hooks: FakeHooks
-    view: View
+    view: TracingEnvironment
     args: tuple[Any, ...]
 
     @property
@@ -164,7 +164,7 @@ class Traces:
 def trace(fn: Any, *args: Any, substitutes: dict[Any, Any] | None = None, **kwargs: Any) -> Traces:
     """Run a function under a view with the small tracer, and commit."""
     hooks = FakeHooks({id(real): seen for real, seen in (substitutes or {}).items()})
-    view = hooks.view = View(hooks)
+    view = hooks.view = TracingEnvironment(hooks)
     seen = view.run(fn, [view.read(Chain.arg(i), arg) for i, arg in enumerate(args)], kwargs)
     view.commit(args, kwargs)
     return Traces(seen, view.guard_log, hooks, view, args)

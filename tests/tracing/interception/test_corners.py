@@ -272,10 +272,10 @@ def test_long_keyword_defaults_and_positional_only(follows: Any) -> None:
 
 def test_settle_before_commit(trace: Any) -> None:
     from jitfuse.tracing.interception.chain import Chain
-    from jitfuse.tracing.interception.reader import View
+    from jitfuse.tracing.interception.reader import TracingEnvironment
 
     items: list[Any] = []
-    view = View(trace(lambda: None).hooks)
+    view = TracingEnvironment(trace(lambda: None).hooks)
     view.run(lambda x: items.append(1), [view.read(Chain.arg(0), X)], {})
     assert view.settle((X,)) == ["items is changed by the function"] and items == []
     view.commit((X,))

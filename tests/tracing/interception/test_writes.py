@@ -14,7 +14,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.errors import UntraceableError
 from jitfuse.tracing.interception.chain import Chain
-from jitfuse.tracing.interception.reader import View
+from jitfuse.tracing.interception.reader import TracingEnvironment
 
 X = np.array([1.0, 2.0, 3.0])
 counter = 0
@@ -229,7 +229,7 @@ def test_rollback(trace: Any) -> None:
         items.append(2.0)
         return x
 
-    view = View(trace(lambda: None).hooks)
+    view = TracingEnvironment(trace(lambda: None).hooks)
     view.run(f, [view.read(Chain.arg(0), X)], {})
     assert (counter, made, box.count) == (7, 8, 9)
     view.rollback()
