@@ -14,7 +14,7 @@ import torch
 
 from jitfuse.arrays.numpy_table import OPERATORS
 from jitfuse.backends.interpreter import torch_functions
-from jitfuse.backends.interpreter.torch_tensor import NAMES, refuse_wrapping
+from jitfuse.backends.interpreter.torch_tensor import NAMES, reject_wrapping
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
@@ -75,7 +75,7 @@ def _constant(value: Any, dtype: Any) -> Any:
     key = (type(value), value or str(value), dtype)  # 0.0 and -0.0 are equal
     found = _constants.get(key)
     if found is None:
-        refuse_wrapping(value, dtype)
+        reject_wrapping(value, dtype)
         if len(_constants) > 1024:
             _constants.clear()
         found = _constants[key] = torch.tensor(value, dtype=dtype)
