@@ -1,4 +1,6 @@
-"""The kernel cache of a test session, where it lies, and what the session compiled; threads for tests.
+"""How much a test session runs; its kernel cache, where it lies, and what the session compiled; threads for tests.
+
+`amount.py` says what a sample is. The end of a session says what was left out of it.
 
 Without JITFUSE_CACHE_DIR or JITFUSE_CACHE_PATH a session gets an empty folder of its own. With
 JITFUSE_TEST_EXPECT_WARM=1 it fails where it compiled a kernel that was in the folder when it began. Tests that
@@ -13,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -21,26 +24,41 @@ from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 from jitfuse.cache.sources import sources_digest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `outcomes` and `adapters`
-
-# a busy machine is no failure; tests that ask for a deadline set one
-# CI draws the same examples for the same code; people draw new ones
-hypothesis.settings.register_profile("jitfuse", deadline=None, derandomize=bool(os.environ.get("CI")))
-hypothesis.settings.load_profile("jitfuse")
+sys.path.insert(0, str(Path(__file__).parent))  # for `amount`, `oracle` and `adapters`
+import amount
 
 _CREATED = pytest.StashKey[dict[str, float]]()
 _TEMPORARY = pytest.StashKey[str]()
 _AGAIN = pytest.StashKey[list[str]]()
 _NEW = pytest.StashKey[int]()
+_LEFT_OUT = pytest.StashKey[int]()
+_SECONDS = pytest.StashKey[float]()
 
 
 def _created() -> dict[str, float]:
     return {info.key: info.created for info in list_entries(default_store()) if info.damaged is None}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run everything, not a sample of it")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
-        return  # the controlling process of xdist has done it
+    if not hasattr(config, "workerinput"):  # in a worker of xdist the controlling process has done it
+        _prepare(config)
+    # a busy machine is no failure; tests that ask for a deadline set one
+    # CI and samples draw the same examples for the same code; people draw new ones
+    hypothesis.settings.register_profile(
+        "jitfuse", deadline=None, max_examples=amount.drawn(100),
+        derandomize=bool(os.environ.get("CI")) or not amount.scale(),
+    )
+    hypothesis.settings.load_profile("jitfuse")
+
+
+def _prepare(config: pytest.Config) -> None:
+    chosen = config.args_source is config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
+    if config.option.full or chosen:
+        os.environ.setdefault("JITFUSE_TEST_SCALE", "1")
     if not any(os.environ.get(name) for name in ("JITFUSE_CACHE_DIR", "JITFUSE_CACHE_PATH")):
         config.stash[_TEMPORARY] = os.environ["JITFUSE_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitfuse-tests-")
     config.stash[_CREATED] = _created()
@@ -55,6 +73,33 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_TEMPORARY], ignore_errors=True)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample of each function's cases."""
+    if amount.scale():
+        return
+    functions: dict[str, list[str]] = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
+    kept = {name for function, names in functions.items() for name in amount.sampled(names, amount.share(function))}
+    left_out = [item for item in items if item.nodeid not in kept]
+    items[:] = [item for item in items if item.nodeid in kept]
+    config.stash[_LEFT_OUT] = len(left_out)
+    config.hook.pytest_deselected(items=left_out)
+
+
+def _processor_seconds() -> float:
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of xdist says at its end."""
+    said = getattr(node, "workeroutput", {})
+    if "left_out" in said:
+        node.config.stash[_LEFT_OUT] = said["left_out"]  # all workers leave out the same
+    node.config.stash[_SECONDS] = node.config.stash.get(_SECONDS, 0.0) + said.get("seconds", 0.0)
+
+
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have loops go in order that otherwise would be computed side by side."""
@@ -65,6 +110,8 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     stash = session.config.stash
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput.update(left_out=stash.get(_LEFT_OUT, 0), seconds=_processor_seconds())
     if _CREATED not in stash:
         return
     before, after = stash[_CREATED], _created()
@@ -85,6 +132,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     for key in again[:20]:
         terminalreporter.write_line(f"  compiled again: {key}")
+    minutes = (stash.get(_SECONDS, 0.0) + _processor_seconds()) / 60
+    if stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"this was a sample: {stash[_LEFT_OUT]} cases were left out. It took {minutes:.1f} minutes of processor "
+            "time. Everything: python -m pytest -n auto --full"
+        )
+    else:
+        terminalreporter.write_line(f"{minutes:.1f} minutes of processor time")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 
 import jitfuse as jf
 
@@ -75,9 +76,9 @@ print("fine")
 
 
 def test_forks_beside_threads_that_compile(tmp_path: Path) -> None:
-    scale = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
     done = subprocess.run(
-        [*PYTHON, "-c", FORKING, str(10 * scale)], capture_output=True, text=True, timeout=300 * scale,
+        [*PYTHON, "-c", FORKING, str(drawn(10, least=3))], capture_output=True, text=True,
+        timeout=drawn(300, least=300),
         check=False, env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn, extended
 
 import jitfuse as jf
 from jitfuse.compile.objects import objects
 
 SOAK = Path(__file__).resolve().parent.parent / "benchmarks" / "soak.py"
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 WEIGHTS = {"w": np.ones((4, 4)), "b": np.zeros(4)}
 MEBIBYTES_PER_10_000 = 5.0
 
@@ -40,7 +40,7 @@ def soak(work: str, count: int, warm: int, folder: Path) -> list[dict[str, float
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 def test_programs_that_are_dropped_leave_no_memory(tmp_path: Path) -> None:
-    count, warm = 300 * SCALE, 60
+    count, warm = drawn(300), 60
     first, *_, last = soak("functions", count, warm, tmp_path)
     # what the allocator and the last compilation leave around does not grow with the number of programs
     allowed = 1.5 + MEBIBYTES_PER_10_000 * (count - warm) / 10_000
@@ -50,11 +50,11 @@ def test_programs_that_are_dropped_leave_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
-@pytest.mark.parametrize("work", ["shapes", "values"] if SCALE > 1 else ["shapes"])
+@pytest.mark.parametrize("work", ["shapes", "values"] if extended() else ["shapes"])
 def test_signatures_of_one_function_are_bounded(work: str, tmp_path: Path) -> None:
     # two rounds of signatures are held at most: the new one, and the last, which other threads may be in
     warm = 1100
-    first, *_, last = soak(work, warm + 300 * SCALE, warm, tmp_path)
+    first, *_, last = soak(work, warm + drawn(300), warm, tmp_path)
     assert last["mappings"] - first["mappings"] <= 8
     assert (last["trimmed"] - first["trimmed"]) / 1024 <= 3.0
 

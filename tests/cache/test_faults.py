@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amount import extended
 
 from jitfuse.cache import Entry, Store, notices
 from jitfuse.cache import folder as files
 from jitfuse.cache.location import resolve_layers
 from jitfuse.errors import CacheWarning
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 MakeEntry = Callable[..., Entry]
 CALLS = (
     "open", "read", "write", "close", "fstat", "stat", "lstat", "replace", "rename", "unlink", "utime", "scandir",
@@ -84,7 +84,7 @@ def test_every_call_fails_in_every_way(
         calls = len(faults.made)
         assert set(faults.made) >= set(CALLS) - {"rename", "readlink", "stat"}
         for failing in range(calls):
-            for number in NUMBERS if SCALE > 1 else NUMBERS[failing % len(NUMBERS):][:1]:
+            for number in NUMBERS if extended() else NUMBERS[failing % len(NUMBERS):][:1]:
                 notices.forget()
                 fresh_folder()
                 faults.made, faults.failing, faults.number = [], failing, number

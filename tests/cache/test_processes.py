@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
+from amount import drawn
 
 from jitfuse.cache import Store
 from jitfuse.cache.inspect import verify
 from jitfuse.cache.location import Layers
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 COMMON = """
 import hashlib, os, sys, time, warnings
 warnings.simplefilter("error")
@@ -80,7 +80,7 @@ def test_writers_killed_at_random_moments(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER]
     iterations = checked = 0
     # on a busy machine writers write little in time
-    while iterations < 20 * SCALE or (checked <= 20 and iterations < 400):
+    while iterations < drawn(20) or (checked <= 20 and iterations < 400):
         iterations += 1
         process = subprocess.Popen(command, env=environ(folder), stdout=subprocess.PIPE)
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"

@@ -3,17 +3,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+from amount import drawn
 
 import jitfuse as jf
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 DTYPES = ("complex64", "complex128")
 LIMIT = {"complex64": 0.51, "complex128": 4.0}
 """Units in the last place of each part, where it does not cancel."""
@@ -54,7 +53,7 @@ def error(got: float, want: Any, dtype: Any) -> float:
 @pytest.mark.parametrize("name", EXACT)
 def test_each_part_is_within_its_limit(name: str, dtype: str) -> None:
     part = np.float32 if dtype == "complex64" else np.float64
-    z = points(dtype, 6 * SCALE)
+    z = points(dtype, drawn(6))
     got = jf.fuse(lambda z: getattr(np, name)(z))(z)
     with mpmath.workprec(1600):
         for x, y in zip(z.astype(complex), got, strict=True):

@@ -4,10 +4,10 @@ JITFUSE_TEST_SCALE multiplies the number of random bodies.
 """
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
+from amount import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loops_checked import Written, same
@@ -16,7 +16,6 @@ import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.ir.analysis.verify import verify
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 DTYPES = ("bool", "int16", "uint32", "int64", "float16", "float32", "float64", "complex64")
 Recipe = tuple[Any, ...]
 ATOMS = st.sampled_from(["add", "mul", "outer", "index", "where", "half", "shift"]).map(lambda name: (name,))
@@ -78,7 +77,7 @@ def apply(control: Any, body: tuple[Recipe, ...], a: Any, count: Any, around: An
     return a, count
 
 
-@settings(max_examples=8 * SCALE, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(RECIPES, st.sampled_from(DTYPES), st.sampled_from([0, 1, 5]), st.integers(0, 2**31))
 def test_random_bodies(recipe: Recipe, dtype: str, size: int, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -5,11 +5,11 @@ Functions and powers are tried on a third of the pairs; JITFUSE_TEST_SCALE above
 from __future__ import annotations
 
 import operator
-import os
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import extended
 from dtypes_compared import DTYPES, attempted, differences, edges, pairs
 from programs import quiet
 
@@ -36,7 +36,7 @@ ULPS = {**dict.fromkeys(INEXACT, 4.0)}
 SCALAR_FUNCTIONS = {**OPERATORS, **{k: UFUNCS[k] for k in ("minimum", "fmax", "copysign", "heaviside", "gcd")}}
 PAIRS = [
     (a, b) for i, a in enumerate(DTYPES) for j, b in enumerate(DTYPES)
-    if i == j or (i + j) % 4 == 1 or int(os.environ.get("JITFUSE_TEST_SCALE", "1")) > 1
+    if i == j or (i + j) % 4 == 1 or extended()
 ]
 
 

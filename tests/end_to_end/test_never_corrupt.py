@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn, extended
 
 import jitfuse as jf
 from jitfuse.cache import Entry, Store, notices
@@ -32,7 +33,6 @@ from jitfuse.cache.sources import package_root
 from jitfuse.compile.interface import native_runtime
 from jitfuse.errors import CacheWarning
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 X = np.linspace(-3.0, 3.0, 1001)
 
 
@@ -89,8 +89,8 @@ def damaged(data: bytes) -> Iterator[bytes]:
     """Yield samples of damage: lengths, flipped bytes, the borders of everything, what is no entry at all."""
     dice = random.Random(11)
     borders = (0, 1, 8, 12, 20, 52, 84, 104, len(data) - 1)
-    yield from (data[:n] for n in (*borders, *(dice.randrange(len(data)) for _ in range(4 * SCALE))))
-    for at in (*borders, *(dice.randrange(len(data)) for _ in range(12 * SCALE))):
+    yield from (data[:n] for n in (*borders, *(dice.randrange(len(data)) for _ in range(drawn(4)))))
+    for at in (*borders, *(dice.randrange(len(data)) for _ in range(drawn(12)))):
         yield data[:at] + bytes([data[at] ^ (1 << dice.randrange(8))]) + data[at + 1:]
     yield from (data + b"\0", bytes(len(data)), data[::-1], data * 2, b"\x80\x04N.", b"{}", data[104:])
 
@@ -110,7 +110,7 @@ def test_the_reader_finds_every_flipped_bit_and_every_length_of_a_real_entry(fol
     path = entry_of(folder, first)
     data, key = path.read_bytes(), path.stem
     assert decode(data, key).code
-    flips = (1,) if SCALE == 1 else (1, 2, 4, 8, 16, 32, 64, 128)
+    flips = (1, 2, 4, 8, 16, 32, 64, 128) if extended() else (1,)
     for at in range(len(data)):
         for flip in flips:
             with pytest.raises(EntryError):
@@ -319,7 +319,7 @@ def run_cold(folder: Path, processes: int, kinds: int = 3, said: str = "error") 
 
 def test_many_processes_cold_on_one_folder(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "by" / "all"
-    found = run_cold(folder, min(32, 4 * SCALE))
+    found = run_cold(folder, min(32, drawn(4, least=3)))
     assert all(counts["cache_hits"] + counts["cache_misses"] == 12 for counts in found)
     assert sum(counts["compiles"] for counts in found) >= 13
     report = verify(Store(Layers((), str(folder))))
@@ -333,7 +333,7 @@ def test_many_processes_cold_on_one_folder(tmp_path: Path) -> None:
 def test_compiling_processes_killed_at_random_moments(tmp_path: Path) -> None:
     folder, dice = tmp_path / "cache", random.Random(5)
     run_cold(folder, 1, kinds=0)  # the runtime, so that the killed ones get to their kernels
-    for _ in range(3 * SCALE):
+    for _ in range(drawn(3)):
         process = start(folder, 0.0, 3, "say when")
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "ready\n", process.stderr.read()

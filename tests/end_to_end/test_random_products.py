@@ -1,18 +1,17 @@
 """Random programs around matrix products: operands, what follows, chains, layouts and sizes drawn at random."""
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from programs import quiet
 
 import jitfuse as jf
 from jitfuse.plans.plan import SymbolicPlan
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 UNARY = (
     "np.tanh({})", "np.abs({})", "np.maximum({}, 0)", "({} * 0.5)", "(-{})", "({} + 1)", "np.where({0} > 0, {0}, 2)",
 )
@@ -78,7 +77,7 @@ class Drawing:
         return f"def f({names}):\n    {body}\n", self.arrays
 
 
-@pytest.mark.parametrize("number", range(40 * SCALE))
+@pytest.mark.parametrize("number", range(drawn(40)))
 def test_random_products(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SymbolicPlan, "cost_ns", lambda self, choice: not self.policy.own)
     source, arrays = Drawing(random.Random(number)).program()

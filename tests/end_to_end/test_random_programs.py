@@ -1,16 +1,14 @@
 """Random programs against plain NumPy; a few hundred here, JITFUSE_TEST_SCALE times as many where it is set."""
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
+from amount import drawn
 from compare import check
 from generate import draw_program, programs
 from hypothesis import HealthCheck, given, settings
 from programs import Program
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def assert_agrees(program: Program) -> None:
@@ -18,7 +16,7 @@ def assert_agrees(program: Program) -> None:
     assert failure is None, f"{failure}\n{program.script()}"
 
 
-@settings(max_examples=60 * SCALE, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_hypothesis_programs_agree_with_numpy(program: Program) -> None:
     assert_agrees(program)
@@ -27,15 +25,15 @@ def test_hypothesis_programs_agree_with_numpy(program: Program) -> None:
 @pytest.mark.parametrize("block", range(4))
 def test_seeded_programs_agree_with_numpy(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITFUSE_DEBUG", "1")
-    for number in range(40 * SCALE):
+    for number in range(drawn(40)):
         assert_agrees(draw_program(random.Random(f"{block}/{number}")))
 
 
 def test_programs_over_arrays_that_overlap() -> None:
-    for number in range(60 * SCALE):
+    for number in range(drawn(60)):
         assert_agrees(draw_program(random.Random(f"overlap/{number}"), 8, overlapping=True))
 
 
 def test_short_programs_agree_with_numpy() -> None:
-    for number in range(120 * SCALE):
+    for number in range(drawn(120)):
         assert_agrees(draw_program(random.Random(f"short/{number}"), 3))

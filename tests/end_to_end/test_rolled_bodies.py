@@ -4,18 +4,16 @@ JITFUSE_TEST_SCALE multiplies the number of random loops.
 """
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rolled import RNG, N, Y, check, limits, loops, results
 
 import jitfuse as jf
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def test_library_steps_in_loops() -> None:
@@ -137,7 +135,7 @@ STATEMENTS = [
 ]
 
 
-@settings(max_examples=25 * SCALE, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.sampled_from(STATEMENTS), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5),
        st.integers(6, 14))
 def test_random_loops(statements: list[tuple[str, int, int]], n: int) -> None:

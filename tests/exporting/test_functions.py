@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+from amount import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import randoms
 
@@ -28,8 +29,6 @@ from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.reports.export import export_call, with_feeds_of_the_result
 from jitfuse.tracing.trace import Trace
 from jitfuse.tracing.tracer import trace
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 @pytest.fixture
@@ -107,11 +106,11 @@ def agree(program: Any, load: Any, same: Any, programs: Any) -> None:
 @pytest.mark.parametrize("block", range(3))
 def test_random_programs(block: int, drawing: Any, load: Any, same: Any) -> None:
     generate, programs = drawing
-    for number in range(40 * SCALE):
+    for number in range(drawn(40)):
         agree(generate.draw_program(random.Random(f"export/{block}/{number}")), load, same, programs)
 
 
-@settings(max_examples=40 * SCALE, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=randoms(use_true_random=False))
 def test_hypothesis_programs(seed: random.Random, drawing: Any, load: Any, same: Any) -> None:
     generate, programs = drawing

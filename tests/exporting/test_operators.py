@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
 import random
 import struct
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn, scale
 
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.errors import JitfuseError
@@ -22,7 +22,6 @@ from jitfuse.exporting import export
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 EACH = 2
 """Cases that are tried of each combination of operand dtypes."""
 RUFF = importlib.util.find_spec("ruff")
@@ -50,18 +49,18 @@ def program_of(op: ops.Op, metas: list[Meta], attrs: dict[str, Any]) -> FusedPro
 
 
 @cache
-def drawn(op: ops.Op) -> list[tuple[list[Any], dict[str, Any]]]:
+def some_cases(op: ops.Op) -> list[tuple[list[Any], dict[str, Any]]]:
     """Return some cases of each combination of dtypes and of each combination of ranks and attributes."""
     found: dict[Any, list[Any]] = {}
     for operands, attrs in CASES_OF(op):
         dtypes = tuple(np.asarray(x).dtype.name for x in operands)
         for key in (("dtypes", dtypes), ("attrs", tuple(map(np.ndim, operands)), repr(sorted(attrs.items())))):
             cases = found.setdefault(key, [])
-            if len(cases) < (EACH if key[0] == "dtypes" else 1) * SCALE:
+            if len(cases) < (EACH if key[0] == "dtypes" else 1) * max(scale(), 1):
                 cases.append((operands, attrs))
     cases = [c for cases in found.values() for c in cases]
     random.Random(op.name).shuffle(cases)
-    return cases[: 40 * SCALE]
+    return cases[: drawn(40)]
 
 
 def metas_of(operands: list[Any]) -> list[Meta]:
@@ -96,7 +95,7 @@ WRITTEN = [op for op in ops.table() if op.kind != ops.CONTROL]
 
 @pytest.mark.parametrize("op", WRITTEN, ids=lambda op: op.name)
 def test_every_operator_runs_without_jitfuse(op: ops.Op, load: Callable[..., Any], same: Callable[..., None]) -> None:
-    cases = drawn(op)
+    cases = some_cases(op)
     assert cases
     for operands, attrs in cases:
         check(op, operands, attrs, metas_of(operands), load, same)
@@ -120,7 +119,7 @@ def test_python_numbers_stay_weak(op: ops.Op, load: Callable[..., Any], same: Ca
 @pytest.mark.skipif(RUFF is None, reason="needs ruff")
 def test_exports_of_all_operators_are_clean_files(tmp_path: Path) -> None:
     for op in WRITTEN:
-        for number, (operands, attrs) in enumerate(drawn(op)[:4]):
+        for number, (operands, attrs) in enumerate(some_cases(op)[:4]):
             text = export(program_of(op, metas_of(operands), attrs), name="compute")
             (tmp_path / f"{op.name}_{number}.py").write_text(text)
     rules = "E,F,W,I,UP,B,SIM,RUF,TID,C4,PIE,N,D1"

@@ -1,7 +1,6 @@
 """Random programs on the GPU against plain NumPy: the same programs and the same judge as for the CPU."""
 from __future__ import annotations
 
-import os
 import random
 import sys
 import warnings
@@ -11,14 +10,13 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+from amount import drawn
 
 import jitfuse as jf
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
 import compare
 from generate import draw_program
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 class OnGpu:
@@ -68,11 +66,11 @@ def assert_agrees(number: str, steps: int, **options: Any) -> None:
 
 
 def test_short_programs_agree_with_numpy() -> None:
-    for number in range(40 * SCALE):
+    for number in range(drawn(40)):
         assert_agrees(f"gpu/short/{number}", 3)
     assert OnGpu.fallbacks < OnGpu.calls * 0.6
 
 
 def test_programs_agree_with_numpy() -> None:
-    for number in range(15 * SCALE):
+    for number in range(drawn(15)):
         assert_agrees(f"gpu/{number}", 12)

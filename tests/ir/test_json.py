@@ -16,6 +16,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,10 +24,8 @@ from jitfuse.base.floats import text_float
 from jitfuse.errors import JitfuseError, VerifyError
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
-
-@settings(max_examples=100 * SCALE, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(data=st.data())
 def test_any_program_comes_back_equal_with_its_sources(any_program: Any, data: Any) -> None:
     program = data.draw(any_program)

@@ -3,19 +3,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import struct
 from typing import Any
 
 import msgpack
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError, VerifyError
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def back(program: FusedProgram) -> FusedProgram:
@@ -27,7 +25,7 @@ def constant(value: Any) -> FusedProgram:
                         {0: Meta((), "float64")})
 
 
-@settings(max_examples=100 * SCALE, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(data=st.data())
 def test_any_program_comes_back_equal_with_its_sources(any_program: Any, data: Any) -> None:
     program = data.draw(any_program)

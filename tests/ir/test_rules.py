@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, broadcastable_shapes, mutually_broadcastable_shapes
@@ -18,8 +18,7 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import shape_rules
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
-EXAMPLES = settings(max_examples=100 * SCALE, deadline=None)
+EXAMPLES = settings(max_examples=drawn(100), deadline=None)
 STRONG = [(Meta((), d), numpy_dtype(d).type(1)) for d in SUPPORTED]
 ARRAYS = [(Meta((2,), d), np.ones(2, numpy_dtype(d))) for d in SUPPORTED]
 WEAK = [(Meta((), WEAK_DTYPE[type(v)], weak=True), v) for v in (True, 1, 1.0, 1j)]

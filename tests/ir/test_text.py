@@ -1,19 +1,17 @@
 """The text form: golden texts as documentation, and that everything printed parses back."""
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.formats.text import meta_text, step_text, to_text
 from jitfuse.ir.program import FusedProgram, Meta
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 TRAINING = """\
 program 1 {
@@ -66,7 +64,7 @@ def test_values_of_every_kind_read_like_this() -> None:
     assert to_text(FusedProgram.from_text(VALUES, check=False)) == VALUES
 
 
-@settings(max_examples=100 * SCALE, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(data=st.data())
 def test_any_program_parses_back_equal_with_its_sources(any_program: Any, data: Any) -> None:
     program = data.draw(any_program)

@@ -1,13 +1,13 @@
 """Every pass keeps what a program delivers, and leaves a program that verifies."""
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from generate import draw_program
 from programs import quiet
 
@@ -18,7 +18,6 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram
 from jitfuse.passes.pipeline import PIPELINE, run_passes, specialise
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 APPROXIMATE = {"mean", "var", "softmax", "einsum", *(op.name for op in ops.table() if op.decompose and op.ulps)}
 
 
@@ -26,7 +25,7 @@ APPROXIMATE = {"mean", "var", "softmax", "einsum", *(op.name for op in ops.table
 def test_random_programs_mean_the_same_after_each_pass(
     block: int, traced: Callable[..., Any], assert_same: Callable[..., None]
 ) -> None:
-    for number in range(60 * SCALE):
+    for number in range(drawn(60)):
         source = draw_program(random.Random(f"passes/{block}/{number}"), 12)
         try:
             with quiet():

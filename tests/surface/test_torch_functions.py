@@ -1,7 +1,6 @@
 """Every function in the list of torch's that people use gives what torch gives, in each form, dtype and layout."""
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import optree
 import pytest
+from amount import extended
 from surface.examples import function_of
 from surface.torch_examples import REFUSED, SPLITTING, functions
 
@@ -23,7 +23,6 @@ from surface.torch_arguments import KINDS, torch_arguments  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"
 ALL = {name: examples for section in functions().values() for name, examples in section.items()}
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 TOLERANCE: Final = {torch.float32: 2e-5, torch.float64: 1e-9, torch.bfloat16: 4e-2, torch.float16: 6e-3,
                     torch.complex64: 2e-5, torch.complex128: 1e-9}
 NOT_THERE: Final = ("not implemented for", "view size", "must be either float or double", "Unsupported dtype")
@@ -96,7 +95,7 @@ def test_functions_with_sections_agree_with_torch(name: str) -> None:
             _compare(text, kind, name, lambda function, values: jf.fuse(function)(*values))
 
 
-@pytest.mark.parametrize("name", [n for n in ALL if n not in REFUSED][:: 1 if SCALE > 1 else 5])
+@pytest.mark.parametrize("name", [n for n in ALL if n not in REFUSED][:: 1 if extended() else 5])
 def test_compiled_functions_agree_with_torch(name: str) -> None:
     for text in ALL[name]:
         _compare(text, "float32", name, lambda function, values: jf.fuse(function)(*values))

@@ -1,10 +1,9 @@
 """Indexing, views, assignment and write-back: the same as NumPy's, element for element and alias for alias."""
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ import jitfuse as jf
 from jitfuse.errors import OverlapError, UnsupportedError
 from jitfuse.tracing.tracer import trace
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 SHAPES = st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple)
 
 
@@ -33,7 +31,7 @@ def indices(draw, shape):
     return tuple(items) if len(items) != 1 or draw(st.booleans()) else items[0]
 
 
-@settings(max_examples=150 * SCALE, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(data=st.data())
 def test_reading(check, data):
     shape = data.draw(SHAPES)
@@ -43,7 +41,7 @@ def test_reading(check, data):
     check(lambda x: x[index], x)
 
 
-@settings(max_examples=150 * SCALE, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(data=st.data())
 def test_assignment(check, data):
     shape = data.draw(SHAPES)
@@ -73,7 +71,7 @@ VIEWS = [
 ]
 
 
-@settings(max_examples=200 * SCALE, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(data=st.data())
 def test_views_and_bases_see_each_others_writes(check, data):
     draw = data.draw

@@ -1,14 +1,13 @@
 """Random functions of up to 20 statements, with views, assignments and branches on shapes, against NumPy."""
 from __future__ import annotations
 
-import os
 import re
 
 import numpy as np
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 DTYPES = ["float64", "float32", "int32", "int64", "bool"]
 EXPRESSIONS = [
     "{a} + {b}", "{a} * {s}", "{s} - {a}", "np.maximum({a}, {b})", "{a} / {b}", "{a} // {s}", "{a} % {b}", "-{a}",
@@ -64,7 +63,7 @@ def runnable(lines, args):
     return kept
 
 
-@settings(max_examples=150 * SCALE, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(data=st.data())
 def test_random_functions(check, data):
     shape = tuple(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=2)))

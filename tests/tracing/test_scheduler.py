@@ -8,6 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +16,6 @@ from jitfuse.errors import JitfuseError
 from jitfuse.ir.program import make_attrs
 from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem, size_class
 from jitfuse.tracing.tracer import trace
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 @st.composite
@@ -36,7 +35,7 @@ def order_of(problem, levels):
     return sorted(problem.ids, key=lambda op: (levels[op], op))
 
 
-@settings(max_examples=100 * SCALE, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(problem=problems())
 def test_levels_respect_dependencies(problem):
     for method in ("asap", "alap", "slack"):
@@ -48,7 +47,7 @@ def test_levels_respect_dependencies(problem):
             assert sorted(levels.values()) == list(range(len(problem.ids)))
 
 
-@settings(max_examples=100 * SCALE, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(problem=problems())
 def test_asap_is_earliest_and_alap_latest(problem):
     early, late = (ILPScheduler(m).levels(problem) for m in ("asap", "alap"))
@@ -74,7 +73,7 @@ def greedy_by_search(problem):
     return done
 
 
-@settings(max_examples=60 * SCALE, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(problem=problems())
 def test_slack_is_the_greedy_list_schedule(problem):
     assert order_of(problem, ILPScheduler("slack").levels(problem)) == greedy_by_search(problem)

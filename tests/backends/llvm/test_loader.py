@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import random
 import re
 import struct
@@ -15,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 
 from jitfuse.backends.llvm import jit, loader
 from jitfuse.backends.llvm.load import elf, image
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.errors import CompileError
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 LOADERS = [pytest.param(jit.load, id="llvm")]
 if loader.OWN_LOADER:
     LOADERS.append(pytest.param(loader.load, id="own"))
@@ -340,7 +339,7 @@ def test_flipped_bytes_and_cut_objects() -> None:
         code = jit.compile_text(text)
         places = fields(code)
         outcomes = {True: 0, False: 0}
-        for _ in range(3000 * SCALE):
+        for _ in range(drawn(3000)):
             damaged = bytearray(code)
             for _ in range(dice.choice((1, 1, 2, 5))):
                 damaged[dice.choice(places)] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from amount import extended
 
 from jitfuse.tracing.interception import assembler
 from jitfuse.tracing.interception.bytecode import is_rewritten, rewrite
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 MODULES = ["textwrap", "heapq", "difflib", "json.decoder", "dataclasses", "contextlib"]
-if SCALE > 1:
+if extended():
     MODULES += ["argparse", "typing", "inspect", "ast", "_pydecimal", "asyncio.base_events", "tokenize", "pickle"]
 
 

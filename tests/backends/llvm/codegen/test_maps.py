@@ -2,19 +2,17 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from evaluate import memory
 from forms import combined
 from harness import Builder, check, filled, launch
 
 from jitfuse.ir.kernels.form import Operand
 from jitfuse.ir.kernels.stages import Reduction
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def run(views: list[Any], out: Any, lane_axis: int = -1, grid: Any = None, **options: Any) -> None:
@@ -177,7 +175,7 @@ def test_in_place() -> None:
         assert (y == x * x).all()
 
 
-@pytest.mark.parametrize("seed", range(12 * SCALE))
+@pytest.mark.parametrize("seed", range(drawn(12)))
 def test_random_chains(seed: int) -> None:
     r = np.random.default_rng(seed)
     b = Builder()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amount import drawn
 from exact_functions import accuracy_tool
 
 from jitfuse.backends.llvm.math import FUNCTIONS
@@ -82,8 +83,8 @@ def precision(name: str, x: float) -> int:
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
 @pytest.mark.parametrize("name", OF_ONE)
-def test_within_an_ulp(name, target, kernel, scale):
-    x = samples(name, 150 * scale)
+def test_within_an_ulp(name, target, kernel):
+    x = samples(name, drawn(150))
     worst, at = 0.0, None
     for a, got in zip(x.tolist(), kernel(name, np.float64, target=target)(x).tolist()):
         with mpmath.workprec(precision(name, a)):
@@ -96,9 +97,9 @@ def test_within_an_ulp(name, target, kernel, scale):
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
 @pytest.mark.parametrize("name", OF_TWO)
-def test_functions_of_two_operands_within_an_ulp(name, target, kernel, scale):
+def test_functions_of_two_operands_within_an_ulp(name, target, kernel):
     rng = np.random.default_rng(7)
-    n = 300 * scale
+    n = drawn(300)
     pairs = np.concatenate([
         rng.normal(0, 1, (2, n)), np.exp(rng.uniform(-708, 708, (2, n))), rng.uniform(0, 1e-309, (2, n)),
         np.exp(rng.uniform(690, 709.7, (2, n))), np.exp(rng.uniform(-740, -650, (2, n))),
@@ -121,9 +122,9 @@ def test_functions_of_two_operands_within_an_ulp(name, target, kernel, scale):
 
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
-def test_power_within_an_ulp(target, kernel, scale):
+def test_power_within_an_ulp(target, kernel):
     rng = np.random.default_rng(5)
-    n = 400 * scale
+    n = drawn(400)
     wide = np.exp(rng.uniform(-740, 709, 2 * n))
     x = np.concatenate([wide, 1 + rng.normal(0, 1e-3, n), rng.uniform(0, 9, n)])
     # exponents for results over the whole range, denormals and overflow included
@@ -140,12 +141,12 @@ def test_power_within_an_ulp(target, kernel, scale):
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
 @pytest.mark.parametrize("name", CANCELLING)
-def test_sums_of_exponentials_that_cancel(name, target, kernel, scale):
+def test_sums_of_exponentials_that_cancel(name, target, kernel):
     """Within an ulp while the result is more than an epsilon of the operands; float32 whatever they are."""
     base = mpmath.e if name == "logaddexp" else mpf(2)
     rng = np.random.default_rng(11)
     for dtype in (np.float32, np.float64):
-        a = rng.uniform(-0.69, -1e-6, 200 * scale).astype(dtype)
+        a = rng.uniform(-0.69, -1e-6, drawn(200)).astype(dtype)
         with mpmath.workprec(200):
             b = np.array([float(mpmath.log(1 - base ** mpf(v), base)) for v in a.tolist()]).astype(dtype)
             b[::2] *= (1 + rng.normal(0, 1e-4, b[::2].size)).astype(dtype)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 import tracemalloc
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from amount import drawn
 from single_plans import StatusError, refuse, single, single_entry
 
 from jitfuse.backends.llvm.runtime.tables import (
@@ -27,8 +27,6 @@ from jitfuse.backends.llvm.runtime.tables import (
     SlotResult,
     StateBlock,
 )
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 class Counter:
@@ -251,7 +249,7 @@ def test_large_frames(harness: Any) -> None:
 
 def test_many_python_threads(harness: Any) -> None:
     """32 threads call one function whose launches drop the GIL, while entries are prepended."""
-    n, per_thread = 1000, 100 * SCALE
+    n, per_thread = 1000, drawn(100)
     state, errors = StateBlock(refuse), []
 
     def add_entry(bound: float) -> None:

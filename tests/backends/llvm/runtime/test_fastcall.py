@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import tracemalloc
 import types
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from single_plans import refuse
 
 from jitfuse.backends.llvm.runtime.tables import (
@@ -21,8 +21,6 @@ from jitfuse.backends.llvm.runtime.tables import (
     StateBlock,
     TupleResult,
 )
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def miss(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -166,11 +164,11 @@ def test_nothing_leaks(harness: Any) -> None:
     before, live, blocks = [sys.getrefcount(w) for w in watched], harness.live_bytes(), sys.getallocatedblocks()
     tracemalloc.start()
     start = tracemalloc.get_traced_memory()[0]
-    for _ in range(10_000 * SCALE):
+    for _ in range(drawn(10_000)):
         iteration()
     grown = tracemalloc.get_traced_memory()[0] - start
     tracemalloc.stop()
-    for _ in range(25_000 * SCALE):
+    for _ in range(drawn(25_000)):
         iteration()
     assert [sys.getrefcount(w) for w in watched] == before
     assert harness.live_bytes() == live

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +11,10 @@ from typing import Any
 import kernels
 import numpy as np
 import pytest
+from amount import drawn
 
 from jitfuse.backends.llvm.runtime import native
 
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 HEADER = 64
 
 
@@ -105,7 +104,7 @@ def test_random_allocations_never_overlap(memory: Allocator) -> None:
     generator = random.Random(7)
     held: list[tuple[int, int, int]] = []
     native.runtime().set_memory_limit(4 << 20)
-    for step in range(4000 * SCALE):
+    for step in range(drawn(4000)):
         if held and generator.random() < 0.5:
             data, size, mark = held.pop(generator.randrange(len(held)))
             edge = min(size, 64)
@@ -127,7 +126,7 @@ def test_random_allocations_never_overlap(memory: Allocator) -> None:
 def test_threads_share_the_allocator(memory: Allocator, in_threads: Any) -> None:
     def work(k: int) -> None:
         generator = random.Random(k)
-        for _ in range(300 * SCALE):
+        for _ in range(drawn(300)):
             held = [(memory.alloc(n), n) for n in generator.choices((8, 64, 1000, 70_000, 3 << 20), k=4)]
             for data, n in held:
                 ctypes.memset(data, k, min(n, 4096))

@@ -10,14 +10,13 @@ from typing import Any
 
 import kernels
 import pytest
+from amount import drawn
 
 from jitfuse.backends.llvm import jit
 from jitfuse.backends.llvm.load.elf import object_symbols
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.runtime.threads import cgroup_quota, thread_count
 from jitfuse.errors import ArgumentError
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +30,7 @@ def four_threads() -> Iterator[None]:
 @pytest.mark.parametrize("units", [1, 2, 3, 4, 5, 7, 63, 64, 65, 1000, 100_003])
 @pytest.mark.parametrize("threads", [0, 1, 2, 3, 4, 50])
 def test_every_unit_runs_once(units: int, threads: int) -> None:
-    for _ in range(5 * SCALE):
+    for _ in range(drawn(5)):
         run = kernels.Count(units)
         run.run(threads)
         run.check()
@@ -46,7 +45,7 @@ def test_nothing_to_do(units: int) -> None:
 
 def test_back_to_back_jobs_of_changing_size() -> None:
     generator = random.Random(1)
-    for _ in range(3000 * SCALE):
+    for _ in range(drawn(3000)):
         run = kernels.Count(generator.choice((1, 2, 3, 8, 30, 200)))
         run.run(generator.choice((0, 2, 3, 4)))
         run.check()
@@ -84,7 +83,7 @@ def test_workers_wake_from_sleep() -> None:
 
 def test_32_python_threads_at_once(in_threads: Any) -> None:
     def work(k: int) -> None:
-        for _ in range(20 * SCALE):
+        for _ in range(drawn(20)):
             run = kernels.Count(500, delay=50)
             run.run()
             run.check()

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from single_plans import refuse
 
 from jitfuse.backends.llvm.runtime.tables import (
@@ -24,8 +24,6 @@ from jitfuse.backends.llvm.runtime.tables import (
     TupleResult,
     ViewResult,
 )
-
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def copies(harness: Any, shape: tuple[int, ...], dtype: str, tree: Any, count: int = 1) -> Any:
@@ -166,7 +164,7 @@ def test_nothing_leaks(harness: Any) -> None:
     before, live = [sys.getrefcount(w) for w in watched], harness.live_bytes()
     blocks = sys.getallocatedblocks()
     for f in functions:
-        for _ in range(5000 * SCALE):
+        for _ in range(drawn(5000)):
             f(x)
     assert [sys.getrefcount(w) for w in watched] == before
     assert harness.live_bytes() == live
