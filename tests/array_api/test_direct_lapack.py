@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import outcome
+from oracle import outcome
 
 import jitfuse as jf
 

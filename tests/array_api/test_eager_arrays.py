@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import same_numbers
 
 import jitfuse as jf
 from jitfuse.arrays.numpy_array import NumPyArray
@@ -26,7 +27,7 @@ def same(got: Any, want: Any) -> None:
         return
     assert isinstance(got, jf.AbstractTensor), type(got)
     assert (got.dtype, got.shape) == (np.asarray(want).dtype, np.shape(want))
-    np.testing.assert_array_equal(np.asarray(got), want)
+    same_numbers(np.asarray(got), want)
 
 
 @pytest.mark.parametrize("dtype", [d for d in SUPPORTED if d != "bfloat16"])

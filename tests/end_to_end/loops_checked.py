@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+from oracle import same_numbers
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
@@ -20,9 +21,7 @@ def same(got: Any, want: Any) -> None:
     a, b = (optree.tree_flatten(t, none_is_leaf=True) for t in (got, want))
     assert a[1] == b[1]
     for x, y in zip(a[0], b[0], strict=True):
-        x, y = np.asarray(x), np.asarray(y)
-        assert (x.dtype, x.shape) == (y.dtype, y.shape)
-        np.testing.assert_array_equal(x, y)
+        same_numbers(x, y)
 
 
 def check(fn: Callable[..., Any], *args: Any, want: Any = None) -> Any:

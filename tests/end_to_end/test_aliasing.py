@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import ROUNDED, check
 
 import jitfuse as jf
 
@@ -59,15 +60,7 @@ SIZES = (20, 100, 10_000_000)
 def assert_as_numpy(
     function: Callable[..., Any], make: Callable[[], tuple[Any, ...]], *, overlaps: bool = False
 ) -> None:
-    expected_args, args = make(), make()
-    expected = function(*expected_args)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if overlaps else "error")
-        actual = jf.fuse(function)(*args)
-    for a, e in zip(args, expected_args, strict=True):
-        np.testing.assert_array_equal(a, e)
-    if expected is not None:
-        np.testing.assert_allclose(actual, expected, rtol=1e-12)
+    check(function, make, within=ROUNDED, compiled=not overlaps, times=1)
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import outcome
 
 import jitfuse as jf
 from jitfuse.errors import UntraceableError
-from tests.outcomes import outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import same
 
 import jitfuse as jf
 
@@ -102,28 +103,6 @@ def deleted(layer: Layer, x: Any) -> Any:
 METHODS = (train, averages, looks, counts, same_array, swapped, transposed, through_setattr, deleted)
 
 
-def equal(a: Any, b: Any, path: str = "") -> None:
-    """Compare what two runs have left: kinds, dtypes, values, containers."""
-    assert type(a) is type(b), (path, type(a), type(b))
-    if isinstance(a, np.ndarray | np.generic):
-        assert a.dtype == b.dtype and a.shape == b.shape, path
-        np.testing.assert_allclose(a, b, rtol=1e-12, err_msg=path)
-    elif isinstance(a, list | tuple | deque):
-        assert len(a) == len(b), path
-        for k, (x, y) in enumerate(zip(a, b, strict=True)):
-            equal(x, y, f"{path}[{k}]")
-    elif isinstance(a, dict):
-        assert list(a) == list(b), path
-        for k in a:
-            equal(a[k], b[k], f"{path}[{k!r}]")
-    elif isinstance(a, float):
-        assert a == pytest.approx(b, rel=1e-12), path
-    elif hasattr(a, "__dict__") and not callable(a):
-        equal(vars(a), vars(b), path)
-    else:
-        assert a == b, path
-
-
 @pytest.fixture(params=["python", "native"], autouse=True)
 def _runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     from jitfuse.compile import interface as compiler
@@ -145,12 +124,12 @@ def test_attributes(function: Callable[..., Any]) -> None:
     ours, theirs = Layer(), Layer()
     for x in inputs(8):
         y = x.copy()
-        equal(function(theirs, x), fused(ours, y))
-        equal(vars(theirs), vars(ours))
-        equal(x, y)
+        same(function(theirs, x), fused(ours, y))
+        same(vars(theirs), vars(ours))
+        same(x, y)
     other, another = Layer(1), Layer(1)
-    equal(function(another, x), fused(other, x))
-    equal(vars(another), vars(other))
+    same(function(another, x), fused(other, x))
+    same(vars(another), vars(other))
     assert fused.stats()["fallbacks"] == 0 and fused.stats()["traces"] <= 16
 
 
@@ -206,7 +185,7 @@ def test_items_of_dicts() -> None:
         gradients = {"w": np.full(3, k + 1.0), "b": np.full(2, 0.5), "steps": 1.0}
         assert fused(ours, gradients, 0.1) is ours
         update(theirs, gradients, 0.1)
-        equal(theirs, ours)
+        same(theirs, ours)
     assert fused.stats()["fallbacks"] == 0 and fused.stats()["traces"] <= 3
 
 
@@ -216,19 +195,19 @@ def test_new_items_and_lists() -> None:
         ours: dict[str, Any] = {}
         theirs: dict[str, Any] = {}
         x = np.arange(3.0) + k
-        equal(fill(theirs, x), fused(ours, x))
-        equal(theirs, ours)
+        same(fill(theirs, x), fused(ours, x))
+        same(theirs, ours)
     assert fused.stats()["traces"] == 1 and fused.stats()["fallbacks"] == 0
     again = jf.fuse(fill)
     for _ in range(4):
-        equal(fill(theirs, x), again(ours, x))
-        equal(theirs, ours)
+        same(fill(theirs, x), again(ours, x))
+        same(theirs, ours)
     listed = jf.fuse(items)
     a: list[Any] = [np.ones(3), {"deep": 0.0}, np.zeros(3)]
     b = copy.deepcopy(a)
     for _ in range(5):
         assert listed(a, x) is a and items(b, x) is b
-        equal(b, a)
+        same(b, a)
     assert listed.stats()["fallbacks"] == 0
 
 
@@ -242,7 +221,7 @@ def test_dicts_that_grow_are_left_to_python() -> None:
     for k in range(20):
         fused(ours, np.ones(2), k)
         remember(theirs, np.ones(2), k)
-        equal(theirs, ours)
+        same(theirs, ours)
     assert fused.stats()["traces"] < 12
 
 
@@ -302,11 +281,11 @@ def test_what_is_left_to_python(kind: str) -> None:
         for f, state in zip((function, fused), states, strict=True):
             state.d["k"] = 1
             returned.append(f(state, np.arange(6.0).reshape(shape) + k))
-        equal(*returned)
+        same(*returned)
         mine, other = (dict(vars(s)) for s in states)
         if kind == "makes_objects":
             mine["node"], other["node"] = mine["node"].x, other["node"].x
-        equal(mine, other)
+        same(mine, other)
         if kind == "views_of_arguments":
             assert np.shares_memory(states[1].a, states[1].b)
         if kind == "views":
@@ -353,9 +332,9 @@ def test_attributes_through_the_classes_own_setter(way: str) -> None:
     ours, theirs = (Counting(), Slots()), (Counting(), Slots())
     for k in range(5):
         x = np.arange(3.0) + k
-        equal(function(*theirs, x), fused(*ours, x))
-        equal(vars(theirs[0]), vars(ours[0]))
-        equal([theirs[1].count, theirs[1].held], [ours[1].count, ours[1].held])
+        same(function(*theirs, x), fused(*ours, x))
+        same(vars(theirs[0]), vars(ours[0]))
+        same([theirs[1].count, theirs[1].held], [ours[1].count, ours[1].held])
     assert fused.stats()["fallbacks"] == 0 and fused.stats()["traces"] <= 3
 
 
@@ -380,7 +359,7 @@ def test_globals_and_free_variables() -> None:
         for f in (function, fused):
             module.total, count, kept = before  # type: ignore[attr-defined]
             results.append((f(x), module.total, count, kept))  # type: ignore[attr-defined]
-        equal(*results)
+        same(*results)
     assert fused.stats()["fallbacks"] == 0 and fused.stats()["traces"] <= 4
 
 
@@ -416,8 +395,8 @@ def test_the_mode_of_the_call_decides() -> None:
     fused = jf.fuse(lambda norm, x, training: norm(x, training))
     for k, training in enumerate((True, False, True, True, False)):
         x = np.arange(12.0).reshape(4, 3) + k
-        equal(theirs(x, training), fused(ours, x, training=training))
-        equal(vars(theirs), vars(ours))
+        same(theirs(x, training), fused(ours, x, training=training))
+        same(vars(theirs), vars(ours))
 
 
 def test_programs_and_explanations_run_nothing() -> None:
@@ -427,4 +406,4 @@ def test_programs_and_explanations_run_nothing() -> None:
     fused.program(layer, x)
     fused.warm(layer, x)
     assert "bound by each call\n  args[0].x\n" in fused.explain(layer, x)
-    equal(before, vars(layer))
+    same(before, vars(layer))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import same
 
 import jitfuse as jf
 
@@ -26,16 +27,6 @@ def state() -> Any:
     return [np.asarray(part).tolist() for part in np.random.get_state()]
 
 
-def equal(got: Any, want: Any) -> None:
-    if isinstance(want, tuple | list):
-        for a, b in zip(got, want, strict=True):
-            equal(a, b)
-        return
-    assert type(got) is type(want)
-    assert np.asarray(got).dtype == np.asarray(want).dtype
-    np.testing.assert_array_equal(got, want)
-
-
 def same_of_global_rng(function: Callable[..., Any], *arguments: Any, fallbacks: int = 0) -> Any:
     """Fused draws NumPy's numbers and leaves NumPy's state, call by call, with draws of others in between."""
     fused = jf.fuse(function)
@@ -43,7 +34,7 @@ def same_of_global_rng(function: Callable[..., Any], *arguments: Any, fallbacks:
     want = [(function(*copy.deepcopy(arguments)), state(), np.random.rand()) for _ in range(4)]
     np.random.seed(5)
     for expected, after, between in want:
-        equal(fused(*copy.deepcopy(arguments)), expected)
+        same(fused(*copy.deepcopy(arguments)), expected)
         assert state() == after
         assert np.random.rand() == between
     assert fused.stats()["fallbacks"] == fallbacks
@@ -70,7 +61,7 @@ def test_a_seed_is_a_run_time_value_and_stays_set() -> None:
     fused = same_of_global_rng(seeded, X, 3)
     for seed in (4, 5):
         want, after = seeded(X, seed), state()
-        equal(fused(X, seed), want)
+        same(fused(X, seed), want)
         assert state() == after
     assert fused.stats()["traces"] == 1
 
@@ -91,7 +82,7 @@ def test_draws_on_some_paths_alone() -> None:
         np.random.seed(7)
         want, after = function(X * scale), state()
         np.random.seed(7)
-        equal(fused(X * scale), want)
+        same(fused(X * scale), want)
         assert state() == after
 
 
@@ -122,7 +113,7 @@ def test_errors_and_plain_python_move_it_on_too() -> None:
                         results.append((call(*copy.deepcopy(arguments)), state()))
                     except ValueError as error:
                         results.append((str(error), state()))
-            equal(results[1], results[0])
+            same(results[1], results[0])
 
 
 def test_threads_take_turns() -> None:
@@ -159,23 +150,23 @@ def mixed(a: Any, b: Any, options: Any) -> Any:
 def test_a_generator_as_an_argument(make: Any) -> None:
     plain, given, fused = make(3), make(3), jf.fuse(walk)
     for _ in range(4):
-        equal(fused(given, X), walk(plain, X))
+        same(fused(given, X), walk(plain, X))
         assert given.random() == plain.random()
-    equal(fused(make(9), X), walk(make(9), X))
+    same(fused(make(9), X), walk(make(9), X))
     assert fused.stats()["fallbacks"] == 0
     assert fused.stats()["traces"] == 1
 
 
 def test_one_generator_that_is_given_twice() -> None:
     fused = jf.fuse(mixed)
-    for same in ((0, 0, 0), (0, 1, 2), (0, 1, 0), (0, 0, 0), (0, 1, 1)):
+    for which in ((0, 0, 0), (0, 1, 2), (0, 1, 0), (0, 0, 0), (0, 1, 1)):
         results = []
         for call in (mixed, fused):
             made = [np.random.default_rng(k) for k in range(3)]
             with warnings.catch_warnings(action="ignore"):
-                value = call(made[same[0]], made[same[1]], {"rng": made[same[2]]})
+                value = call(made[which[0]], made[which[1]], {"rng": made[which[2]]})
             results.append((value, [g.random() for g in made]))
-        equal(results[1], results[0])
+        same(results[1], results[0])
 
 
 def test_beside_a_tensor_and_in_objects() -> None:
@@ -200,7 +191,7 @@ def test_beside_a_tensor_and_in_objects() -> None:
     for _ in range(4):
         with warnings.catch_warnings(action="ignore"):
             assert torch.equal(fused(torch.ones(3), given), noisy(torch.ones(3), plain))
-        equal(of_model(given, X), model(plain, X))
+        same(of_model(given, X), model(plain, X))
     assert given.random() == plain.random()
     assert of_model.stats()["fallbacks"] == 0
 
@@ -230,7 +221,7 @@ def test_what_is_left_to_python() -> None:
                 if function is back:
                     assert got[0] is given
                     got, want = got[1], want[1]
-                equal(got, want)
+                same(got, want)
                 assert given.random() == plain.random()
             if function is keep:
                 assert kept[0] is given

@@ -4,20 +4,15 @@ JITFUSE_TEST_SCALE multiplies the number of programs.
 """
 from __future__ import annotations
 
-import copy
-import os
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import oracle
+from amount import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loops_drawn import HEADER, loop_programs
 
-import jitfuse as jf
-
-SCALE = float(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 SIZES = (3, 4, 7, 12)
 DTYPES = ("float64", "float64", "float32", "int64")
 
@@ -29,46 +24,16 @@ def arguments(n: int, dtype: str, seed: int) -> tuple[Any, ...]:
     return a, b, m, rng.integers(0, n, n)
 
 
-def outcome(function: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return what a call returns or raises, and what its arguments are afterwards."""
-    try:
-        return function(*given), given
-    except (ValueError, TypeError, IndexError) as error:
-        return [base for base in (ValueError, TypeError, IndexError) if isinstance(error, base)], None
-
-
-def same(found: Any, expected: Any, where: str) -> None:
-    """Compare types, dtypes, shapes and bits."""
-    if isinstance(expected, dict):
-        assert list(found) == list(expected), where
-        found, expected = list(found.values()), list(expected.values())
-    if isinstance(expected, list | tuple):
-        assert type(found) is type(expected) and len(found) == len(expected), where
-        for k, (f, e) in enumerate(zip(found, expected, strict=True)):
-            same(f, e, f"{where}[{k}]")
-    elif isinstance(expected, np.ndarray | np.generic):
-        assert type(found) is type(expected), where
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where
-        np.testing.assert_array_equal(found, expected, err_msg=where)
-    else:
-        assert type(found) is type(expected) and found == expected, where
-
-
 def check(source: str, n: int, dtype: str, seed: int) -> None:
     """Run a program plain and fused, twice each with different data, and once with another size."""
     space: dict[str, Any] = {"np": np, "__name__": "drawn"}
     exec(compile(source, "<drawn>", "exec"), space)
     function = space["program"]
-    fused = jf.fuse(function)
-    with warnings.catch_warnings(action="ignore"):
-        for k, size in enumerate((n, n, n + 1)):
-            plain = arguments(size, dtype, seed + k)
-            fed = copy.deepcopy(plain)
-            expected, found = outcome(function, plain), outcome(fused, fed)
-            same(found, expected, f"call {k} of\n{source}\n")
+    calls = [arguments(size, dtype, seed + k) for k, size in enumerate((n, n, n + 1))]
+    oracle.check(function, *calls, errors=(ValueError, TypeError, IndexError), compiled=False, times=1)
 
 
-@settings(max_examples=int(30 * SCALE), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=loop_programs(), n=st.sampled_from(SIZES), dtype=st.sampled_from(DTYPES), seed=st.integers(0, 2**16))
 def test_programs_of_loops(source: str, n: int, dtype: str, seed: int) -> None:
     check(source, n, dtype, seed)

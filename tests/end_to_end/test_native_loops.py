@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import same
 
 import jitfuse as jf
 from jitfuse.backends.llvm.runtime.native import runtime
@@ -35,9 +36,7 @@ def check(fn: Any, *args: Any) -> Any:
     misses = fused.parts.entries.misses
     for _ in range(3):
         got = fused(*args)
-        for a, b in zip(got if type(got) is tuple else (got,), want if type(want) is tuple else (want,), strict=True):
-            np.testing.assert_array_equal(a, b)
-            assert np.asarray(a).dtype == np.asarray(b).dtype
+        same(got, want)
     assert fused.parts.entries.misses == misses, "calls ran through Python"
     return fused
 

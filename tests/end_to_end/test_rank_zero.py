@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 import pytest
+from oracle import ROUNDED, same
 
 import jitfuse as jf
 
@@ -295,26 +295,13 @@ def _calls() -> list[tuple[Any, ...]]:
     ]
 
 
-def _same(want: Any, got: Any, what: object) -> None:
-    """Assert that two results have the same types, and the same numbers but for rounding."""
-    one, other = (optree.tree_flatten(v, none_is_leaf=True) for v in (want, got))  # type: ignore[arg-type,var-annotated]
-    assert one[1] == other[1], what
-    for a, b in zip(one[0], other[0], strict=True):
-        assert type(a) is type(b), (what, a, b)
-        if isinstance(a, np.ndarray | np.generic):
-            assert (a.dtype, a.shape) == (b.dtype, b.shape), what  # type: ignore[union-attr]
-            np.testing.assert_allclose(a, b, rtol=1e-13, err_msg=str(what))  # type: ignore[arg-type]
-        else:
-            assert a == b, what
-
-
 def _judge(function: Callable[..., Any], what: object) -> None:
     fused = jf.fuse(function)
     for _ in range(2):
         for call in _calls():
             mine, theirs = copy.deepcopy(call), copy.deepcopy(call)
-            _same(function(*mine), fused(*theirs), what)
-            _same(list(mine), list(theirs), what)
+            same(fused(*theirs), function(*mine), ROUNDED, str(what))
+            same(theirs, mine, ROUNDED, str(what))
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)

@@ -1,13 +1,13 @@
 """Every reduction of NumPy with every option gives what NumPy gives: values, dtypes, shapes, kinds, errors."""
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from programs import make, quiet
+from oracle import REDUCED, outcome, same
+from programs import make
 from scipy import special
 
 import jitfuse as jf
@@ -15,16 +15,6 @@ from jitfuse.array_api.namespace import operate
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
 TOLERANCE = {"float32": 2e-5, "float64": 1e-13}
-
-
-def outcome(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function; an exception is an outcome too."""
-    with warnings.catch_warnings(), quiet():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        try:
-            return function(*args)
-        except (ValueError, TypeError, OverflowError) as error:
-            return error
 
 
 def assert_agrees(function: Callable[..., Any], *args: Any) -> None:
@@ -35,17 +25,8 @@ def assert_agrees(function: Callable[..., Any], *args: Any) -> None:
         assert isinstance(want, Exception) and isinstance(got, Exception), f"{got!r} for {want!r}"
         assert isinstance(got, jf.JitfuseError | OverflowError | type(want)), repr(got)
         return
-    wanted = want if isinstance(want, tuple) else (want,)
-    for w, g in zip((*wanted, *plain_args), (*(got if isinstance(got, tuple) else (got,)), *fused_args), strict=True):
-        assert_close(w, g)
-
-
-def assert_close(want: Any, got: Any) -> None:
-    assert isinstance(got, np.generic) == isinstance(want, np.generic) or not isinstance(want, np.generic)
-    w, g = np.asarray(want), np.asarray(got)
-    assert (g.dtype, g.shape) == (w.dtype, w.shape)
-    tolerance = TOLERANCE.get(w.dtype.name, 0)
-    np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * 10)
+    same(got, want, REDUCED)
+    same(fused_args, plain_args, REDUCED)
 
 
 REDUCTIONS = {
@@ -214,7 +195,7 @@ def test_normalisations_are_one_kernel(name: str, dtype: str) -> None:
     for shape, axis in (((5, 300), -1), ((300, 5), 0), ((4, 3, 50), (1, 2)), ((3, 4), -1), ((7,), 0)):
         x = make(shape, dtype, 2)
         fused = jf.fuse(lambda x, axis=axis: NORMALISATIONS[name](x, axis=axis))
-        assert_close(NORMALISATIONS[name](x, axis=axis), fused(x))
+        same(fused(x), NORMALISATIONS[name](x, axis=axis), REDUCED)
         assert fused.stats()["launches"] == 1
 
 
@@ -222,7 +203,7 @@ def test_weights_of_normalisations_are_part_of_the_kernel() -> None:
     x, w, b = make((40, 65), "float32", 1), make((65,), "float32", 2), make((65,), "float32", 3)
     fused = jf.fuse(lambda x, w, b: (jf.nn.layer_norm(x, w, b), jf.nn.rms_norm(x, w)))
     for got, want in zip(fused(x, w, b), (jf.nn.layer_norm(x, w, b), jf.nn.rms_norm(x, w)), strict=True):
-        assert_close(want, got)
+        same(got, want, REDUCED)
     assert fused.stats()["launches"] == 1
 
 

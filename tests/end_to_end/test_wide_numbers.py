@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import outcome
+from oracle import outcome, same_outcome
 
 import jitfuse as jf
 
@@ -42,30 +42,17 @@ def _outcome(f: Callable[..., Any], array: Any) -> Any:
     return outcome(lambda: (f(given), given))
 
 
-def _same(got: Any, want: Any) -> None:
-    if isinstance(want, Exception):
-        assert isinstance(got, type(want)), (got, want)
-        return
-    assert not isinstance(got, Exception), (got, want)
-    for g, w in zip(*(v if isinstance(v, tuple) else (v,) for v in (got, want)), strict=True):
-        if isinstance(w, tuple):
-            _same(g, w)
-        else:
-            assert type(g) is type(w)
-            np.testing.assert_array_equal(np.asarray(g), np.asarray(w))
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_before_and_after_native_code(name: str) -> None:
     f = FUNCTIONS[name]
     fused = jf.fuse(f)
     for _ in range(20):
-        _same(_outcome(fused, np.array([5.0, 2.0])), _outcome(f, np.array([5.0, 2.0])))
+        same_outcome(_outcome(fused, np.array([5.0, 2.0])), _outcome(f, np.array([5.0, 2.0])))
     for value in VALUES:
-        _same(_outcome(fused, np.array([value, 2.0])), _outcome(f, np.array([value, 2.0])))
-        _same(_outcome(fused, np.array([5.0, 3.0])), _outcome(f, np.array([5.0, 3.0])))
+        same_outcome(_outcome(fused, np.array([value, 2.0])), _outcome(f, np.array([value, 2.0])))
+        same_outcome(_outcome(fused, np.array([5.0, 3.0])), _outcome(f, np.array([5.0, 3.0])))
     for value in VALUES:
-        _same(_outcome(jf.fuse(f), np.array([value, 2.0])), _outcome(f, np.array([value, 2.0])))
+        same_outcome(_outcome(jf.fuse(f), np.array([value, 2.0])), _outcome(f, np.array([value, 2.0])))
 
 
 def test_of_tensors() -> None:
@@ -78,7 +65,7 @@ def test_of_tensors() -> None:
             want, got = _outcome(f, given), _outcome(fused, given)
             assert isinstance(got, Exception) == isinstance(want, Exception)
             if not isinstance(want, Exception):
-                _same(got, want)
+                same_outcome(got, want)
 
 
 def test_arguments_by_name_and_modes() -> None:

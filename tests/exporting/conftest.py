@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from oracle import EXACT, same_numbers
 
 from jitfuse.dtypes import numpy_dtype
 
@@ -48,22 +48,6 @@ def load(text: str, name: str = "fused") -> Callable[..., Any]:
     return function
 
 
-def same(actual: Any, expected: Any, where: Any = "") -> None:
-    """Compare two values bit by bit; any NaN is NaN."""
-    a, e = np.asarray(actual), np.asarray(expected)
-    assert (a.dtype, a.shape) == (e.dtype, e.shape), where
-    if e.dtype.name == "bfloat16":
-        a, e = a.astype("float32"), e.astype("float32")
-    if e.dtype.kind == "c":
-        same(a.real, e.real, where)
-        same(a.imag, e.imag, where)
-        return
-    wrong = a != e
-    if e.dtype.kind == "f":
-        wrong = (wrong | (np.signbit(a) != np.signbit(e))) & ~(np.isnan(a) & np.isnan(e))
-    assert not wrong.any(), (where, a[wrong][:3], e[wrong][:3])
-
-
 @pytest.fixture(name="load")
 def _load() -> Any:
     return load
@@ -71,7 +55,7 @@ def _load() -> Any:
 
 @pytest.fixture(name="same")
 def _same() -> Any:
-    return same
+    return lambda got, want, where="": same_numbers(got, want, EXACT, str(where))
 
 
 @pytest.fixture(name="as_dtype")

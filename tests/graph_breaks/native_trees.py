@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from split_results import same
+from oracle import same
 
 import jitfuse as jf
 

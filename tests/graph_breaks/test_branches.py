@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import SINGLE, same
 
 import jitfuse as jf
 
@@ -334,25 +335,8 @@ def assert_equal(function: Callable[..., Any], fused: Any, x: Any) -> None:
     with np.errstate(all="ignore"):
         expected = function(theirs)
     found = fused(ours)
-    assert_same(expected, found)
-    assert_same(theirs, ours)
-
-
-def assert_same(a: Any, b: Any) -> None:
-    if isinstance(a, tuple | list):
-        assert type(a) is type(b) and len(a) == len(b)
-        for v, w in zip(a, b):
-            assert_same(v, w)
-        return
-    x, y = np.asarray(a), np.asarray(b)
-    assert x.shape == y.shape
-    assert x.dtype == y.dtype
-    if x.dtype.kind == "f":
-        near = 1e-6 if x.dtype == np.float32 else 1e-12
-        np.testing.assert_allclose(y, x, rtol=near, atol=near)
-        assert np.array_equal(np.signbit(x[x == 0]), np.signbit(y[x == 0]))
-    else:
-        np.testing.assert_array_equal(x, y)
+    same(found, expected, SINGLE)
+    same(ours, theirs, SINGLE)
 
 
 @pytest.mark.parametrize("function", TRACED)
@@ -398,8 +382,8 @@ def test_strides() -> None:
             fused = jf.fuse(function)
             base = data(1)
             ours, theirs = base.copy()[view], base.copy()[view]
-            assert_same(function(theirs), fused(ours))
-            assert_same(theirs, ours)
+            same(fused(ours), function(theirs), SINGLE)
+            same(ours, theirs, SINGLE)
 
 
 def test_a_method_with_state_of_its_own() -> None:
@@ -420,7 +404,7 @@ def test_a_method_with_state_of_its_own() -> None:
     labels = np.where(rows @ np.array([1.0, -2.0, 0.5]) > 0.1, 1, -1)
     fused = jf.fuse(Perceptron(3).fit)
     for sign in (1, -1):
-        assert_same(Perceptron(3).fit(rows, sign * labels), fused(rows, sign * labels))
+        same(fused(rows, sign * labels), Perceptron(3).fit(rows, sign * labels), SINGLE)
     assert fused.stats()["fallbacks"] == 0
 
 

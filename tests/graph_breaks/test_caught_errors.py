@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from oracle import check
 
 import jitfuse as jf
 
@@ -324,32 +324,7 @@ def _calls() -> list[tuple[Any, Any, Any]]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_errors_are_caught_as_in_python(program: Callable[..., Any]) -> None:
-    fused = jf.fuse(program)
-    for _ in range(2):
-        for call in _calls():
-            try:
-                want = program(*(mine := copy.deepcopy(call)))
-            except Exception as error:
-                with pytest.raises(type(error)):
-                    fused(*copy.deepcopy(call))
-                continue
-            got = fused(*(theirs := copy.deepcopy(call)))
-            same(want, got)
-            same(mine, theirs)
-
-
-def same(want: Any, got: Any) -> None:
-    """Assert that two results are equal, types included."""
-    assert type(want) is type(got), (want, got)
-    if isinstance(want, list | tuple):
-        assert len(want) == len(got)
-        for a, b in zip(want, got, strict=True):
-            same(a, b)
-    elif isinstance(want, np.ndarray | np.generic | float):
-        np.testing.assert_array_equal(want, got)
-        assert np.asarray(want).dtype == np.asarray(got).dtype
-    else:
-        assert want == got
+    check(program, *_calls(), errors=Exception, compiled=False)
 
 
 def test_what_raises_nothing_is_compiled_within_blocks() -> None:

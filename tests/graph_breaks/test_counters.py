@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from split_results import checked, same
+from oracle import same
+from split_results import checked
 
 import jitfuse as jf
 from jitfuse.tracing.interception.assembler import parse

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from split_results import same
+from oracle import same
 
 import jitfuse as jf
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from split_results import checked, same
+from oracle import same
+from split_results import checked
 
 import jitfuse as jf
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from split_results import same
+from oracle import same
 
 import jitfuse as jf
 

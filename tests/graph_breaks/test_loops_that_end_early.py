@@ -13,7 +13,7 @@ import pytest
 from drawn_loops import source_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from split_results import same
+from oracle import outcome, same, same_outcome
 
 import jitfuse as jf
 
@@ -201,17 +201,9 @@ WHOLE = [divisors, steps_to_one, roots_of_trees, met]
 
 def agrees(fused: Any, program: Callable[..., Any], args: Any) -> None:
     expected, found = copy.deepcopy(args), copy.deepcopy(args)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            result = program(*expected)
-        except Exception as error:
-            with pytest.raises(type(error)):
-                fused(*found)
-            same(found, args)  # written as a whole or not at all
-        else:
-            same(fused(*found), result)
-            same(found, expected)
+    result = outcome(program, *expected)
+    same_outcome(outcome(fused, *found), result)
+    same(found, args if isinstance(result, Exception) else expected)  # written as a whole or not at all
 
 
 @pytest.mark.parametrize("program", FLOATS)

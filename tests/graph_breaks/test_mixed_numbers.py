@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import same
 
 import jitfuse as jf
 
@@ -221,29 +222,13 @@ def _calls() -> list[tuple[Any, Any, float]]:
     return [*calls, (np.full(20, 5.0), np.zeros(20, np.float32), 0.0)]
 
 
-def _same(want: Any, got: Any) -> None:
-    assert type(want) is type(got), (want, got)
-    if isinstance(want, list | tuple):
-        assert len(want) == len(got)
-        for a, b in zip(want, got, strict=True):
-            _same(a, b)
-    elif isinstance(want, dict):
-        _same(list(want.items()), list(got.items()))
-    elif isinstance(want, np.ndarray | np.generic | float):
-        assert np.asarray(want).dtype == np.asarray(got).dtype
-        np.testing.assert_allclose(got, want, rtol=1e-14)
-        assert np.array_equal(np.signbit(want), np.signbit(got))
-    else:
-        assert want == got
-
-
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_results_have_the_types_of_plain_python(program: Callable[..., Any]) -> None:
     fused = jf.fuse(program)
     for _ in range(2):
         for x, y, s in _calls():
-            _same(program(x, y, s), fused(x, y, s))
+            same(fused(x, y, s), program(x, y, s))
 
 
 class _Keeper:
@@ -267,8 +252,8 @@ def test_what_is_put_into_state_has_the_types_of_plain_python() -> None:
     for x, _, _ in _calls():
         got = fused(x)
         found, _keeper.best = _keeper.best, None
-        _same(kept(x), got)
-        _same(_keeper.best, found)
+        same(got, kept(x))
+        same(found, _keeper.best)
     assert fused.stats()["fallbacks"] == 0
 
 
@@ -287,7 +272,7 @@ def test_divisions_by_what_may_be_pythons() -> None:
                 fused(x, y, s)
             continue
         with contextlib.suppress(ZeroDivisionError):
-            _same(divided(x, y, s), fused(x, y, s))
+            same(fused(x, y, s), divided(x, y, s))
 
 
 def test_eager_arrays_and_exports() -> None:

@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 from native_trees import misses, native
-from split_results import same
+from oracle import same
 
 import jitfuse as jf
 

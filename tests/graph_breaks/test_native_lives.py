@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from native_trees import halving, native
-from split_results import same
+from oracle import same
 
 import jitfuse as jf
 

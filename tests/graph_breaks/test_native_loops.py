@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from native_trees import halving, misses, native
-from split_results import same
+from oracle import same
 
 pytestmark = pytest.mark.usefixtures("natively")
 

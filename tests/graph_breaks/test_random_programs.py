@@ -6,18 +6,14 @@ answer, to the bit.
 """
 from __future__ import annotations
 
-import copy
-import os
-import warnings
 from typing import Any
 
 import numpy as np
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import EQUAL, check
 
-import jitfuse as jf
-
-SCALE = float(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 VALUES = ("x", "y", "z")
 EXPRESSIONS = (
     "{a} + {b}", "{a} * 0.5 - {b}", "np.maximum({a}, {b})", "{a} - {a}.mean()", "np.where({a} > {b}, {a}, -{b})",
@@ -115,42 +111,14 @@ def programs(draw: Any) -> str:
     return HEADER + "\n".join([*body, "    return x, y + z, n, p[0] * 1, seen, w, v + 0"])
 
 
-def outcome(function: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
-    given = copy.deepcopy((x, y))
-    try:
-        return function(*given), None, given
-    except ValueError as error:
-        return None, type(error), given
-
-
-@settings(max_examples=int(40 * SCALE), deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(source=programs(), seed=st.integers(0, 2**16))
 def test_programs(source: str, seed: int) -> None:
     space: dict[str, Any] = {"np": np, "__name__": "drawn"}
     exec(compile(source, "<drawn>", "exec"), space)
     function = space["program"]
-    fused = jf.fuse(function)
     rng = np.random.default_rng(seed)
     calls = [tuple(np.rint(rng.standard_normal((2, 5)) * s * 64) / 64) for s in (1, 3, 0.3, 2)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for x, y in calls * 2:
-            expected, error, after = outcome(function, x, y)
-            found, raised, changed = outcome(fused, x, y)
-            assert raised == error
-            if error is None:
-                close(found, expected)
-                close(changed, after)
+    check(function, *calls, within=EQUAL, errors=ValueError, compiled=False)
 
 
-def close(found: Any, expected: Any) -> None:
-    """Compare results, to the bit but for the signs of zeros."""
-    if isinstance(expected, list | tuple):
-        assert type(found) is type(expected) and len(found) == len(expected)
-        for a, b in zip(found, expected, strict=True):
-            close(a, b)
-    elif isinstance(expected, np.ndarray | np.floating):
-        assert found.dtype == expected.dtype and found.shape == expected.shape
-        np.testing.assert_array_equal(found, expected)
-    else:
-        assert type(found) is type(expected) and found == expected

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from split_results import same
+from oracle import same
 
 import jitfuse as jf
 

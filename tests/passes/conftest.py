@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from oracle import EXACT, same_numbers
 
 from jitfuse import random as jf_random
 from jitfuse.backends.interpreter.runner import ProgramRunner
@@ -48,13 +48,7 @@ def assert_same(actual: dict[Any, Any], expected: dict[Any, Any]) -> None:
     """Compare what two programs deliver, bit by bit; NaN is NaN."""
     assert actual.keys() == expected.keys()
     for key, e in expected.items():
-        a, e = np.asarray(actual[key]), np.asarray(e)
-        assert (a.dtype, a.shape) == (e.dtype, e.shape), key
-        wrong = a != e
-        if e.dtype.kind in "fV":
-            nan = np.isnan(a) & np.isnan(e)
-            wrong = (wrong | (np.signbit(a) != np.signbit(e))) & ~nan
-        assert not wrong.any(), (key, a[wrong][:3], e[wrong][:3])
+        same_numbers(actual[key], e, EXACT, str(key))
 
 
 @pytest.fixture(name="assert_same")

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import copy
 import operator
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optree
 import pytest
-from outcomes import outcome
+from amount import extended
+from oracle import outcome
 from surface import numpy_page
 from surface.arguments import KINDS, arguments
 from surface.examples import function_of
@@ -24,7 +24,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "numpy.md"
 ALL = {name: examples for section in functions().values() for name, examples in section.items()}
 LATER = frozenset({"np.piecewise(v, v > 0.5, [1, 0])"})
 """Examples that NumPy refuses without elements, where there is nothing to refuse."""
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def _numpy_function(name: str) -> Any:
@@ -82,7 +81,7 @@ def test_traces_agree_with_numpy(name: str, replay: Any) -> None:
                    (want, plain) if not isinstance(want, Exception) else want, kind, text)
 
 
-@pytest.mark.parametrize("name", list(ALL)[:: 1 if SCALE > 1 else 4])
+@pytest.mark.parametrize("name", list(ALL)[:: 1 if extended() else 4])
 def test_compiled_functions_agree_with_numpy(name: str) -> None:
     for text in ALL[name]:
         made, again = arguments(), arguments()

@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from oracle import EXACT, same
 
 from jitfuse.compile.run.delivery import window
 from jitfuse.ir.analysis.verify import verify
@@ -63,25 +65,19 @@ def replay(t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 
 
 def assert_same(actual: Any, expected: Any, path: str = "result") -> None:
-    """Compare values bit for bit, and their types; a fused function returns scalars for arrays of rank 0."""
+    """Compare values to the bit, and their types; a fused function returns scalars for arrays of rank 0."""
+    same(actual, as_scalars(expected, actual), EXACT, path)
+
+
+def as_scalars(expected: Any, actual: Any) -> Any:
+    """Return what is expected, with scalars for arrays of rank 0 where there are scalars."""
     if isinstance(expected, np.ndarray) and not expected.ndim and not isinstance(actual, np.ndarray):
-        expected = expected[()]
-    assert type(actual) is type(expected), (path, type(actual), type(expected))
-    if isinstance(expected, dict):
-        assert list(actual) == list(expected)
-        for key in expected:
-            assert_same(actual[key], expected[key], f"{path}[{key!r}]")
-    elif isinstance(expected, list | tuple):
-        assert len(actual) == len(expected)
-        for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
-            assert_same(a, b, f"{path}[{k}]")
-    elif isinstance(expected, np.ndarray | np.generic):
-        assert actual.dtype == expected.dtype, (path, actual.dtype, expected.dtype)
-        np.testing.assert_array_equal(actual, expected, err_msg=path, strict=True)
-    elif isinstance(expected, float):
-        np.testing.assert_equal(actual, expected, err_msg=path)
-    else:
-        assert actual == expected, path
+        return expected[()]
+    if type(expected) in (list, tuple) and type(actual) is type(expected):
+        return type(expected)(as_scalars(e, a) for e, a in itertools.zip_longest(expected, actual))
+    if type(expected) is dict and type(actual) is dict:
+        return {key: as_scalars(e, actual.get(key)) for key, e in expected.items()}
+    return expected
 
 
 def check(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outcomes import outcome
+from oracle import LOOPS, outcome
 
 import jitfuse as jf
 from jitfuse.tracing.control.replicated_iteration import ReplicatedIteration
@@ -42,19 +43,8 @@ def copies(monkeypatch: pytest.MonkeyPatch, in_order: None) -> Iterator[list[int
 
 def check(function: Callable[..., Any], *arguments: np.ndarray[Any, Any]) -> None:
     """Call a fused function three times; results, errors and what is written must be plain Python's."""
-    fused = jf.fuse(function)
-    for factor in (1, 2, 1):
-        plain, seen = ([(a * factor).astype(a.dtype) for a in arguments] for _ in range(2))
-        want, got = outcome(function, *plain), outcome(fused, *seen)
-        if isinstance(want, Exception):
-            assert isinstance(got, type(want))
-        else:
-            assert not isinstance(got, Exception), got
-            for a, b in zip(want if isinstance(want, tuple) else (want,), got if isinstance(got, tuple) else (got,)):
-                assert type(a) is type(b)
-                np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
-        for a, b in zip(plain, seen, strict=True):
-            np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+    calls = [tuple((a * factor).astype(a.dtype) for a in arguments) for factor in (1, 2, 1)]
+    oracle.check(function, *calls, within=LOOPS, errors=Exception, compiled=False, times=1)
 
 
 # ---------------------------------------------------------------- loops whose rounds are alike

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outcomes import outcome
+from oracle import LOOPS, ULP
 
 import jitfuse as jf
 from jitfuse.tracing.control.vectorise import vectorised_loop
@@ -34,34 +35,8 @@ def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     yield found
 
 
-def same(a: Any, b: Any) -> None:
-    """Compare results of any nesting: types, dtypes and bits, but for signs of NaN and 1 ulp of functions."""
-    assert type(a) is type(b), (a, b)
-    if isinstance(a, tuple):
-        assert len(a) == len(b)
-        for x, y in zip(a, b):
-            same(x, y)
-        return
-    one, two = np.asarray(a), np.asarray(b)
-    assert (one.dtype, one.shape) == (two.dtype, two.shape)
-    if one.dtype.kind in "fc":
-        np.testing.assert_array_equal(np.isnan(one), np.isnan(two))
-        np.testing.assert_array_max_ulp(*(np.nan_to_num(v.view(v.real.dtype)) for v in (one, two)), maxulp=2)
-    else:
-        np.testing.assert_array_equal(one, two)
-
-
 def check(function: Callable[..., Any], *arguments: Any) -> None:
-    fused = jf.fuse(function)
-    for _ in range(2):
-        plain, seen = ([np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
-        want, got = outcome(function, *plain), outcome(fused, *seen)
-        if isinstance(want, Exception):
-            assert isinstance(got, type(want)), got
-        else:
-            assert not isinstance(got, Exception), got
-            same(want, got)
-            same(tuple(plain), tuple(seen))
+    oracle.check(function, arguments, within=ULP, errors=Exception, compiled=False)
 
 
 # ---------------------------------------------------------------- loops that are spread
@@ -594,14 +569,4 @@ def test_drawn(statements: list[str], inner: str, size: int) -> None:
     rng = np.random.default_rng(size)
     arguments = [rng.normal(size=size), rng.normal(size=size), rng.normal(size=(size, size)),
                  rng.normal(size=(size, size)), rng.normal(size=size), rng.integers(0, size, size)]
-    fused = jf.fuse(space["function"])
-    for _ in range(2):
-        plain, seen = ([v.copy() for v in arguments] for _ in range(2))
-        want, got = outcome(space["function"], *plain), outcome(fused, *seen)
-        if isinstance(want, Exception):
-            assert isinstance(got, type(want)), source
-            continue
-        assert not isinstance(got, Exception), (source, got)
-        for a, b in zip((*want, *plain), (*got, *seen), strict=True):
-            assert type(a) is type(b), source
-            np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12, err_msg=source)
+    oracle.check(space["function"], tuple(arguments), within=LOOPS, errors=Exception, compiled=False)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -18,7 +17,6 @@ from jitfuse.ir.operators import ops
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
-SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 ARITY = {op.name: op.arity for op in ops.table() if op.name in math.FUNCTIONS}
 HOST = llvm.get_process_triple()
 _HOST_CPU = (HOST, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
@@ -138,11 +136,6 @@ def ulp_errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
 @pytest.fixture(scope="session")
 def kernel() -> Callable[..., Kernel]:
     return make_kernel
-
-
-@pytest.fixture(scope="session")
-def scale() -> int:
-    return SCALE
 
 
 @pytest.fixture(scope="session")
