@@ -222,7 +222,7 @@ all bit patterns in steps. It fails above 1 ulp. `JITFUSE_TEST_SCALE` takes more
   |w log z|.
 - A minimum or maximum over axes with a NaN in it has NaN in both parts.
 
-`tests/end_to_end/test_complex_functions.py` measures this in every run.
+`tests/passes/complex/test_functions.py` measures this in every run.
 """
 
 

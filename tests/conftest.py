@@ -13,18 +13,23 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
+from jitfuse.backends.llvm.runtime import native
 from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 from jitfuse.cache.sources import sources_digest
+from jitfuse.compile import interface as compiler
+from jitfuse.errors import FallbackWarning
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `amount`, `oracle` and `adapters`
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 import amount
 
 _CREATED = pytest.StashKey[dict[str, float]]()
@@ -140,6 +145,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
     else:
         terminalreporter.write_line(f"{minutes:.1f} minutes of processor time")
+
+
+@pytest.fixture
+def runtime() -> Iterator[Any]:
+    """Return the runtime; it has as many threads as before when the test is over."""
+    found = native.runtime()
+    before = found.threads
+    yield found
+    found.set_threads(before)
+
+
+@pytest.fixture
+def natively() -> Iterator[None]:
+    """Have the runtime, and no calls of plain Python."""
+    compiler.native_runtime()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 A victim's processes are real processes of another user, so only root can run these tests; elsewhere they are skipped.
 The rules one by one, for any user, are in test_location.py; whole programs of several users are in
-tests/end_to_end/test_never_unsafe.py.
+tests/end_to_end/kernels/test_never_unsafe.py.
 """
 from __future__ import annotations
 

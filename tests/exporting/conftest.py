@@ -2,18 +2,14 @@
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from oracle import EXACT, same_numbers
 
 from jitfuse.dtypes import numpy_dtype
-
-sys.path[:0] = [str(Path(__file__).parents[1] / "end_to_end"), str(Path(__file__).parents[1] / "backends/interpreter")]
 
 
 @contextmanager

@@ -2,21 +2,17 @@
 from __future__ import annotations
 
 import random
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
+import compare
 import numpy as np
 import optree
 import pytest
 from amount import drawn
+from generate import draw_program
 
 import jitfuse as jf
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
-import compare
-from generate import draw_program
 
 
 class OnGpu:

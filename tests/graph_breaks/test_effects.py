@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from split_results import check
 
 import jitfuse as jf
 
 UP, DOWN = np.arange(1.0, 6.0), -np.arange(1.0, 6.0)
 
 
-def test_written_arguments(check: Any) -> None:
+def test_written_arguments() -> None:
     def function(x: Any, y: Any) -> Any:
         x[1:3] = 7
         if x.sum() > 10:
@@ -29,7 +30,7 @@ def test_written_arguments(check: Any) -> None:
     check(function, (UP, DOWN), (DOWN, UP), (UP, UP * 3), (DOWN * 9, DOWN))
 
 
-def test_written_in_a_loop(check: Any) -> None:
+def test_written_in_a_loop() -> None:
     def function(x: Any) -> Any:
         while x[0] > 1:
             x /= 2
@@ -193,7 +194,7 @@ def test_functions_that_keep_state_fall_back() -> None:
     assert len(log) == 4
 
 
-def test_caught_signals_do_no_harm(check: Any) -> None:
+def test_caught_signals_do_no_harm() -> None:
     def function(x: Any) -> Any:
         try:
             while x[0] > 1:

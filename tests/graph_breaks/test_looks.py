@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from split_results import check
 
 import jitfuse as jf
 from jitfuse.tracing.record import known_values
@@ -172,7 +173,7 @@ FUNCTIONS = (
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_reads(check: Any, function: Any) -> None:
+def test_reads(function: Any) -> None:
     fused = check(function, UP, DOWN, MIXED)
     assert fused.stats()["splits"] > 0 and fused.stats()["fallbacks"] == 0
 
@@ -200,7 +201,7 @@ def test_known_paths_run_no_python(function: Any) -> None:
         assert after["traces"] == before["traces"] and after["compiles"] == before["compiles"]
 
 
-def test_a_new_value_of_the_same_kind_compiles_nothing(check: Any) -> None:
+def test_a_new_value_of_the_same_kind_compiles_nothing() -> None:
     fused = check(integers, UP, MIXED)
     before = fused.stats()["compiles"]
     check(integers, DOWN, UP, MIXED)
@@ -210,7 +211,7 @@ def test_a_new_value_of_the_same_kind_compiles_nothing(check: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint64", "bool", "complex128", "float16"])
-def test_dtypes(check: Any, dtype: str) -> None:
+def test_dtypes(dtype: str) -> None:
     def function(x: Any) -> Any:
         if x[0] == x[1]:
             return x + x, x.sum()
@@ -220,7 +221,7 @@ def test_dtypes(check: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 1000, 100_000])
-def test_sizes(check: Any, size: int) -> None:
+def test_sizes(size: int) -> None:
     def function(x: Any) -> Any:
         y = x * 2 + 1
         if y.sum() > 3 * size:
@@ -230,7 +231,7 @@ def test_sizes(check: Any, size: int) -> None:
     check(function, np.zeros(size), np.arange(float(size)), np.arange(2.0 * size)[::2])
 
 
-def test_strides(check: Any) -> None:
+def test_strides() -> None:
     def function(x: Any) -> Any:
         y = x.T * 2
         return y.copy() if y[0, 0] > 0 else (x[::-1], y)
@@ -239,7 +240,7 @@ def test_strides(check: Any) -> None:
     check(function, a, a.T, a[::-1], a[:, ::2], -a, np.broadcast_to(a[0], (3, 4)), writes=False)
 
 
-def test_nan_and_signed_zero(check: Any) -> None:
+def test_nan_and_signed_zero() -> None:
     def function(x: Any) -> Any:
         y = float(x[0])
         return (y, x + y) if x[0] == x[0] else x * 0
@@ -247,7 +248,7 @@ def test_nan_and_signed_zero(check: Any) -> None:
     check(function, *(np.array([v, 1.0]) for v in (0.0, -0.0, np.nan, np.inf)))
 
 
-def test_numpy_and_python_scalars(check: Any) -> None:
+def test_numpy_and_python_scalars() -> None:
     def function(a: Any, b: Any) -> Any:
         return a + b if a > b else a - b
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from split_results import check
 
 import jitfuse as jf
 
@@ -269,7 +270,7 @@ UNROLLED = (counted, counter_that_matters, history, hidden_iterator, visible_ite
 
 
 @pytest.mark.parametrize("function", CLOSED + UNROLLED, ids=lambda f: f.__name__)
-def test_loops(check: Any, function: Any) -> None:
+def test_loops(function: Any) -> None:
     check(function, *STARTS)
 
 

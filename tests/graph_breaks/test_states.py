@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from split_results import check
 
 import jitfuse as jf
 from jitfuse.graph_breaks import budget
@@ -79,11 +80,11 @@ def empty_ranges(x: Any) -> Any:
     "function", [bound_pop, bound_append, generator_method, number_with_attributes, empty_ranges],
     ids=lambda f: f.__name__,
 )
-def test_states_that_differ(check: Any, function: Any) -> None:
+def test_states_that_differ(function: Any) -> None:
     check(function, *(UP * 2.0**k for k in (0, 3, 5, 1)), DOWN)
 
 
-def test_views_of_what_a_loop_has_written(check: Any) -> None:
+def test_views_of_what_a_loop_has_written() -> None:
     def function(x: Any) -> Any:
         y = np.zeros(5)
         z = y[1:3]
@@ -97,7 +98,7 @@ def test_views_of_what_a_loop_has_written(check: Any) -> None:
     assert fused.stats()["traces"] <= 4
 
 
-def test_members_and_functions_are_equal_states(check: Any) -> None:
+def test_members_and_functions_are_equal_states() -> None:
     def function(x: Any) -> Any:
         kind, halve = Kind.FIRST, np.multiply
         size = len
@@ -150,7 +151,7 @@ def test_a_read_of_memory_that_has_been_written_through_another_argument() -> No
         np.testing.assert_array_equal(memory, [0, 0, 0, 0, 0, 6])
 
 
-def test_signals_that_user_code_makes_other_errors_of(check: Any) -> None:
+def test_signals_that_user_code_makes_other_errors_of() -> None:
     def function(x: Any) -> Any:
         try:
             while x[0] > 1:
@@ -179,7 +180,7 @@ def test_a_change_of_mode_that_user_code_catches() -> None:
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_STATES", 10), ("MAX_SUBGRAPHS", 3)])
-def test_trees_start_over(check: Any, monkeypatch: Any, limit: str, value: int) -> None:
+def test_trees_start_over(monkeypatch: Any, limit: str, value: int) -> None:
     def function(x: Any) -> Any:
         n = 0
         for v in x:
@@ -198,7 +199,7 @@ class Flow(NamedTuple):
     speed: Any
 
 
-def test_named_tuples_are_part_of_a_state(check: Any) -> None:
+def test_named_tuples_are_part_of_a_state() -> None:
     def advance(x: Any, until: float) -> Any:
         time, iterations = 0.0, 0
         flow = Flow(x, x * 0.5)

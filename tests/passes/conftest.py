@@ -1,9 +1,7 @@
 """What the tests of passes share: traced programs with their feeds, and running them in the interpreter."""
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +11,6 @@ from jitfuse import random as jf_random
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.tracer import trace
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
 
 
 class Traced:

@@ -6,9 +6,9 @@ from typing import Any
 import harness
 import numpy as np
 import pytest
+from elementwise_forms import cases, elementwise_form
 from evaluate import memory
 from harness import filled, launch
-from test_elementwise import cases, elementwise_form
 from test_rows import softmax_form, whole_form
 
 from jitfuse.backends.llvm import jit, loader

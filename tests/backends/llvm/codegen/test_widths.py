@@ -8,10 +8,10 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from amount import extended
+from elementwise_forms import cases, elementwise_form
 from evaluate import memory
 from harness import Builder, check, compiled_text, filled, launch
 from test_columns import column_form, placed
-from test_elementwise import cases, elementwise_form
 from test_rows import REDUCTIONS, scalar, softmax_form, whole_form
 
 from jitfuse.backends.llvm.load.elf import object_symbols

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from split_results import check
 
 import jitfuse as jf
 
@@ -89,7 +90,7 @@ FUNCTIONS = (
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_masks(check: Any, function: Any) -> None:
+def test_masks(function: Any) -> None:
     fused = check(function, *CALLS)
     before = fused.stats()
     fused(CALLS[0].copy())
@@ -98,7 +99,7 @@ def test_masks(check: Any, function: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "complex64", "bool"])
 @pytest.mark.parametrize("size", [0, 1, 7, 5000])
-def test_dtypes_and_sizes(check: Any, dtype: str, size: int) -> None:
+def test_dtypes_and_sizes(dtype: str, size: int) -> None:
     def function(x: Any) -> Any:
         return x[x != 0], np.flatnonzero(x), np.unique(x)
 
@@ -106,14 +107,14 @@ def test_dtypes_and_sizes(check: Any, dtype: str, size: int) -> None:
     check(function, rng.integers(0, 2, size).astype(dtype), np.zeros(size, dtype), np.ones(size, dtype))
 
 
-def test_counts_that_come_again_trace_nothing(check: Any) -> None:
+def test_counts_that_come_again_trace_nothing() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal(40)
     fused = check(lambda x: np.cumsum(x[x > 0]), *(rng.permutation(x) for _ in range(6)), iterations=1)
     assert fused.stats()["traces"] == 1
 
 
-def test_wrong_masks_raise_as_in_numpy(check: Any) -> None:
+def test_wrong_masks_raise_as_in_numpy() -> None:
     def function(x: Any) -> Any:
         return x[x[:, 0] > 0, :, 0]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import REDUCED, outcome, same
+from oracle import REDUCED, same
 from programs import make
+from reductions_checked import assert_agrees
 from scipy import special
 
 import jitfuse as jf
@@ -15,18 +16,6 @@ from jitfuse.array_api.namespace import operate
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
 TOLERANCE = {"float32": 2e-5, "float64": 1e-13}
-
-
-def assert_agrees(function: Callable[..., Any], *args: Any) -> None:
-    """Compare a fused function with the plain one over the same arguments; out= arguments too."""
-    plain_args, fused_args = [np.copy(a) for a in args], [np.copy(a) for a in args]
-    want, got = outcome(function, *plain_args), outcome(jf.fuse(function), *fused_args)
-    if isinstance(want, Exception) or isinstance(got, Exception):
-        assert isinstance(want, Exception) and isinstance(got, Exception), f"{got!r} for {want!r}"
-        assert isinstance(got, jf.JitfuseError | OverflowError | type(want)), repr(got)
-        return
-    same(got, want, REDUCED)
-    same(fused_args, plain_args, REDUCED)
 
 
 REDUCTIONS = {

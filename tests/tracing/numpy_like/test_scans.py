@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import outcome, same
 from programs import make, quiet
-from test_bits import assert_same_bits, plain
-from test_reductions import assert_agrees
+from reductions_checked import assert_agrees
 
 import jitfuse as jf
 from jitfuse.dtypes import numpy_dtype
@@ -28,7 +28,7 @@ def test_bits_along_every_axis(name: str, dtype: str) -> None:
             fused = jf.fuse(lambda x, axis=axis: SCANS[name](x, axis=axis))
             for style in ("plain", "special"):
                 x = make(shape, dtype, 1, "C", style)
-                assert_same_bits(fused(x), plain(lambda x, axis=axis: SCANS[name](x, axis=axis), x))
+                same(fused(x), outcome(lambda x, axis=axis: SCANS[name](x, axis=axis), x))
 
 
 @pytest.mark.parametrize("layout", ["F", "strided", "reversed", "transposed", "broadcast", "offset"])
@@ -40,7 +40,7 @@ def test_bits_in_every_layout(dtype: str, layout: str) -> None:
                 return np.cumsum(x, axis=axis), np.maximum.accumulate(x[::-1], axis=axis)[..., ::-2]
 
             x = make(shape, dtype, 1, layout, "special")
-            assert_same_bits(jf.fuse(both)(x), plain(both, x))
+            same(jf.fuse(both)(x), outcome(both, x))
 
 
 FUSED: dict[str, Callable[..., Any]] = {
@@ -63,7 +63,7 @@ def test_fusion(name: str, dtype: str) -> None:
     fused = jf.fuse(FUSED[name])
     for shape in ((6, 50), (300, 40), (1, 1), (3, 1), (1, 70)):
         x = make(shape, dtype, 2)
-        assert_same_bits(fused(x), plain(FUSED[name], x))
+        same(fused(x), outcome(FUSED[name], x))
     if name in ONE_KERNEL:
         fresh = jf.fuse(FUSED[name])
         fresh(make((30, 40), dtype, 1))
@@ -86,7 +86,7 @@ def test_scans_along_two_axes_are_two_kernels() -> None:
 
     x = make((50, 60), "float64", 1)
     fused = jf.fuse(image)
-    assert_same_bits(fused(x), image(x))
+    same(fused(x), image(x))
     assert fused.stats()["launches"] == 2
 
 
@@ -136,7 +136,7 @@ def test_out(dtype: str) -> None:
 def test_long_columns_and_rows_use_all_threads_and_keep_their_bits() -> None:
     for shape, axis in (((200, 30_000), 0), ((3000, 200), 1)):
         x = make(shape, "float32", 3)
-        assert_same_bits(jf.fuse(lambda x, axis=axis: np.cumsum(x, axis=axis))(x), np.cumsum(x, axis=axis))
+        same(jf.fuse(lambda x, axis=axis: np.cumsum(x, axis=axis))(x), np.cumsum(x, axis=axis))
 
 
 def test_scans_that_leave_out_nan_keep_their_dtype() -> None:

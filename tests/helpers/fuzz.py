@@ -1,4 +1,4 @@
-"""Mass runs: `python tests/end_to_end/fuzz.py --n 20000 --seed 0` prints a minimal program for each failure.
+"""Mass runs: `python tests/helpers/fuzz.py --n 20000 --seed 0` prints a minimal program for each failure.
 
 Programs run in worker processes, so that a crash is found, not suffered. Owns the workers and the making smaller
 of failing programs.

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import same
+from split_results import check
 
 import jitfuse as jf
 
@@ -199,7 +200,7 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_are_plain_python_s_for_any_bounds(program: Callable[..., Any], check: Any) -> None:
+def test_programs_are_plain_python_s_for_any_bounds(program: Callable[..., Any]) -> None:
     fused = check(program, *MANY)
     assert fused.stats()["fallbacks"] == 0
     assert "plain Python" not in fused.explain(*MANY[0])
@@ -207,13 +208,13 @@ def test_programs_are_plain_python_s_for_any_bounds(program: Callable[..., Any],
 
 @pytest.mark.parametrize("program", [product, transposed, largest, told_apart])
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint8, np.uint16])
-def test_bounds_of_any_integer_dtype(program: Callable[..., Any], dtype: Any, check: Any) -> None:
+def test_bounds_of_any_integer_dtype(program: Callable[..., Any], dtype: Any) -> None:
     check(program, *(drawn(seed, dtype=dtype) for seed in range(11)))
 
 
 @pytest.mark.parametrize("lengths", [[], [0], [3], [0, 0, 0, 0, 0, 0], [0, 7, 0, 0, 1], [1] * 17, [40, 0]])
 @pytest.mark.parametrize("program", [product, largest, told_apart, rows_of_tables])
-def test_edges(program: Callable[..., Any], lengths: Any, check: Any) -> None:
+def test_edges(program: Callable[..., Any], lengths: Any) -> None:
     check(program, drawn(0), csr(lengths))
 
 
@@ -238,12 +239,12 @@ def once(bounds: Any, x: Any) -> Any:
     return s
 
 
-def test_one_loop_whose_bound_is_another_one_in_each_call(check: Any) -> None:
+def test_one_loop_whose_bound_is_another_one_in_each_call() -> None:
     fused = check(once, *((np.array([n]), np.linspace(-1, 1, 20)) for n in range(21)))
     assert fused.stats()["traces"] < 14
 
 
-def test_unordered_and_negative_bounds(check: Any) -> None:
+def test_unordered_and_negative_bounds() -> None:
     data, columns, _, x = drawn(1, rows=8, most=9)
     rng = np.random.default_rng(5)
     n = len(data)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from split_results import check
 
 import jitfuse as jf
 
@@ -69,7 +70,7 @@ def test_functions_of_two_numbers(name: str) -> None:
     assert fused.stats()["traces"] == 1 and fused.stats()["splits"] == 0
 
 
-def test_rotations(check: Callable[..., Any]) -> None:
+def test_rotations() -> None:
     def givens(a: Any) -> Any:
         a = a.copy()
         for i in range(1, len(a)):
@@ -84,7 +85,7 @@ def test_rotations(check: Callable[..., Any]) -> None:
     assert fused.stats()["splits"] == 0
 
 
-def test_in_branches_and_in_try(check: Callable[..., Any]) -> None:
+def test_in_branches_and_in_try() -> None:
     def roots(x: Any) -> Any:
         found, best = np.zeros(len(x)), 0.0
         for k in range(len(x)):

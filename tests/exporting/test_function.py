@@ -15,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import generate
 import numpy as np
 import optree
+import programs
 import pytest
 from amount import drawn
 from hypothesis import HealthCheck, given, settings
@@ -29,14 +31,6 @@ from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.reports.export import export_call, with_feeds_of_the_result
 from jitfuse.tracing.trace import Trace
 from jitfuse.tracing.tracer import trace
-
-
-@pytest.fixture
-def drawing() -> Any:
-    import generate
-    import programs
-
-    return generate, programs
 
 
 def traced(function: Any, args: Any, training: bool = False) -> Trace:
@@ -93,7 +87,7 @@ def check(function: Any, make: Callable[[], Any], load: Any, same: Any, training
             assert np.shares_memory(shown[i], shown[j]) == np.shares_memory(hidden[i], hidden[j])
 
 
-def agree(program: Any, load: Any, same: Any, programs: Any) -> None:
+def agree(program: Any, load: Any, same: Any) -> None:
     with warnings.catch_warnings(), programs.quiet():
         warnings.simplefilter("ignore")
         try:
@@ -104,17 +98,15 @@ def agree(program: Any, load: Any, same: Any, programs: Any) -> None:
 
 
 @pytest.mark.parametrize("block", range(3))
-def test_random_programs(block: int, drawing: Any, load: Any, same: Any) -> None:
-    generate, programs = drawing
+def test_random_programs(block: int, load: Any, same: Any) -> None:
     for number in range(drawn(40)):
-        agree(generate.draw_program(random.Random(f"export/{block}/{number}")), load, same, programs)
+        agree(generate.draw_program(random.Random(f"export/{block}/{number}")), load, same)
 
 
 @settings(max_examples=drawn(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=randoms(use_true_random=False))
-def test_hypothesis_programs(seed: random.Random, drawing: Any, load: Any, same: Any) -> None:
-    generate, programs = drawing
-    agree(generate.draw_program(seed, 10), load, same, programs)
+def test_hypothesis_programs(seed: random.Random, load: Any, same: Any) -> None:
+    agree(generate.draw_program(seed, 10), load, same)
 
 
 # ---------------------------------------------------------------- modes, state, writes

@@ -10,7 +10,7 @@ import pytest
 from oracle import outcome
 
 import jitfuse as jf
-from tests.array_api.test_direct import CALLS
+from tests.arrays.test_direct import CALLS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 WAVE = np.sin(np.arange(48.0)).reshape(6, 8) * 4
