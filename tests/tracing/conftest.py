@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from jitfuse.compile.run.delivery import window
 from jitfuse.ir.analysis.verify import verify
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
+from jitfuse.tracing.control.replicated_iteration import ReplicatedIteration
+from jitfuse.tracing.control.vectorise import vectorised_loop
+from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
 from jitfuse.tracing.trace import Trace
 from jitfuse.tracing.tracer import trace
@@ -119,3 +122,33 @@ def _assert_same() -> Callable[..., None]:
 @pytest.fixture(scope="session", name="op_names")
 def _op_names() -> Callable[[Trace], list[str]]:
     return op_names
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch, in_order: None) -> Iterator[list[int]]:
+    """How many rounds have been copied, loop by loop; none is spread that otherwise would be."""
+    found: list[int] = []
+    copy = ReplicatedIteration.copy
+
+    def counted(self: ReplicatedIteration, run: Recorder, count: int, *rest: Any) -> bool:
+        done = copy(self, run, count, *rest)
+        found.append(count if done else 0)
+        return done
+
+    monkeypatch.setattr(ReplicatedIteration, "copy", counted)
+    yield found
+
+
+@pytest.fixture
+def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Whether loops have been spread that were tried, in order."""
+    found: list[bool] = []
+    original = vectorised_loop.vectorise
+
+    def noted(*args: Any) -> Any:
+        made = original(*args)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr("jitfuse.tracing.control.loop_capture.vectorised_loop.vectorise", noted)
+    yield found

@@ -1,45 +1,20 @@
-"""Loops whose iterations are computed side by side: what Python's loop computes bit by bit, only where that holds."""
+"""Loops whose iterations are computed side by side: what Python's loop computes, to the bit."""
 from __future__ import annotations
 
-import linecache
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from oracle import LOOPS, ULP
+from loops_run import vectorised
 
 import jitfuse as jf
-from jitfuse.tracing.control.vectorise import vectorised_loop
 
 SIZES = (0, 1, 3, 4, 5, 17, 40)
 SCALE = 0.5
 
 
-@pytest.fixture
-def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """Whether loops have been spread that were tried, in order."""
-    found: list[bool] = []
-    original = vectorised_loop.vectorise
-
-    def noted(*args: Any) -> Any:
-        made = original(*args)
-        found.append(made is not None)
-        return made
-
-    monkeypatch.setattr("jitfuse.tracing.control.loop_capture.vectorised_loop.vectorise", noted)
-    yield found
-
-
-def check(function: Callable[..., Any], *arguments: Any) -> None:
-    oracle.check(function, arguments, within=ULP, errors=Exception, compiled=False)
-
-
-# ---------------------------------------------------------------- loops that are spread
 def table(x: Any, y: Any) -> Any:
     d = np.empty((len(x), len(y)))
     for i in range(len(x)):
@@ -336,7 +311,7 @@ def test_spread(
     rng = np.random.default_rng(size)
     if size == 17:
         monkeypatch.setenv("JITFUSE_DEBUG", "1")  # an error within is ours
-    check(function, rng.normal(size=size), rng.normal(size=size))
+    vectorised(function, rng.normal(size=size), rng.normal(size=size))
     if size == 17:
         assert True in spread
 
@@ -344,14 +319,14 @@ def test_spread(
 @pytest.mark.parametrize("function", SPREAD)
 def test_values_that_are_none(function: Callable[..., Any]) -> None:
     x = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 5e-324, 1.0, -1.0])
-    check(function, x, x[::-1].copy())
+    vectorised(function, x, x[::-1].copy())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8", "uint8", "bool"])
 @pytest.mark.parametrize("function", [counted, wrapped, picked, nearest, conditional, halves])
 def test_dtypes(function: Callable[..., Any], dtype: str) -> None:
     x = np.random.default_rng(1).integers(-100, 100, 12).astype(dtype)
-    check(function, x, x + x.dtype.type(1))
+    vectorised(function, x, x + x.dtype.type(1))
 
 
 def test_one_program_is_recorded(spread: list[bool]) -> None:
@@ -360,213 +335,3 @@ def test_one_program_is_recorded(spread: list[bool]) -> None:
     fused(x, x)
     assert spread == [True] and fused.stats()["traces"] == 1
     assert fused.stats()["launches"] <= 4
-
-
-# ---------------------------------------------------------------- loops that are not
-def recurrence(x: Any, y: Any) -> Any:
-    for i in range(1, len(x)):
-        x[i] = x[i - 1] * 0.5 + x[i]
-    return x
-
-
-def transposed(x: Any, y: Any) -> Any:
-    a = np.outer(x, y)
-    for i in range(len(x)):
-        for j in range(len(y)):
-            a[i, j] = a[j, i] + 1
-    return a
-
-
-def histogram(x: Any, y: Any) -> Any:
-    h = np.zeros(8, dtype=np.int64)
-    for i in range(len(x)):
-        h[int(abs(x[i]) * 2) % 8] += 1
-    return h
-
-
-def handed_on(x: Any, y: Any) -> Any:
-    out, before = np.empty_like(x), 0.0
-    for i in range(len(x)):
-        out[i] = x[i] - before
-        before = x[i]
-    return out
-
-
-def smoothed(x: Any, y: Any) -> Any:
-    for i in range(1, len(x) - 1):
-        x[i] = (x[i - 1] + x[i + 1]) / 2
-    return x
-
-
-def overlapping(x: Any, y: Any) -> Any:
-    view = x[1:]
-    for i in range(len(view)):
-        view[i] = x[i] + 1
-    return x
-
-
-def product_of_all(x: Any, y: Any) -> Any:
-    p = 1.0
-    for i in range(len(x)):
-        p *= x[i]
-    return p
-
-
-def two_sums(x: Any, y: Any) -> Any:
-    s = t = 0.0
-    for i in range(len(x)):
-        s += x[i]
-        t += s
-    return s, t
-
-
-def many_times(x: Any, y: Any) -> Any:
-    out = np.zeros(2)
-    for i in range(len(x)):
-        out[0] = x[i]
-        out[1] += x[i]
-    return out
-
-
-def beyond(x: Any, y: Any) -> Any:
-    for i in range(len(x)):
-        x[i] = y[i + 1]
-    return x
-
-
-def python_ints(x: Any, y: Any) -> Any:
-    total = 0
-    for i in range(len(x)):
-        total += int(x[i]) * 2**60
-    return total
-
-
-@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("function", [
-    recurrence, transposed, histogram, handed_on, smoothed, overlapping, product_of_all, two_sums, many_times, beyond,
-    python_ints,
-])
-def test_in_order(function: Callable[..., Any], size: int) -> None:
-    rng = np.random.default_rng(size)
-    check(function, rng.normal(size=size) * 3, rng.normal(size=size))
-
-
-@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
-def test_arguments_that_share_memory() -> None:
-    def shifted(x: Any, y: Any) -> Any:
-        for i in range(len(y)):
-            y[i] = x[i] * 2
-        return y
-
-    for plain, seen in (np.arange(12.0), np.arange(12.0)), (np.arange(4.0), np.arange(4.0)):
-        want, got = shifted(plain[:-1], plain[1:]), jf.fuse(shifted)(seen[:-1], seen[1:])
-        np.testing.assert_array_equal(got, want)
-        np.testing.assert_array_equal(seen, plain)
-
-
-def halved(x: Any, y: Any) -> Any:
-    for i in range(len(x)):
-        s = 1.0
-        for k in range(i + 1):
-            if x[i] > k * 0.1:
-                s = s * 0.5 + 1
-        y[i] = s
-    return y
-
-
-def test_numbers_give_way_under_a_mask(spread: list[bool]) -> None:
-    """What is the same in all iterations is a number of Python's or NumPy's under a mask as without one."""
-    check(halved, np.arange(12, dtype=np.float32) * np.float32(0.1), np.zeros(12))
-    assert spread == [True]
-
-
-def large(x: Any, y: Any) -> Any:
-    s = 0
-    for _ in range(1 << 16):
-        s += 1 << 46
-        s += 1 << 46
-    return s
-
-
-def stored(x: Any, y: Any) -> Any:
-    for i in range(len(x)):
-        y[i] = x[i]
-    return y
-
-
-def subtracted(x: Any, y: Any) -> Any:
-    t, u = np.int64(0), 0.0
-    for i in range(len(x)):
-        t -= x[i]
-        for j in range(i):
-            u -= x[j]
-        y[i] = 1
-    return t, u
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float32"])
-def test_what_is_subtracted_does_not_wrap(dtype: str) -> None:
-    check(subtracted, np.array([1, 2, -128, 7, 0, 3]).astype(dtype), np.zeros(6))
-
-
-@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
-def test_numbers_that_do_not_fit() -> None:
-    check(large, np.zeros(3), np.zeros(3))
-    check(stored, np.full(6, np.inf), np.zeros(6, np.int64))
-    check(stored, np.full(6, 600), np.zeros(6, np.int8))
-    check(stored, np.full(6, 100), np.zeros(6, np.int8))
-
-
-def steps(x: Any, y: Any) -> Any:
-    view = x[1:]
-    for _ in range(6):
-        for i in range(len(view)):
-            view[i] = x[i] * 0.5 + y[i]
-    return x
-
-
-def test_a_loop_that_cannot_be_vectorised_is_tried_once(spread: list[bool]) -> None:
-    check(steps, *np.random.default_rng(3).normal(size=(2, 12)))
-    assert spread == [False]
-
-
-# ---------------------------------------------------------------- drawn
-_READS = ("x[i]", "y[i]", "a[i, j]", "b[i, j]", "b[j, i]", "x[j]", "y[i - 1]", "x[(i + j) % n]", "b[i, k[j]]",
-          "x[k[i]]", "float(i)", "s", "1.5", "b[i].sum()", "b[0, j]")
-_TERMS = st.recursive(
-    st.sampled_from(_READS),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
-        st.tuples(inner, inner, inner).map(lambda t: f"({t[0]} if {t[1]} > {t[2]} else {t[0]})"),
-        inner.map(lambda t: f"abs({t})")),
-    max_leaves=5)
-_CONDITIONS = st.one_of(
-    st.tuples(_TERMS, st.sampled_from(["<", ">="]), _TERMS).map(lambda t: f"{t[0]} {t[1]} {t[2]}"),
-    st.sampled_from(["i != j", "i > 0", "j < i", "i > 0 and x[i - 1] > x[i]"]))
-_STEPS = st.one_of(
-    st.tuples(st.sampled_from(["a[i, j]", "x[i]", "a[j, i]", "c[i]"]), st.sampled_from(["=", "+=", "-="]), _TERMS).map(
-        " ".join),
-    _TERMS.map(lambda t: f"s = {t}"),
-    st.sampled_from(["m += 1", "m += i - j", "c[k[i]] += 1.0"]))
-_BRANCHES = st.one_of(_STEPS, st.tuples(_CONDITIONS, _STEPS, _STEPS).map(
-    lambda t: f"if {t[0]}:\n                {t[1]}\n            else:\n                {t[2]}"))
-_RANGES = st.sampled_from(["range(n)", "range(n)", "range(i)", "range(i + 1, n)", "range(0, n, 2)", "range(3)"])
-
-
-@settings(max_examples=120, deadline=None)
-@given(st.lists(_BRANCHES, min_size=1, max_size=3), _RANGES, st.sampled_from([4, 5, 9]))
-@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
-def test_drawn(statements: list[str], inner: str, size: int) -> None:
-    body = "\n".join(f"            {statement}" for statement in statements)
-    source = ("def function(x, y, a, b, c, k):\n    n, s, m = len(x), 0.5, 0\n"
-              "    for i in range(n):\n        s = x[i]\n"
-              f"        for j in {inner}:\n{body}\n    return x, y, a, c, s, m\n")
-    name = f"/drawn/spread_{abs(hash(source))}.py"
-    linecache.cache[name] = len(source), None, source.splitlines(True), name
-    space: dict[str, Any] = {"np": np}
-    exec(compile(source, name, "exec"), space)
-    rng = np.random.default_rng(size)
-    arguments = [rng.normal(size=size), rng.normal(size=size), rng.normal(size=(size, size)),
-                 rng.normal(size=(size, size)), rng.normal(size=size), rng.integers(0, size, size)]
-    oracle.check(space["function"], tuple(arguments), within=LOOPS, errors=Exception, compiled=False)
