@@ -47,6 +47,10 @@ ULP: Final = Near(2.0**-52, 2.0**-23)
 """A unit in the last place, or two: functions of the C library."""
 REDUCED: Final = Near(1e-13, 2e-5, 1e-12, 2e-4)
 """Reductions, in another order than NumPy's."""
+NORMALISED: Final = Near(1e-14, 2e-5)
+"""Quotients of sums in another order."""
+FUNCTIONS: Final = Near(4 * 2.0**-52, 4 * 2.0**-23)
+"""Elementary functions: four units in the last place."""
 LOOPS: Final = Near(1e-12, 1e-12, 1e-12)
 """Loops that are computed in another order, of numbers about one."""
 NARROW: Final = Near(1e-12, 1e-3, 1e-15)

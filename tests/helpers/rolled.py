@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from oracle import ROUNDED, Near, same
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
@@ -66,9 +67,8 @@ def check(fn: Callable[..., Any], *args: Any, rerolled: int | None = 1, close: f
             assert FusedProgram.from_text(str(program)) == program
             got = results(fused, args)
         for a, b, c in zip(got, want, plain, strict=True):
-            assert (a.dtype, a.shape) == (b.dtype, b.shape) == (c.dtype, c.shape)
-            np.testing.assert_array_equal(a, b)
-            np.testing.assert_allclose(a, c, rtol=close or 1e-12, atol=close)
+            same(a, b)
+            same(a, c, Near(close, close, close) if close else ROUNDED)
         interpreted(program, args, got)
     return program
 

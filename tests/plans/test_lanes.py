@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import EQUAL, NORMALISED, same
 
 import jitfuse as jf
 from jitfuse.plans import AbstractPlan
@@ -37,11 +38,6 @@ def of_rows(a: Any, w: Any) -> Any:
 FUNCTIONS = [weighted, masked, normalised, running, of_rows]
 
 
-def both(function: Callable[..., Any], *args: Any) -> list[tuple[Any, Any]]:
-    got, want = jf.fuse(function)(*args), function(*args)
-    return list(zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, want)), strict=True))
-
-
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 7), (33, 3), (40, 17), (9, 300), (600, 70)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
@@ -50,12 +46,8 @@ def test_results_are_numpys(function: Callable[..., Any], shape: tuple[int, int]
     a, w = (r.integers(-3, 4, s).astype(dtype) for s in (shape, shape[0]))
     turned = a[::-1, ::-1], w[::-1]
     for x, y in ((a, w), turned, (np.asfortranarray(a), w), (np.broadcast_to(a[:1], shape), w)):
-        for got, want in both(function, x, y):
-            assert got.dtype == want.dtype and got.shape == want.shape
-            if function is normalised:
-                np.testing.assert_allclose(got, want, rtol=2e-5 if got.dtype == np.float32 else 1e-14)
-            else:
-                np.testing.assert_array_equal(got, want)
+        within = NORMALISED if function is normalised else EQUAL
+        same(jf.fuse(function)(x, y), function(x, y), within)
 
 
 @pytest.mark.parametrize("function", [weighted, normalised])

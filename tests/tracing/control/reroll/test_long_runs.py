@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import ROUNDED, same
 from rolled import RNG, limits, loops, results
 
 import jitfuse as jf
@@ -27,8 +28,8 @@ def compared(fn: Callable[..., Any], *args: Any) -> Any:
     fused = jf.fuse(fn)
     program = fused.program(*args)
     for a, b, c in zip(results(fused, args), want, results(fn, args, 1), strict=True):
-        np.testing.assert_array_equal(a, b)
-        np.testing.assert_allclose(a, c, rtol=1e-11)
+        same(a, b)
+        same(a, c, ROUNDED)
     return program
 
 
