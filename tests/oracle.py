@@ -140,6 +140,10 @@ def same(got: Any, want: Any, within: Near | None = EXACT, where: str = "result"
     elif is_tensor(want):
         assert str(got.dtype) == str(want.dtype), f"{where}: {got.dtype}, not {want.dtype}"
         same_numbers(as_array(got), as_array(want), within, where)
+    elif isinstance(want, np.random.Generator):
+        same(got.bit_generator.state, want.bit_generator.state, within, where)
+    elif isinstance(want, np.random.RandomState):
+        same(got.get_state(legacy=False), want.get_state(legacy=False), within, where)
     elif isinstance(want, BaseException):
         same(got.args, want.args, within, where)
     elif hasattr(want, "__dict__") and not callable(want) and not isinstance(want, PLAIN):

@@ -16,10 +16,14 @@ DIFFERENT: list[tuple[Any, Any, Any]] = [
     (complex(NAN, 1), complex(NAN, 2), ROUNDED), ([1], (1,), EXACT), (np.int64(1), 1, EXACT), (True, 1, EXACT),
     (np.ones(2), np.ones((2, 1)), EXACT), (np.ones(2), np.ones(2, "f4"), EXACT), ([1, 2], [1], EXACT),
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}, EXACT), (np.array([1, None], object), np.array([2, None], object), EXACT),
+    (np.random.default_rng(1), np.random.default_rng(2), EXACT),
+    (np.random.RandomState(1), np.random.RandomState(2), EXACT),
     (ValueError("a"), ValueError("b"), EXACT), ("a", "b", EXACT), ({"a": [0.0]}, {"a": [-0.0]}, EXACT),
 ]
 EQUALS: list[tuple[Any, Any, Any]] = [
     (NAN, -NAN, EXACT), (np.array([NAN, 1.0]), np.array([-NAN, 1.0]), EXACT), (1.0, 1.0 + 1e-13, ROUNDED),
+    (np.random.default_rng(1), np.random.default_rng(1), EXACT),
+    (np.random.RandomState(1), np.random.RandomState(1), EXACT),
     (0.0, -0.0, EQUAL), (complex(NAN, 1), complex(NAN, 1), EXACT), (None, None, EXACT), (np.inf, np.inf, MEANS),
 ]
 
