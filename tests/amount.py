@@ -1,7 +1,8 @@
 """How much a test session runs: a sample, or everything.
 
-`python -m pytest` with nothing else runs a sample: of each test function some cases, and of drawn examples some. The
-sample is the same each time. `--full` runs everything, and so does a session that is told which tests to run.
+`python -m pytest` with nothing else runs a sample: of each test function some cases, and of drawn examples some. Slow
+functions that are marked `full` are left out. The sample is the same each time. `--full` runs everything, and so does a
+session that is told which tests to run.
 JITFUSE_TEST_SCALE=10 runs everything with ten times as many drawn examples.
 """
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 SEED = 1
 DRAWN = 1 / 8
 """Of the examples that a full session draws, so many are drawn in a sample."""
+CASES = 1 / 12
+"""Of each test function, so many cases are in a sample, and one at least."""
 
 
 def scale() -> float:
@@ -31,12 +34,28 @@ def extended() -> bool:
     return scale() > 1
 
 
-def sampled(names: Iterable[str], share: float) -> set[str]:
-    """Return a share of the names, at least one; which ones depends on the names alone."""
+def sampled(cases: Mapping[str, bool]) -> set[str]:
+    """Return which of the cases are in a sample, given whether they are of a function that is marked `full`.
+
+    Of each function it has a share, at least one; of a marked one only where the file has no other. Files beside this
+    one look at the tree as a whole: these have all cases.
+    """
+    functions: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
+    for case in cases:
+        functions.setdefault(case.partition("[")[0], []).append(case)
+        files.setdefault(case.partition("::")[0], []).append(case)
+    kept: set[str] = set()
+    for function, names in functions.items():
+        if not cases[names[0]]:
+            kept.update(_first(names, CASES if function.count("/") > 1 else 1))
+    for names in files.values():
+        if kept.isdisjoint(names):
+            kept.update(_first(names, 0))
+    return kept
+
+
+def _first(names: list[str], share: float) -> list[str]:
+    """Return a share of the names, at least one, in an order that depends on the names alone."""
     ordered = sorted(names, key=lambda name: hashlib.sha256(f"{SEED} {name}".encode()).digest())
-    return set(ordered[: math.ceil(len(ordered) * share)])
-
-
-def share(function: str) -> float:
-    """Return the share of a function's cases that a sample has."""
-    return DRAWN
+    return ordered[: max(1, math.ceil(len(names) * share))]

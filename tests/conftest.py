@@ -79,13 +79,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take a sample of each function's cases."""
+    """Leave out what is not in the sample."""
     if amount.scale():
         return
-    functions: dict[str, list[str]] = {}
-    for item in items:
-        functions.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
-    kept = {name for function, names in functions.items() for name in amount.sampled(names, amount.share(function))}
+    kept = amount.sampled({item.nodeid: item.get_closest_marker("full") is not None for item in items})
     left_out = [item for item in items if item.nodeid not in kept]
     items[:] = [item for item in items if item.nodeid in kept]
     config.stash[_LEFT_OUT] = len(left_out)
