@@ -8,6 +8,7 @@ use folders of their own do not count.
 """
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -87,6 +88,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item.nodeid in kept]
     config.stash[_LEFT_OUT] = len(left_out)
     config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Have collections of garbage pass over the tests themselves, which are many objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def _processor_seconds() -> float:

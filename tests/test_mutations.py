@@ -45,6 +45,7 @@ kinds.KINDS["bad"] = "sitecustomize:BAD"
 '''
 
 
+@pytest.mark.full
 def test_the_judge_finds_what_it_is_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(BAD_JUDGE)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")

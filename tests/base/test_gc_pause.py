@@ -75,6 +75,15 @@ def test_pauses_of_several_threads_overlap() -> None:
     assert gc.get_threshold() == USUAL
 
 
+@pytest.fixture(autouse=True)
+def nothing_frozen() -> Iterator[None]:
+    """Have no objects frozen, as the session has them."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def searched() -> Iterator[list[int]]:
     """The generations that are searched."""

@@ -115,6 +115,7 @@ def test_show_in_a_terminal_has_colours(used: Path) -> None:
     assert "\x1b[" in done.stdout and "\x1b[" in done.stdout[done.stdout.rindex("machine code"):]
 
 
+@pytest.mark.full
 def test_show_without_objdump(
     used: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

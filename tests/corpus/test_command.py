@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -20,6 +22,7 @@ def run(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, dict[str, dict[
     return ran.stdout, json.loads((tmp_path / "results").read_text())
 
 
+@pytest.mark.full
 def test_programs_are_timed_and_summed_up(tmp_path: Path) -> None:
     text, results = run(tmp_path, "--only", "compute", "wave")
     assert set(results) == {"compute", "wave"}

@@ -2,13 +2,21 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 from amount import drawn
 from compare import check
 from generate import draw_program, programs
 from hypothesis import HealthCheck, given, settings
-from programs import Program
+from programs import Program, quiet
+
+import jitfuse as jf
+from jitfuse.dtypes import SUPPORTED
+from jitfuse.ir.operators import ops
+from jitfuse.ir.operators.families import FAMILIES
+from jitfuse.passes.pipeline import run_passes
 
 
 def assert_agrees(program: Program) -> None:
@@ -37,3 +45,32 @@ def test_programs_over_arrays_that_overlap() -> None:
 def test_short_programs_agree_with_numpy() -> None:
     for number in range(drawn(120)):
         assert_agrees(draw_program(random.Random(f"short/{number}"), 3))
+
+
+PROGRAMS, STEPS = 700, 60
+CONTROL = {op.name for op in ops.table() if op.kind == ops.CONTROL}
+"""Not drawn: steps that hold programs of their own, of which programs as flat lists of statements know nothing."""
+COUNTED = set(FAMILIES["counted"])
+"""Not drawn: steps that come after a look at how many elements there are, which programs without data cannot have."""
+TORCHS = {"topk"}
+"""Not drawn: what only torch's functions become."""
+
+
+@pytest.mark.full
+def test_every_operator_and_every_dtype_is_drawn() -> None:
+    names: Counter[str] = Counter()
+    dtypes: set[str] = set()
+    for number in range(PROGRAMS):
+        source = draw_program(random.Random(f"operators/{number}"), STEPS)
+        source = replace(source, outputs=tuple({s.target: None for s in source.statements}), container="tuple")
+        try:
+            with quiet():
+                program = jf.fuse(source.function()).program(*source.arguments())
+                lowered = run_passes(program, False)
+        except jf.JitfuseError:
+            continue  # the last statement of some programs may well be wrong
+        for p in (program, lowered):
+            names.update(s.op_name for s in p.steps)
+            dtypes.update(m.dtype for m in p.meta.values())
+    assert sorted(set(ops.names()) - names.keys() - CONTROL - COUNTED - TORCHS) == []
+    assert dtypes == set(SUPPORTED)

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import numpy as np
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +75,7 @@ def check_access(found: Access, sizes: tuple[int, ...], address: Any, itemsize: 
 
 
 @given(walks())
-@settings(max_examples=300)
+@settings(max_examples=drawn(300))
 def test_accesses_walk_where_the_index_says(walk: tuple[Any, tuple[Any, ...], tuple[int, ...]]) -> None:
     x, index, sizes = walk
     layout = layout_of(x)

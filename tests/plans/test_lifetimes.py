@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,7 +127,7 @@ READ = st.sampled_from([
 ])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(st.lists(st.tuples(MADE, READ), min_size=2, max_size=6))
 def test_no_program_needs_more_memory_for_it(siblings: list[tuple[Any, Any]]) -> None:
     def function(a: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def compiled(source: str) -> Callable[..., Any]:
     return function
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=drawn(30), deadline=None)
 @given(sources(), st.integers(4, 7))
 def test_any_order_of_updates(source: str, n: int) -> None:
     function = compiled(source)

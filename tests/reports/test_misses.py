@@ -109,6 +109,7 @@ def run(folder: Path, word: str) -> dict[str, Any]:
     return printed
 
 
+@pytest.mark.full
 def test_kernels_are_compared_with_the_cache_of_earlier_processes(tmp_path: Path) -> None:
     cold = run(tmp_path, "two")
     assert "was compiled: it was not in the cache" in cold["why"] and "holds nothing else" in cold["why"]

@@ -178,6 +178,7 @@ def test_metadata_is_for_people_only(folder: Path) -> None:
         assert kernel.from_cache and kernel.compile_ms == 0.0 and kernel.source == ""
 
 
+@pytest.mark.full
 def test_a_runtime_object_that_does_not_load_is_compiled_again(folder: Path) -> None:
     for sample in (None, b"", b"jitfuse image\0", b"\x7fELF" + bytes(100)):
         if sample is not None:
@@ -317,6 +318,7 @@ def run_cold(folder: Path, processes: int, kinds: int = 3, said: str = "error") 
     return found
 
 
+@pytest.mark.full
 def test_many_processes_cold_on_one_folder(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "by" / "all"
     found = run_cold(folder, min(32, drawn(4, least=3)))
@@ -329,6 +331,7 @@ def test_many_processes_cold_on_one_folder(tmp_path: Path) -> None:
     assert warm == {"compiles": 0, "cache_hits": 12, "cache_misses": 0}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill")
 def test_compiling_processes_killed_at_random_moments(tmp_path: Path) -> None:
     folder, dice = tmp_path / "cache", random.Random(5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -219,7 +220,7 @@ def drawn(writes: list[Any], inner: list[Any], after: list[Any], swapped: bool) 
     return program
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount.drawn(40), deadline=None)
 @given(_BLOCK, _BLOCK, _BLOCK, st.booleans(), st.integers(0, 1000))
 def test_drawn_loops(writes: list[Any], inner: list[Any], after: list[Any], swapped: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)

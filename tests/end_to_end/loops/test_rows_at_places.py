@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loops_checked import check, same
@@ -175,7 +176,7 @@ _WRITES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(_WRITES, st.integers(0, 1000))
 def test_drawn_updates(writes: list[Any], seed: int) -> None:
     def program(p: Any, a: Any, b: Any) -> Any:

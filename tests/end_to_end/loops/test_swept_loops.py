@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -77,7 +78,7 @@ def test_drawn_loops(dtype: str, direct: bool, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(compiler, "runtime_is_ready", lambda *_: False)
         monkeypatch.setattr(compiler, "build_runtime", lambda: None)
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=amount.drawn(25), deadline=None, suppress_health_check=list(HealthCheck))
     @given(bodies(), st.sampled_from([1, 64]))
     def compare(source: str, at_once: int) -> None:
         fn, args = made(source), arguments(dtype)

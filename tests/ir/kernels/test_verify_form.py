@@ -184,6 +184,7 @@ def admitted() -> Iterator[KernelForm]:
                 yield KernelForm((N,), (), 0, tuple(operands), (), (Stage("point", tuple(body)),))
 
 
+@pytest.mark.full
 def test_operators_that_are_admitted_can_be_emitted() -> None:
     forms = list(admitted())
     assert len(forms) > 400

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from drawn_loops import source_of
@@ -433,7 +434,7 @@ def compiled(path: Path, source: str) -> Any:
     return module.function
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=amount.drawn(20), deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_drawn_loops(tmp_path_factory: Any, seed: int) -> None:
     program = compiled(tmp_path_factory.mktemp("drawn") / f"loops_{seed}.py", source_of(seed))

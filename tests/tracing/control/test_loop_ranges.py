@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -213,7 +214,7 @@ def test_unordered_and_negative_bounds() -> None:
 
 
 # ---------------------------------------------------------------- drawn
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount.drawn(25), deadline=None)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=12), st.integers(0, 99),
     st.sampled_from([np.int32, np.int64]), st.sampled_from(PROGRAMS),

@@ -94,6 +94,7 @@ def forms() -> dict[str, Any]:
     return result
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_machine_needs_a_library(machine: str) -> None:
     first = list(MACHINES).index(machine)

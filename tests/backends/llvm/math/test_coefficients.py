@@ -6,12 +6,15 @@ import importlib.util
 import io
 from pathlib import Path
 
+import pytest
+
 from jitfuse.backends.llvm.math import coefficients
 from jitfuse.backends.llvm.math.reduction import TWO_OVER_PI_WORDS
 
 ROOT = Path(__file__).parents[4]
 
 
+@pytest.mark.full
 def test_script_writes_the_coefficients():
     spec = importlib.util.spec_from_file_location("fit_polynomials", ROOT / "benchmarks/fit_polynomials.py")
     script = importlib.util.module_from_spec(spec)

@@ -42,6 +42,7 @@ def test_reduction_of_rows(device: Any, combine: str, dtype: str, mode: str) -> 
         check(device, form, (3, n), [memory(x), per_point(np.zeros(3, dtype), 1)], mode=mode)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_long_rows_have_the_bits_of_the_tree(device: Any, dtype: str) -> None:
     form = reduced("sum", dtype, [Operand(dtype, ("n", "1")), Operand(dtype, ("1", "0"), True)])

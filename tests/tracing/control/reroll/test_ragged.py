@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,7 +174,7 @@ def test_long_rows_of_which_little_counts_stay_parts() -> None:
     assert "where" not in str(fused.program(a))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=drawn(30), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["row", "column", "tail", "vector"]), st.sampled_from(["dot", "@", "sum"]),
                        st.booleans()), min_size=1, max_size=3),
