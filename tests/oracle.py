@@ -51,6 +51,8 @@ NORMALISED: Final = Near(1e-14, 2e-5)
 """Quotients of sums in another order."""
 FUNCTIONS: Final = Near(4 * 2.0**-52, 4 * 2.0**-23)
 """Elementary functions: four units in the last place."""
+BRANCHES: Final = Near(1e-12, 1e-6, 1e-12, 1e-6)
+"""Sums that branches decide, of numbers about one."""
 LOOPS: Final = Near(1e-12, 1e-12, 1e-12)
 """Loops that are computed in another order, of numbers about one."""
 NARROW: Final = Near(1e-12, 1e-3, 1e-15)
