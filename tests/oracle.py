@@ -29,6 +29,8 @@ class Near(NamedTuple):
     """Absolute."""
     smallest_single: float | None = None
     """Absolute, of narrower numbers; None: as of others."""
+    ulps: int = 0
+    """In units in the last place."""
     signs: bool = True
     """Whether zeros have the same signs."""
 
@@ -43,8 +45,8 @@ PLAIN: Final = (int, str, bytes, set, frozenset)
 """Values that are equal or not, and hold no numbers."""
 EQUAL: Final = Near(0.0, 0.0, signs=False)
 """Equal numbers. Sums that begin with the first product have -0.0 where those that begin with 0.0 have 0.0."""
-ULP: Final = Near(2.0**-52, 2.0**-23)
-"""A unit in the last place, or two: functions of the C library."""
+ULPS: Final = Near(0.0, 0.0, ulps=2)
+"""Functions of the C library."""
 REDUCED: Final = Near(1e-13, 2e-5, 1e-12, 2e-4)
 """Reductions, in another order than NumPy's."""
 NORMALISED: Final = Near(1e-14, 2e-5)
@@ -202,5 +204,7 @@ def close(a: Any, b: Any, within: Near) -> Any:
         smallest = within.smallest_single
     relative = within.double if b.dtype.name in ("float64", "complex128") else within.single
     bound = np.abs(b).astype("float64") * relative + smallest
+    if within.ulps:
+        bound = bound + np.spacing(np.abs(b)) * within.ulps
     signs = (a == 0) & (b == 0) & within.signs  # where signs of zeros count, those that differ are not near
     return np.isfinite(a) & np.isfinite(b) & ~signs & (np.abs(a - b).astype("float64") <= bound)

@@ -111,7 +111,8 @@ def test_eager_arrays(name: str) -> None:
             array = np.array([1, 2, 3]).astype(dtype)
             want = outcome(f, array.copy(), k)
             for made in (jf.asarray(array.copy()), jf.asarray(torch.from_numpy(array.copy()))):
-                same_outcome(outcome(f, made, k), want)
+                got = outcome(f, made, k)
+                same_outcome(got if isinstance(got, Exception) else np.asarray(got), want)
 
 
 def test_full_of_the_namespace() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from oracle import LOOPS, ULP, check
+from oracle import LOOPS, ULPS, check
 
 
 def replicated(function: Callable[..., Any], *arrays: np.ndarray[Any, Any]) -> None:
@@ -16,4 +16,4 @@ def replicated(function: Callable[..., Any], *arrays: np.ndarray[Any, Any]) -> N
 
 def vectorised(function: Callable[..., Any], *arguments: Any) -> None:
     """Compare two calls."""
-    check(function, arguments, within=ULP, errors=Exception, compiled=False)
+    check(function, arguments, within=ULPS, errors=Exception, compiled=False)

@@ -163,7 +163,7 @@ def test_what_the_host_raises_comes_out_with_its_line_and_nothing_is_written() -
         with pytest.raises(ValueError, match="Quantiles must be in the range") as raised:
             fused(x, 3.0, y)
         (note,) = raised.value.__notes__
-        assert note.startswith("in quantile, written at ") and "test_library_steps.py" in note
+        assert note.startswith("in quantile, written at ") and "test_library.py" in note
         assert y.tolist() == [1, 1, 1]
     fused(x, 0.25, y)
     assert y.tolist() == [2, 2, 2]

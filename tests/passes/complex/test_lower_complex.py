@@ -244,7 +244,7 @@ def test_dropping_imaginary_parts_warns() -> None:
         y[:] = z
         return y
 
-    with pytest.warns(np.exceptions.ComplexWarning, match="test_complex.py"):
+    with pytest.warns(np.exceptions.ComplexWarning, match="test_lower_complex.py"):
         np.testing.assert_array_equal(jf.fuse(lambda z: z.astype(float))(z), [1, 3])
     with pytest.warns(np.exceptions.ComplexWarning):
         np.testing.assert_array_equal(jf.fuse(assigned)(x, z), [1, 3])

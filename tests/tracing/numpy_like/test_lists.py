@@ -58,7 +58,7 @@ def test_lists_are_arrays(name: str, values: Any) -> None:
         pytest.skip("library steps of float32 lists")
     fused = jf.fuse(f)
     for _ in range(2):
-        same_outcome(outcome(fused, values), outcome(f, values), SINGLE)
+        same_outcome(outcome(fused, values), outcome(f, values), SINGLE._replace(signs=False))
     if not isinstance(outcome(f, values), Exception):
         assert fused.stats()["fallbacks"] == 0
         assert fused.stats()["splits"] == 0

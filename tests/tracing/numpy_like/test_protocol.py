@@ -140,7 +140,7 @@ def test_copyto_and_fill(check):
 def test_what_is_missing_says_so(fn, way_out):
     with pytest.raises(UnsupportedError, match=way_out) as caught:
         trace(fn, (X.copy(),), {})
-    assert "test_numpy_protocol.py:" in str(caught.value)
+    assert "test_protocol.py:" in str(caught.value)
 
 
 @pytest.mark.parametrize("fn", [

@@ -114,7 +114,7 @@ def test_an_index_out_of_bounds_raises_with_its_line_and_writes_nothing(index: i
     for _ in range(3):
         with pytest.raises(IndexError, match=message) as raised:
             fused(X, i, y)
-        assert isinstance(raised.value, jf.JitfuseError) and "test_gathers.py" in str(raised.value)
+        assert isinstance(raised.value, jf.JitfuseError) and "test_gathering.py" in str(raised.value)
         assert y.tolist() == [1, 1, 1]
     big = np.zeros(500_000, int)
     big[400_001] = index
