@@ -90,7 +90,7 @@ FUNCTIONS = (
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_data_dependent(function: Any) -> None:
+def test_masks(function: Any) -> None:
     fused = check(function, *CALLS)
     before = fused.stats()
     fused(CALLS[0].copy())

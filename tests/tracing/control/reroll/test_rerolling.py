@@ -1,6 +1,6 @@
 """Python loops that are rolled back into loop steps, against the same loops written out and against NumPy.
 
-Regions are in test_rolled_regions.py, tables in test_rolled_tables.py, steps and lengths in test_rolled_bodies.py.
+Regions, tables and triangles are in tests/end_to_end/loops, steps and lengths in test_body.py.
 """
 from __future__ import annotations
 
