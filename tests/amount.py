@@ -15,8 +15,10 @@ from collections.abc import Mapping
 SEED = 1
 DRAWN = 1 / 8
 """Of the examples that a full session draws, so many are drawn in a sample."""
-CASES = 1 / 12
+CASES = 1 / 50
 """Of each test function, so many cases are in a sample, and one at least."""
+WHOLE = ("layering", "completeness", "docs", "oracle", "install_hints")
+"""Files beside this one that look at the tree as a whole: these have all cases."""
 
 
 def scale() -> float:
@@ -37,8 +39,7 @@ def extended() -> bool:
 def sampled(cases: Mapping[str, bool]) -> set[str]:
     """Return which of the cases are in a sample, given whether they are of a function that is marked `full`.
 
-    Of each function it has a share, at least one; of a marked one only where the file has no other. Files beside this
-    one look at the tree as a whole: these have all cases.
+    Of each function it has a share, at least one; of a marked one only where the file has no other.
     """
     functions: dict[str, list[str]] = {}
     files: dict[str, list[str]] = {}
@@ -46,9 +47,10 @@ def sampled(cases: Mapping[str, bool]) -> set[str]:
         functions.setdefault(case.partition("[")[0], []).append(case)
         files.setdefault(case.partition("::")[0], []).append(case)
     kept: set[str] = set()
+    whole = tuple(f"tests/test_{name}.py::" for name in WHOLE)
     for function, names in functions.items():
         if not cases[names[0]]:
-            kept.update(_first(names, CASES if function.count("/") > 1 else 1))
+            kept.update(_first(names, 1 if function.startswith(whole) else CASES))
     for names in files.values():
         if kept.isdisjoint(names):
             kept.update(_first(names, 0))

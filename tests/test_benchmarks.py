@@ -14,6 +14,7 @@ import peers
 import side_by_side
 
 
+@pytest.mark.full
 def test_every_row_runs_and_jitfuse_is_right(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

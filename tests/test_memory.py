@@ -38,6 +38,7 @@ def soak(work: str, count: int, warm: int, folder: Path) -> list[dict[str, float
     return samples
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 def test_programs_that_are_dropped_leave_no_memory(tmp_path: Path) -> None:
     count, warm = drawn(300), 60
@@ -49,6 +50,7 @@ def test_programs_that_are_dropped_leave_no_memory(tmp_path: Path) -> None:
     assert last["blocks"] - first["blocks"] <= 1000 + (count - warm) // 10
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 @pytest.mark.parametrize("work", ["shapes", "values"] if extended() else ["shapes"])
 def test_signatures_of_one_function_are_bounded(work: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def judged(*arguments: str, code: int = 0) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["archives", "entries", "forms", "plans"])
 def test_a_sample_of_mutations(kind: str) -> None:
     assert f"{kind}: 100 of 100 cases, 0 failed" in judged(kind, "--count", "100", "--batch", "100", "--seed", "1")

@@ -147,6 +147,7 @@ def test_import_loads_no_heavy_library(tmp_path: Path) -> None:
     assert run(sys.executable, "-c", code, cwd=tmp_path, environment={"PYTHONPATH": str(ROOT)}) == "[]\n"
 
 
+@pytest.mark.full
 def test_tests_are_collected_without_optional_packages() -> None:
     """The extra `test` brings none of these: modules that need them skip."""
     optional = {"torch", "wgpu", "dask"}
@@ -163,6 +164,7 @@ def test_a_plain_checkout_resolves_through_the_links(tmp_path: Path) -> None:
     assert found == {folder / "__init__.py" for folder in source_packages().values()}
 
 
+@pytest.mark.full
 @NEEDS_SETUPTOOLS
 def test_the_wheel_holds_every_source_file(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -170,6 +172,7 @@ def test_the_wheel_holds_every_source_file(wheel: Path) -> None:
     assert [name for name in names if name.endswith("licenses/LICENSE")]
 
 
+@pytest.mark.full
 @NEEDS_SETUPTOOLS
 def test_the_source_archive_makes_the_same_wheel(checkout: Path, wheel: Path, tmp_path: Path) -> None:
     code = "import sys, setuptools.build_meta as b; b.build_sdist(sys.argv[1])"
@@ -179,6 +182,7 @@ def test_the_source_archive_makes_the_same_wheel(checkout: Path, wheel: Path, tm
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
+@pytest.mark.full
 @NEEDS_SETUPTOOLS
 def test_the_installed_wheel_works_from_anywhere(wheel: Path, tmp_path: Path) -> None:
     python = fresh_python(tmp_path / "env")
@@ -194,6 +198,7 @@ def test_the_installed_wheel_works_from_anywhere(wheel: Path, tmp_path: Path) ->
     assert "agrees with NumPy" in run(python.parent / "jitfuse", "doctor", cwd=tmp_path, environment=folder)
 
 
+@pytest.mark.full
 @NEEDS_SETUPTOOLS
 def test_the_editable_install_resolves_to_the_checkout(checkout: Path, tmp_path: Path) -> None:
     python = fresh_python(tmp_path / "env")
@@ -204,6 +209,7 @@ def test_the_editable_install_resolves_to_the_checkout(checkout: Path, tmp_path:
     assert all(path.is_relative_to(checkout.resolve()) for path in found)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed (extra `dev`)")
 def test_the_type_checker_resolves_the_links(tmp_path: Path) -> None:
     code = "from jitfuse.backends.llvm.text.builder import Module\nfrom jitfuse.cache.entry import is_key\n" \

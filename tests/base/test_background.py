@@ -85,6 +85,7 @@ def first_call(folder: Path, end: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("end", [
     "", "behind.wait()", "found['key'] = f.kernels[0].key",
     "g = jf.fuse(lambda x: np.exp(x) + 2 * x)\nnp.testing.assert_allclose(g(x), np.exp(x) + 2 * x)",

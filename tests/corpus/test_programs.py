@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -12,7 +15,8 @@ import pytest
 
 import jitfuse as jf
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
 from numpy_programs import PROGRAMS, Program
 from numpy_programs.judging import difference
 
@@ -71,3 +75,23 @@ def test_differences_are_found(actual: Any) -> None:
     assert difference(np.array([1, 2]), np.array([1, 3])) > 0.04
     assert difference({"a": (np.inf, np.nan)}, {"a": (np.inf, np.nan)}) == 0
     assert difference((np.inf,), (-np.inf,)) > 1
+
+
+def run(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, dict[str, dict[str, float]]]]:
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "corpus.py"), "--small", "--rounds", "1", "--json",
+         str(tmp_path / "results"), "--systems", "numpy", "jitfuse", *arguments],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path},
+    )
+    return ran.stdout, json.loads((tmp_path / "results").read_text())
+
+
+@pytest.mark.full
+def test_programs_are_timed_and_summed_up(tmp_path: Path) -> None:
+    text, results = run(tmp_path, "--only", "compute", "wave")
+    assert set(results) == {"compute", "wave"}
+    assert all(set(found) == {"numpy", "jitfuse"} for found in results.values())
+    assert all(set(times) == {"first", "call"} for found in results.values() for times in found.values())
+    assert "jitfuse over numpy: geometric mean" in text
+    assert "first call under jitfuse" in text

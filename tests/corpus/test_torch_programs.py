@@ -55,6 +55,7 @@ def test_differences_are_found(actual: list[float]) -> None:
     assert difference(wanted, wanted + 0) == 0.0
 
 
+@pytest.mark.full
 def test_programs_are_timed_and_summed_up(tmp_path: Path) -> None:
     path = os.pathsep.join([str(BENCHMARKS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     ran = subprocess.run(

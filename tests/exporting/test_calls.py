@@ -116,6 +116,7 @@ def test_python_numbers_stay_weak(op: ops.Op, load: Callable[..., Any], same: Ca
         check(op, operands, op.check_attrs(attrs), metas, load, same)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(RUFF is None, reason="needs ruff")
 def test_exports_of_all_operators_are_clean_files(tmp_path: Path) -> None:
     for op in WRITTEN:

@@ -64,6 +64,7 @@ def test_products_of_all_sizes(dtype: str) -> None:
     assert fused.stats()["fallbacks"] == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
 def test_layouts(dtype: str) -> None:
     rng = np.random.default_rng(1)
