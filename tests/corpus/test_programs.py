@@ -15,11 +15,11 @@ import pytest
 
 import jitfuse as jf
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from numpy_programs import PROGRAMS, Program
 from numpy_programs.judging import difference
 
+ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {
     "crc16": "a bit of each number is a decision", "spmv": "rows of lengths that data holds",
     "density_clusters": "a queue of points", "bootstrap": "draws one after the other",
