@@ -339,7 +339,7 @@ def test_flipped_bytes_and_cut_objects() -> None:
         code = jit.compile_text(text)
         places = fields(code)
         outcomes = {True: 0, False: 0}
-        for _ in range(drawn(3000)):
+        for _ in range(drawn(3000, least=1500)):
             damaged = bytearray(code)
             for _ in range(dice.choice((1, 1, 2, 5))):
                 damaged[dice.choice(places)] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
