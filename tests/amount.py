@@ -17,6 +17,8 @@ DRAWN = 1 / 8
 """Of the examples that a full session draws, so many are drawn in a sample."""
 CASES = 1 / 50
 """Of each test function, so many cases are in a sample, and one at least."""
+SLOW = 1.5
+"""Seconds of processor time from which on a function is to be marked `full`."""
 WHOLE = ("layering", "completeness", "docs", "oracle", "install_hints")
 """Files beside this one that look at the tree as a whole: these have all cases."""
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ _AGAIN = pytest.StashKey[list[str]]()
 _NEW = pytest.StashKey[int]()
 _LEFT_OUT = pytest.StashKey[int]()
 _SECONDS = pytest.StashKey[float]()
+_SLOW = pytest.StashKey[list[str]]()
 
 
 def _created() -> dict[str, float]:
@@ -100,12 +101,23 @@ def _processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note what takes long in a sample."""
+    before = _processor_seconds()
+    done = yield
+    if not amount.scale() and _processor_seconds() - before > amount.SLOW and not item.get_closest_marker("full"):
+        item.config.stash.setdefault(_SLOW, []).append(item.nodeid)
+    return done
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take over what a worker of xdist says at its end."""
     said = getattr(node, "workeroutput", {})
     if "left_out" in said:
         node.config.stash[_LEFT_OUT] = said["left_out"]  # all workers leave out the same
+    node.config.stash.setdefault(_SLOW, []).extend(said.get("slow", []))
     node.config.stash[_SECONDS] = node.config.stash.get(_SECONDS, 0.0) + said.get("seconds", 0.0)
 
 
@@ -120,7 +132,8 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     stash = session.config.stash
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput.update(left_out=stash.get(_LEFT_OUT, 0), seconds=_processor_seconds())
+        session.config.workeroutput.update(
+            left_out=stash.get(_LEFT_OUT, 0), seconds=_processor_seconds(), slow=stash.get(_SLOW, []))
     if _CREATED not in stash:
         return
     before, after = stash[_CREATED], _created()
@@ -147,6 +160,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             f"this was a sample: {stash[_LEFT_OUT]} cases were left out. It took {minutes:.1f} minutes of processor "
             "time. Everything: python -m pytest -n auto --full"
         )
+        for name in sorted(stash.get(_SLOW, [])):
+            terminalreporter.write_line(f"  slow, to be marked `full`: {name}")
     else:
         terminalreporter.write_line(f"{minutes:.1f} minutes of processor time")
 

@@ -75,7 +75,7 @@ def test_pauses_of_several_threads_overlap() -> None:
     assert gc.get_threshold() == USUAL
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def nothing_frozen() -> Iterator[None]:
     """Have no objects frozen, as the session has them."""
     gc.unfreeze()

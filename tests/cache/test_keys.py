@@ -105,6 +105,7 @@ print(cache_key({**parts, "form": b"form"}))
 """
 
 
+@pytest.mark.full
 def test_key_is_the_same_in_other_processes_and_hash_seeds(tmp_path: Path) -> None:
     found = set()
     for seed in ("0", "1", "4711"):

@@ -125,6 +125,7 @@ def test_show_without_objdump(
     assert "ret" in text and "binutils" in text
 
 
+@pytest.mark.full
 def test_diff_says_why(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(printed(capsys, "cache", "list", "--json", "--function", "decay"))
     a, b = found[0]["key"], found[1]["key"]

@@ -74,6 +74,7 @@ def test_bits_of_broadcast_operands() -> None:
         same(fused(x, y), plain(arithmetic, x, y))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bits_at_twenty_million(dtype: str) -> None:
     def mixed(x: Any, y: Any) -> Any:

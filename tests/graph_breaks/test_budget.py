@@ -95,6 +95,7 @@ def test_writes_at_places_of_data_into_large_arrays_are_plain_pythons() -> None:
         assert ["np.add.at" in str(w.message) for w in said] == [True] * bool(fallbacks)
 
 
+@pytest.mark.full
 def test_long_traces_for_texts_that_are_new_in_each_call_come_to_an_end() -> None:
     def distance(a: str, b: str) -> Any:
         table = np.zeros((len(a) + 1, len(b) + 1), int)

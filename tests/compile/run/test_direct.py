@@ -96,6 +96,7 @@ def test_without_a_runtime_kernels_still_run(monkeypatch: pytest.MonkeyPatch) ->
     assert not f.attached and f.stats()["fallbacks"] == 0 and f.stats()["launches"] == 3
 
 
+@pytest.mark.full
 def test_a_new_machine_goes_native_after_its_first_calls(tmp_path: Any) -> None:
     code = """
 import numpy as np, jitfuse as jf, time
@@ -162,6 +163,7 @@ print(calls)
     assert int(done.stdout) <= 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("iterations, waits", [(20, False), (40_000, True)])
 def test_a_long_loop_waits_for_the_runtime_in_its_first_call(tmp_path: Any, iterations: int, waits: bool) -> None:
     """A new process with an empty cache: what Python would launch for longer than the runtime takes waits for it."""

@@ -179,6 +179,7 @@ class TestUsers:
             assert found["compiles"] == 0 and found["cache_hits"] == 4, path
         assert {path.name: path.stat().st_mtime_ns for path in layer.iterdir()} == before
 
+    @pytest.mark.full
     def test_files_of_others_in_a_trusted_folder_are_misses(self, place: Path, run_as: RunAs) -> None:
         home = home_of(place, ALICE)
         run_as(ALICE, home)

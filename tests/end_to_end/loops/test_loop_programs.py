@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import oracle
+import pytest
 from amount import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,7 @@ def check(source: str, n: int, dtype: str, seed: int) -> None:
     oracle.check(function, *calls, errors=(ValueError, TypeError, IndexError), compiled=False, times=1)
 
 
+@pytest.mark.full
 @settings(max_examples=drawn(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=loop_programs(), n=st.sampled_from(SIZES), dtype=st.sampled_from(DTYPES), seed=st.integers(0, 2**16))
 def test_programs_of_loops(source: str, n: int, dtype: str, seed: int) -> None:

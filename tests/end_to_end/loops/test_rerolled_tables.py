@@ -12,6 +12,7 @@ import jitfuse as jf
 G = RNG.random((N - 5, N + 3))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "complex64"])
 def test_a_table_by_rows_or_by_columns(dtype: str) -> None:
     def fn(a: Any, b: Any) -> Any:

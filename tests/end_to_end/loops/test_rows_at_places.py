@@ -176,6 +176,7 @@ _WRITES = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=drawn(60), deadline=None)
 @given(_WRITES, st.integers(0, 1000))
 def test_drawn_updates(writes: list[Any], seed: int) -> None:

@@ -127,6 +127,7 @@ def test_what_is_computed_together_is_right() -> None:
     np.testing.assert_allclose(fused(z), np.sum(np.exp(-np.abs(z)) * np.sqrt(z + 1) / (2 + np.sin(z.real))), rtol=1e-12)
 
 
+@pytest.mark.full
 def test_powers_have_the_shape_of_both_operands() -> None:
     z = np.array([[1 + 2j], [3 - 1j]])
     for exponent in (0, 0.0, 0.5, 2, -1, 1.5, 1j):

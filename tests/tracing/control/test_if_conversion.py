@@ -376,6 +376,7 @@ def test_sizes(n: int) -> None:
             assert_equal(function, fused, data(0)[:n])
 
 
+@pytest.mark.full
 def test_strides() -> None:
     for view in (slice(None, None, -1), slice(None, None, 2), slice(3, None, 3)):
         for function in (counted, best_of, temporaries, bubble):

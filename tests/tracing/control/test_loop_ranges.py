@@ -214,6 +214,7 @@ def test_unordered_and_negative_bounds() -> None:
 
 
 # ---------------------------------------------------------------- drawn
+@pytest.mark.full
 @settings(max_examples=amount.drawn(25), deadline=None)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=12), st.integers(0, 99),

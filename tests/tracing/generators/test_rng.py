@@ -66,6 +66,7 @@ def test_python_numbers_give_way_to_narrower_dtypes() -> None:
     same_numbers(function, X)
 
 
+@pytest.mark.full
 def test_loops_helpers_and_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jitfuse.tracing.generators.rng._MANY_RNG_CALLS", 1000)
 

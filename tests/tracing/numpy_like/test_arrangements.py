@@ -194,6 +194,7 @@ def test_grids() -> None:
     check(lambda a: list(np.meshgrid(a)), (a,))
 
 
+@pytest.mark.full
 @given(st.data())
 def test_any_rearrangement_of_a_view(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))

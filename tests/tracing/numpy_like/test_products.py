@@ -136,6 +136,7 @@ def test_mistakes(function: Any) -> None:
         jf.fuse(function, strict=True)(array(3, 4))
 
 
+@pytest.mark.full
 @given(st.data())
 def test_any_einsum(data: st.DataObject) -> None:
     labels = "abcde"

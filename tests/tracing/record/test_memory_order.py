@@ -173,6 +173,7 @@ LOOKS = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("maker", MAKERS)
 def test_writes_reach_what_shares_memory_and_nothing_else(maker: str) -> None:
     laid_out = zip(SHAPES, itertools.cycle(("C", "F", "permuted", "steps")))

@@ -40,6 +40,7 @@ def test_several_axes(device: Any, shape: tuple[int, ...]) -> None:
         run(device, [x, t, row, column, flipped], out)
 
 
+@pytest.mark.full
 def test_more_points_than_one_round_of_workgroups(device: Any) -> None:
     n = MAX_GROUPS * POINT_GROUP + 129
     x = np.arange(n, dtype="int32")
@@ -63,6 +64,7 @@ def test_masked_loads_join_two_arrays(device: Any) -> None:
         assert (got.buffer.view("f4") == np.concatenate([x, y])).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "bool"])
 def test_computed_offsets_and_masked_stores(device: Any, dtype: str) -> None:
     n, size = 1000, np.dtype(dtype).itemsize

@@ -104,6 +104,7 @@ def softmax_form(*, keep: bool) -> KernelForm:
     return b.form(1, 1, 1, [Operand(d, ("n", "1")), Operand(d, ("n", "1"), True)], keeps=(d,) if keep else ())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("keep", [False, True])
 def test_softmax(device: Any, keep: bool, mode: str) -> None:
@@ -145,6 +146,7 @@ def test_sums_of_different_widths_in_one_stage(device: Any, mode: str) -> None:
         check(device, form, (n,), [memory(filled("float32", (n,), n)), *outs], mode=mode)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("inner", [(3, None), (None, None), (2, 3, None)])
 def test_several_inner_axes(device: Any, inner: tuple[int | None, ...]) -> None:
     for extent in (1, 7, 40):

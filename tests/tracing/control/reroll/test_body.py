@@ -44,6 +44,7 @@ def test_loops_of_this_library_in_loops() -> None:
     check(fn, Y, 3, rerolled=0)  # the number i is part of a body
 
 
+@pytest.mark.full
 def test_random_numbers_and_the_mode() -> None:
     def fn(x: Any) -> Any:
         for _ in range(N):

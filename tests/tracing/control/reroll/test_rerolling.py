@@ -256,6 +256,7 @@ def test_loops_in_loops() -> None:
     check(fn, Y, rerolled=2)
 
 
+@pytest.mark.full
 def test_runs_that_begin_where_another_ends() -> None:
     """Along a spiral whose sides grow, runs of one period lie side by side, and share their last ops."""
     def fn(x: Any) -> Any:
