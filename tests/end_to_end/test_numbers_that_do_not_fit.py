@@ -146,4 +146,4 @@ def _written(x: Any, k: Any) -> Any:
 def test_a_number_that_did_not_fit_is_a_guard_where_the_function_catches_the_error(f: Callable[..., Any]) -> None:
     fused, x = jf.fuse(f), np.arange(5, dtype=np.int8)
     for k in (300, -5, 100, 400, 2):
-        _same(outcome(fused, x, k), outcome(f, x, k))
+        same_outcome(outcome(fused, x, k), outcome(f, x, k))

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import importlib
 import opcode
-import os
 import subprocess
 import sys
 import types
