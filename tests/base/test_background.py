@@ -104,6 +104,7 @@ def test_what_an_empty_cache_has_compiled_is_there_for_the_next_process(tmp_path
     }
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_leaves_the_jobs_to_its_parent(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"

@@ -75,6 +75,7 @@ print("fine")
 """
 
 
+@pytest.mark.full
 def test_forks_beside_threads_that_compile(tmp_path: Path) -> None:
     done = subprocess.run(
         [*PYTHON, "-c", FORKING, str(drawn(10, least=3))], capture_output=True, text=True,
@@ -148,6 +149,7 @@ thread.join()
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("delay", [0.0, 0.0005, 0.001, 0.002, 0.005, 0.02, 0.05])
 def test_a_fork_in_a_first_call_of_another_thread_is_silent(delay: float, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -66,6 +66,7 @@ def session(entries: list[Entry]) -> None:
     assert store.stats().files >= 0
 
 
+@pytest.mark.full
 def test_every_call_fails_in_every_way(
     tmp_path: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -59,6 +59,7 @@ def environ(folder: Path) -> dict[str, str]:
     return {**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(folder)}
 
 
+@pytest.mark.full
 def test_thirty_two_processes_cold_on_one_folder(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "by" / "all"
     command = [sys.executable, "-c", COLD, str(time.time() + 1.0)]
@@ -73,6 +74,7 @@ def test_thirty_two_processes_cold_on_one_folder(tmp_path: Path) -> None:
     assert verify(Store(Layers((), str(folder)))).damaged == ()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill")
 def test_writers_killed_at_random_moments(tmp_path: Path) -> None:
     folder = tmp_path / "cache"

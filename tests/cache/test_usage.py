@@ -33,6 +33,7 @@ def test_loads_write_nothing_and_are_counted_at_the_flush(store: Store, folder: 
     assert Store(Layers((), str(folder))).unwritten_hits == {} and hit_counts(store) == {entry.key: 3}
 
 
+@pytest.mark.full
 def test_processes_add_up(store: Store, folder: Path, make_entry: MakeEntry) -> None:
     entry = make_entry(1)
     store.store(entry)

@@ -59,6 +59,7 @@ def used(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_filters_sorting_and_hits(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def listed(*options: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(printed(capsys, "cache", "list", "--json", *options))
@@ -89,6 +90,7 @@ def test_sortings_of_the_command_are_those_of_the_cache() -> None:
     assert set(SORTINGS) == set(_SORTS)
 
 
+@pytest.mark.full
 def test_show_of_a_kernel(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = json.loads(printed(capsys, "cache", "list", "--json", "--function", "energy"))[0]["key"]
     text = printed(capsys, "cache", "show", key[:12])
@@ -101,6 +103,7 @@ def test_show_of_a_kernel(used: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert list(json.loads(printed(capsys, "cache", "show", key, "--json", "--only", "ir"))) == ["ir"]
 
 
+@pytest.mark.full
 def test_show_in_a_terminal_has_colours(used: Path) -> None:
     environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color", "JITFUSE_CACHE_DIR": str(used)}
     entries = json.loads(subprocess.run(
@@ -138,6 +141,7 @@ def test_diff_says_why(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no cache key" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_stats_say_what_was_saved(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(printed(capsys, "cache", "stats", "--json"))
     assert document["loads"] >= 3 and document["saved_ms"] > 0 and document["functions"] == 3
@@ -150,6 +154,7 @@ def test_verify_makes_keys_again(folder: Path, capsys: pytest.CaptureFixture[str
     assert "not made of its parts" in printed(capsys, "cache", "verify", code=1)
 
 
+@pytest.mark.full
 def test_export_and_import(
     used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,6 +189,7 @@ def compiles_of(folder: Path, *names: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.full
 def test_kernels_of_imported_objects_are_found_one_by_one(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +201,7 @@ def test_kernels_of_imported_objects_are_found_one_by_one(
     assert compiles_of(other, "g") == compiles_of(other, "f") == 0
 
 
+@pytest.mark.full
 def test_an_imported_object_takes_the_place_of_a_reference(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,6 +217,7 @@ def test_an_imported_object_takes_the_place_of_a_reference(
     assert compiles_of(folder, "h") == 0
 
 
+@pytest.mark.full
 def test_import_refuses_what_it_cannot_make_again(
     used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,6 +240,7 @@ def test_import_refuses_what_it_cannot_make_again(
     assert "written by others" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_export_does_not_overwrite_other_files(
     used: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +249,7 @@ def test_export_does_not_overwrite_other_files(
     assert "--force" in capsys.readouterr().err and (tmp_path / "mine.py").read_text() == "mine"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("writes", [True, False])
 def test_an_image_with_a_read_layer_compiles_nothing(tmp_path: Path, writes: bool) -> None:
     image, mine = tmp_path / "image", tmp_path / "mine"

@@ -185,6 +185,7 @@ ENCODINGS = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("environment", ENCODINGS, ids=lambda e: next(iter(e.values())))
 def test_every_encoding_takes_what_commands_print(
     tmp_path: Path, good: Entry, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]

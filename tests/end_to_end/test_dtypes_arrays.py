@@ -66,6 +66,7 @@ def test_exact_functions_of_arrays(dtype: str) -> None:
             assert differences(fused(x), every_exact(x), {"ptp None": 0.01}) == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sums_and_products_of_arrays(dtype: str) -> None:
     fused = jf.fuse(every_rounded)

@@ -106,11 +106,13 @@ def run(code: str, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_workers_of_multiprocessing_compile_nothing(tmp_path: Path, method: str) -> None:
     assert run(SCRIPT, tmp_path, method) == "fine\n"
 
 
+@pytest.mark.full
 def test_functions_of_a_script_arrive_by_value_twice_with_one_object(tmp_path: Path) -> None:
     run(DEPARTURE, tmp_path, "f.pickle")
     run(ARRIVAL, tmp_path, "f.pickle")

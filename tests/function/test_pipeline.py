@@ -107,6 +107,7 @@ def test_an_error_that_plain_python_raises_has_no_context_of_ours() -> None:
     assert found.value.__context__ is None
 
 
+@pytest.mark.full
 def test_a_cold_first_call_enters_few_files_and_functions(tmp_path: Path) -> None:
     """What a reader of the way of a call has to know; `benchmarks/call_path.py --list` names what is new."""
     script = Path(__file__).parents[2] / "benchmarks" / "call_path.py"

@@ -117,6 +117,7 @@ def test_long_traces_for_texts_that_are_new_in_each_call_come_to_an_end() -> Non
     assert fused(*words[:2]) == distance(*words[:2]) and fused.stats()["traces"] == traces
 
 
+@pytest.mark.full
 def test_long_traces_for_floats_that_are_new_in_each_call_come_to_an_end() -> None:
     def integral(a: float, b: float, depth: int) -> Any:
         middle = (a + b) / 2

@@ -266,6 +266,7 @@ print(f.stats()["compiles"])
 """
 
 
+@pytest.mark.full
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     env = {"JITFUSE_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"}
     ran = [
@@ -345,6 +346,7 @@ def test_functions_that_go_another_path_in_each_call_are_not_traced_for_ever() -
     assert fused.stats()["fallbacks"] in (before, before + 1)
 
 
+@pytest.mark.full
 def test_functions_that_add_many_graph_breaks_in_each_call_are_given_up_sooner() -> None:
     def function(x: Any) -> Any:
         total, ways = x.sum(), []

@@ -44,6 +44,7 @@ def check(op: ops.Op, operands: list[Any], **attrs: Any) -> None:
     np.testing.assert_allclose(got, want, rtol=rtol, err_msg=f"{op.name} of {operands} with {attrs}")
 
 
+@pytest.mark.full
 def test_clip_has_the_common_dtype_of_all_three() -> None:
     values = [1, 2.5, True, *(numpy_dtype(d).type(1) for d in SUPPORTED if d not in ("int16", "uint16", "uint32"))]
     values += [np.arange(4).astype(numpy_dtype(d)) for d in ("uint8", "float16")]

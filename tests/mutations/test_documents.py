@@ -18,6 +18,7 @@ def test_a_mutated_program_is_refused_or_valid(name: str) -> None:
     assert {number: finding for number, finding in findings.items() if finding} == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["json", "messagepack", "text"])
 def test_valid_programs_are_read_and_written_byte_for_byte(name: str) -> None:
     kind = load(name)

@@ -71,6 +71,7 @@ def arena(function: Callable[..., Any], args: tuple[Any, ...], method: str) -> i
     return AbstractPlan(run_passes(made.program, False), feed_layouts(made), method).best().arena_bytes
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 def test_the_integer_program_is_never_above_asap(name: str) -> None:
     pytest.importorskip("highspy", reason="schedule='ilp' needs highspy (extra `ilp`)")

@@ -120,6 +120,7 @@ def test_kernels_are_compared_with_the_cache_of_earlier_processes(tmp_path: Path
     assert "the kernel forms" in changed["why"] and "+    v3: float64 = add(v2, v0)" in changed["why"]
 
 
+@pytest.mark.full
 def test_kernels_tell_what_the_command_shows(tmp_path: Path) -> None:
     told = run(tmp_path, "two")
     assert told["function"] == "model.f" and told["where"] == "<string>:5" and told["backend"] == "llvm"

@@ -109,6 +109,7 @@ class TestModules:
             assert close(jf.fuse(block)(tokens), block(tokens))
 
 
+@pytest.mark.full
 def test_transformer_layers_and_cells() -> None:
     torch.manual_seed(4)
     x = torch.rand(2, 5, 16)
@@ -264,6 +265,7 @@ def test_reads_of_data_split_with_tensors_on_both_sides(x: Any) -> None:
         assert isinstance(given(np.full(3, float(sign))), torch.Tensor)
 
 
+@pytest.mark.full
 def test_functions_of_arrays_do_not_pay_for_torch() -> None:
     code = (
         "import sys, torch, numpy as np, jitfuse as jf\n"

@@ -55,6 +55,7 @@ assert not any(isinstance(value, jf.AbstractTensor) for answer in answers for va
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("again", [0.0, 0.003])
 @pytest.mark.parametrize("start", [0.0005, 0.002, 0.005, 0.01, 0.02, 0.03, 0.045, 0.06])
 def test_handlers_that_call_in_a_first_call(start: float, again: float, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def tolerance(op: ops.Op, operands: list[Any], dtype: str) -> dict[str, float]:
     return {"rtol": rtol, "atol": tiny}
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cases: Any, comparable: Any) -> None:
     for operands, attrs in cases(op):

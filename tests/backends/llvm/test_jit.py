@@ -155,6 +155,7 @@ def test_inline_assembly_compiles() -> None:
         assert call(library, "f", 1) == 1 << 56
 
 
+@pytest.mark.full
 def test_fork_while_another_thread_compiles() -> None:
     code = f"""
 import os, threading, warnings

@@ -227,6 +227,7 @@ def test_pages_are_never_writable_and_executable() -> None:
     assert access(call(library, "zeros_at")) == access(library.address("seen")) == "rw-p"
 
 
+@pytest.mark.full
 @own
 def test_many_loads_and_drops_leave_nothing() -> None:
     code = jit.compile_text(EVERYTHING)

@@ -34,6 +34,7 @@ def register(leaf: int, subleaf: int, position: int) -> int:
     return said() >> 128 * row + 32 * position & 0xFFFFFFFF
 
 
+@pytest.mark.full
 def test_identity_is_the_same_in_another_process_and_on_every_core() -> None:
     code = PRINT + f"\nassert {not loader.OWN_LOADER} or 'llvmlite' not in sys.modules"
     for core in sorted(os.sched_getaffinity(0))[:4] if hasattr(os, "sched_setaffinity") else (0,):

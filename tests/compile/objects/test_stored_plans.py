@@ -143,6 +143,7 @@ def test_what_is_not_plain_is_refused() -> None:
     assert exact_bytes((1, True)) != exact_bytes((1, 1)) and exact_bytes(0.0) != exact_bytes(-0.0)
 
 
+@pytest.mark.full
 def test_a_plan_without_its_object_is_planned_again(own_cache: Path) -> None:
     function = PROGRAMS[0]
     expected = jf.fuse(function)(X)

@@ -135,6 +135,7 @@ def test_calls_wait_for_a_runtime_that_takes_longer_than_their_kernels(monkeypat
     assert waited == [runtime_object._LONGEST_WAIT] and not direct.attached
 
 
+@pytest.mark.full
 def test_the_wait_ends_when_the_runtime_is_there(tmp_path: Any) -> None:
     """A new process with an empty cache: its loop is launched from Python at most a few times."""
     script = tmp_path / "loop.py"

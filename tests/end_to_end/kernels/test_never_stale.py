@@ -171,6 +171,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return package
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not OWN_LOADER, reason="the runtime of other systems is compiled before the first call ends")
 def test_names_places_seeds_and_checkouts_share_keys_and_sources_do_not(tmp_path: Path, checkout: Path) -> None:
     folder = tmp_path / "cache"
@@ -280,6 +281,7 @@ def test_another_form_under_the_same_key_is_a_miss() -> None:
     store.memory.discard(key)
 
 
+@pytest.mark.full
 def test_everything_that_makes_code_is_in_the_digest_of_the_sources() -> None:
     """Follows the imports of the code generators: each module they reach is a source, or makes no code."""
     root = Path(package_root())

@@ -111,6 +111,7 @@ def home_of(place: Path, user: int, mode: int = 0o700) -> Path:
 class TestUsers:
     """One user's processes on another's folders."""
 
+    @pytest.mark.full
     def test_a_home_of_ones_own(self, place: Path, run_as: RunAs) -> None:
         home = home_of(place, ALICE)
         first, second = (run_as(ALICE, home) for _ in range(2))
@@ -118,6 +119,7 @@ class TestUsers:
         assert first["write"] == str(home / ".cache" / "jitfuse") and second["compiles"] == 0
         assert stat.S_IMODE((home / ".cache" / "jitfuse").stat().st_mode) == 0o700
 
+    @pytest.mark.full
     @pytest.mark.parametrize(("owner", "mode", "reason"), [
         (MALLORY, 0o700, "belongs to user"), (MALLORY, 0o777, "belongs to user"), (0, 0o755, "belongs to user id 0"),
         (ALICE, 0o770, "others may write"), (ALICE, 0o777, "others may write"), (ALICE, 0o1777, "others may write"),
@@ -133,12 +135,14 @@ class TestUsers:
         (said,) = found["said"]
         assert reason in said and found["write"] is None and list(folder.iterdir()) == []
 
+    @pytest.mark.full
     def test_below_a_folder_of_another_user(self, place: Path, run_as: RunAs) -> None:
         mallory = home_of(place, MALLORY, 0o777)
         found = run_as(ALICE, home_of(place, ALICE), JITFUSE_CACHE_DIR=str(mallory / "cache"))
         assert len(found["said"]) == 1 and f"belongs to user id {MALLORY}, who could replace it" in found["said"][0]
         assert list(mallory.iterdir()) == []
 
+    @pytest.mark.full
     def test_prepared_in_a_sticky_folder_before_the_user_came(self, place: Path, run_as: RunAs) -> None:
         shared = place / "tmp"
         shared.mkdir()
@@ -149,6 +153,7 @@ class TestUsers:
         assert "belongs to user id" in run_as(ALICE, home, JITFUSE_CACHE_DIR=str(shared / "alice"))["said"][0]
         assert run_as(ALICE, home, JITFUSE_CACHE_DIR=str(shared / "own"))["said"] == []
 
+    @pytest.mark.full
     def test_a_link_of_another_user_leads_to_a_folder_of_his(self, place: Path, run_as: RunAs) -> None:
         shared = place / "tmp"
         shared.mkdir()
@@ -159,6 +164,7 @@ class TestUsers:
         found = run_as(ALICE, home_of(place, ALICE), JITFUSE_CACHE_DIR=str(shared / "link"))
         assert found["write"] is None and len(found["said"]) == 1
 
+    @pytest.mark.full
     def test_a_home_behind_a_symbolic_link(self, place: Path, run_as: RunAs) -> None:
         disk = place / "disk"
         disk.mkdir()
@@ -167,6 +173,7 @@ class TestUsers:
         found = run_as(ALICE, place / "home" / str(ALICE))
         assert found["said"] == [] and found["write"] == str(home / ".cache" / "jitfuse")
 
+    @pytest.mark.full
     def test_a_read_only_layer_of_root_serves_everyone_and_is_left_alone(self, place: Path, run_as: RunAs) -> None:
         layer = place / "image"
         assert run_as(0, place, JITFUSE_CACHE_DIR=str(layer))["said"] == []
@@ -191,6 +198,7 @@ class TestUsers:
         assert found["compiles"] == 2 and len(found["said"]) == 1 and str(MALLORY) in found["said"][0]
         assert {path.stat().st_uid for path in entries} == {ALICE}, "written anew"
 
+    @pytest.mark.full
     def test_a_user_without_rights_on_his_own_folder(self, place: Path, run_as: RunAs) -> None:
         home = home_of(place, ALICE)
         run_as(ALICE, home)

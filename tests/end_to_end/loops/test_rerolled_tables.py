@@ -28,6 +28,7 @@ def test_a_table_by_rows_or_by_columns(dtype: str) -> None:
     check(fn, a, np.copy(a), rerolled=4, close=1e-3 if dtype in ("float32", "complex64") else 0)
 
 
+@pytest.mark.full
 def test_a_table_of_distances() -> None:
     def fn(a: Any, b: Any) -> Any:
         d = np.zeros((len(a) + 1, len(b) + 1), np.int64)
@@ -41,6 +42,7 @@ def test_a_table_of_distances() -> None:
     check(fn, RNG.integers(0, 3, N), RNG.integers(0, 3, N + 4), rerolled=2)
 
 
+@pytest.mark.full
 def test_a_row_and_then_its_elements() -> None:
     def fn(a: Any) -> Any:
         for _ in range(6):
@@ -54,6 +56,7 @@ def test_a_row_and_then_its_elements() -> None:
     check(fn, G, rerolled=3, close=1e-10)
 
 
+@pytest.mark.full
 def test_sweeps_over_a_table() -> None:
     def fn(a: Any, steps: int = 6) -> Any:
         for _ in range(steps):

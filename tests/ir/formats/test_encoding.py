@@ -86,6 +86,7 @@ def test_everything_else_counts(training_program: FusedProgram, change: dict[str
     assert replace(training_program, **change) != training_program
 
 
+@pytest.mark.full
 def test_bytes_and_hash_are_the_same_in_every_process(training_program: FusedProgram) -> None:
     code = (
         "import sys; from jitfuse.ir.program import FusedProgram\n"

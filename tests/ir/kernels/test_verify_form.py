@@ -195,6 +195,7 @@ def test_operators_that_are_admitted_can_be_emitted() -> None:
     assert compile_text(kernel_text(integers[::3]), verify=True)
 
 
+@pytest.mark.full
 def test_casts_between_all_dtypes_can_be_emitted() -> None:
     made = []
     for source, target in itertools.product(sorted(REAL), repeat=2):
@@ -214,6 +215,7 @@ def test_debugging_verifies_the_forms_of_plans(monkeypatch: pytest.MonkeyPatch) 
     assert made and made == tuple(kernel.form for kernel in fused.kernels)
 
 
+@pytest.mark.full
 def test_kernels_of_many_stages_are_valid() -> None:
     """Many reductions one after the other, in an order that no loop has: the planner makes one kernel of them."""
     draw = np.random.default_rng(3).integers(0, 4, 140).tolist()

@@ -33,6 +33,7 @@ def test_special_functions_of_one_operand(name: str) -> None:
     check(lambda x: function(x), (np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -1.5, -2.0, 5e-324]),))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BINARY)
 def test_special_functions_of_two_operands(name: str) -> None:
     function = getattr(special, name)

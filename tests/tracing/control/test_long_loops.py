@@ -175,6 +175,7 @@ def check(function: Callable[..., Any], fused: Any, sizes: tuple[int, ...]) -> N
             same(ours, theirs, ROUNDED)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("function", LOOPED)
 def test_traces_are_short(function: Callable[..., Any]) -> None:
     fused = jf.fuse(function)
@@ -193,6 +194,7 @@ def test_results_are_those_of_plain_python(function: Callable[..., Any]) -> None
         check(function, fused, (20, 3, 20, 1, 17, 5, 20, 33))
 
 
+@pytest.mark.full
 def test_strides_and_special_values() -> None:
     for function in (product, distances, relaxed):
         fused = jf.fuse(function)

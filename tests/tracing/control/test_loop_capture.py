@@ -242,6 +242,7 @@ def test_loops_over_ints(program: Callable[..., Any], dtype: Any) -> None:
             agrees(fused, program, (whole(seed, 19, 60).astype(dtype), whole(seed + 50, 19, 60).astype(dtype)))
 
 
+@pytest.mark.full
 def test_nothing_is_traced_for_another_path_to_the_end() -> None:
     for program in (sorted_by_insertion, roots, escaping, placed):
         fused = jf.fuse(program)

@@ -96,6 +96,7 @@ assert program.minimise([(column, 1.0)], {}) is None  # infeasible
 """
 
 
+@pytest.mark.full
 def test_nothing_is_printed() -> None:
     """Neither by Python nor by the solver, whose own buffers are written out when the process ends."""
     done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True, check=True)

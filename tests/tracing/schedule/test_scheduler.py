@@ -166,6 +166,7 @@ def test_dead_steps_are_left_out():
     assert [s.op_name for s in steps] == ["full", "add"]
 
 
+@pytest.mark.full
 def test_one_function_gives_one_program_in_every_process(tmp_path):
     script = tmp_path / "user.py"
     script.write_text(textwrap.dedent("""

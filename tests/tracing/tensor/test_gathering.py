@@ -57,6 +57,7 @@ def test_gathers_are_fused() -> None:
     assert launches(check(lambda t, i: np.roll(t[i], 1, axis=0) + np.pad(t, 1)[i], (X[0, 0], i)), X[0, 0], i) == 1
 
 
+@pytest.mark.full
 def test_indices_that_are_computed() -> None:
     check(lambda x: x[np.argsort(x[:, 0, 0])], (X,))
     check(lambda x: np.take_along_axis(x, np.argsort(x, axis=1), axis=1), (X,))

@@ -32,6 +32,7 @@ def check_both(monkeypatch: pytest.MonkeyPatch, form: KernelForm, arrays: list[n
     assert np.any(arrays[-1] != 0) or arrays[-1].dtype == bool
 
 
+@pytest.mark.full
 def test_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     for op, inputs, result in cases()[::6]:
         arrays = [filled(d, (333,), seed=k, special=True) for k, d in enumerate(inputs)]

@@ -239,6 +239,7 @@ def test_arrays_freed_by_other_threads(memory: Allocator, in_threads: Any) -> No
     in_threads(16, work)
 
 
+@pytest.mark.full
 def test_fork_while_other_threads_allocate() -> None:
     done = kernels.run_python("""
 import ctypes, os, threading, warnings

@@ -206,6 +206,7 @@ print("stayed")
     assert done.stdout == "stayed\n", done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_fork_after_use() -> None:
     assert_clean("""
 warnings.simplefilter("ignore")
@@ -223,6 +224,7 @@ for _ in range(5):
 """)
 
 
+@pytest.mark.full
 def test_fork_while_another_thread_runs_a_job() -> None:
     assert_clean("""
 warnings.simplefilter("ignore")
@@ -250,6 +252,7 @@ def test_exit_is_clean(ending: str) -> None:
     assert_clean(ending)
 
 
+@pytest.mark.full
 def test_exit_while_a_daemon_thread_runs_a_job() -> None:
     assert_clean("""
 long = kernels.Count(100_000, delay=20_000)
@@ -293,6 +296,7 @@ assert len(counted) == 1 and runtime.threads == 2
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("start", ["empty cache", "filled cache"])
 def test_a_bad_thread_number_is_an_error_of_the_first_call(start: str, tmp_path: Path) -> None:
     code = "import numpy as np, jitfuse as jf; jf.fuse(lambda x: x + 1)(np.ones(3))"

@@ -24,6 +24,7 @@ def test_a_list_of_numbers(dtype: str) -> None:
     check(fn, (X * 20).astype(dtype), close=1e-5 if dtype == "float32" else 1e-12)
 
 
+@pytest.mark.full
 def test_several_lists_and_numbers_that_go_on() -> None:
     """What is returned is read in the next round too; a number stands in two lists; one is returned beside them."""
     def fn(x: Any) -> Any:

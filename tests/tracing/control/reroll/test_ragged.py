@@ -122,6 +122,7 @@ def test_triangles_are_as_in_numpy(program: Callable[..., Any], n: int) -> None:
     compare(program, matrix(n))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("in_order")
 @pytest.mark.parametrize("program", [cholesky, ludcmp, triangular_product, weighed, between])
 def test_loops_over_triangles_are_rerolled(program: Callable[..., Any]) -> None:
@@ -174,6 +175,7 @@ def test_long_rows_of_which_little_counts_stay_parts() -> None:
     assert "where" not in str(fused.program(a))
 
 
+@pytest.mark.full
 @settings(max_examples=drawn(30), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["row", "column", "tail", "vector"]), st.sampled_from(["dot", "@", "sum"]),
