@@ -154,7 +154,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     for key in again[:20]:
         terminalreporter.write_line(f"  compiled again: {key}")
-    minutes = (stash.get(_SECONDS, 0.0) + _processor_seconds()) / 60
+    workers = stash.get(_SECONDS, 0.0)  # they are children too, and have told of their own
+    minutes = (workers + sum(os.times()[:2]) if workers else _processor_seconds()) / 60
     if stash.get(_LEFT_OUT, 0):
         terminalreporter.write_line(
             f"this was a sample: {stash[_LEFT_OUT]} cases were left out. It took {minutes:.1f} minutes of processor "
