@@ -11,6 +11,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,24 @@ def violations() -> dict[str, str]:
     return found
 
 
+def circle() -> list[str]:
+    """Return the modules of a circle of imports, deferred ones included, the first again at the end; [] without any."""
+    graph = {module: {_file_of(name) for _, name in imports(path)} - {None, module, "jitfuse"}
+             for module, path in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def _file_of(name: str) -> str | None:
+    """Return the module that an imported name is, or is in."""
+    while name and name not in MODULES:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
 def listed() -> list[str]:
     """Return the violations of the published list."""
     lines = LISTED.read_text(encoding="utf-8").splitlines()
@@ -167,6 +186,10 @@ def test_the_list_of_violations_only_becomes_shorter() -> None:
     assert len(listed()) == len(set(listed()))
     gone = [pair for pair in listed() if pair not in violations()]
     assert gone == [], "these are gone; run: python tests/test_layering.py"
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    assert circle() == []
 
 
 @pytest.mark.parametrize(("module", "imported", "allowed"), [
