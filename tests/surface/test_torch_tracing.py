@@ -46,16 +46,17 @@ def close(a: Any, b: Any) -> bool:
 
 class TestModules:
     def test_parameters_are_read_again(self, network: Any, x: Any) -> None:
-        f = jf.fuse(lambda x: network(x).sum(dim=1))
+        # of some features: normalised, all of them cancel out
+        f = jf.fuse(lambda x: network(x)[:, :3].sum(dim=1))
         with torch.no_grad():
-            assert close(f(x), network(x).sum(dim=1))
+            assert close(f(x), network(x)[:, :3].sum(dim=1))
             network.layers[0].weight.mul_(2)
             network.scale.add_(1)
-            assert close(f(x), network(x).sum(dim=1))
+            assert close(f(x), network(x)[:, :3].sum(dim=1))
             assert f.stats()["traces"] == 1
             network.scale = torch.nn.Parameter(torch.full((8,), 3.0))
             network.layers[0].bias = torch.nn.Parameter(torch.ones(8))
-            assert close(f(x), network(x).sum(dim=1))
+            assert close(f(x), network(x)[:, :3].sum(dim=1))
 
     def test_what_else_is_in_them_is_guarded(self, network: Any, x: Any) -> None:
         f = jf.fuse(network.forward)
