@@ -13,6 +13,7 @@ from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.tracing.control import replication
 from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.numpy_like import known_functions
 from jitfuse.tracing.numpy_like.substitutes import replace, substitute
 from jitfuse.tracing.observe import loop_counters
 from jitfuse.tracing.record.device_array import DeviceArray, HostArray, seen
@@ -69,6 +70,10 @@ class TracingHooks:
     def is_array(self, value: Any) -> bool:
         """Tell whether a value is an array."""
         return isinstance(value, np.ndarray | DeviceArray | HostArray) or is_torch_tensor(value)
+
+    def knows(self, value: Any) -> bool | None:
+        """Tell whether NumPy's, SciPy's or torch's callable or object is known; None for those of others."""
+        return known_functions.knows(value)
 
     def is_module(self, value: Any) -> bool:
         """Tell whether a value is a torch module, whose whole state is guarded."""

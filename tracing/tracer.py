@@ -311,8 +311,7 @@ class _TracedCall(Record, frozen=True):
         if isinstance(value, np.ndarray):
             raise ArgumentError(f"the static argument {name!r} is an array; static arguments are compared by "
                                 "equality. Take it out of static_argnames.")
-        environment.guard_value(chain, value)
-        return value
+        return environment.static(chain, value)
 
     def _name(self, position: int) -> str | None:
         if not self.static:

@@ -25,6 +25,7 @@ _IDENTITY_NAMES: Final = frozenset({
     "__class__", "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__wrapped__"})
 _SUBSTITUTED: Final = (types.ModuleType, type(np.r_), type(np.c_))
 """The types, beside callables, that the tracer may substitute."""
+_CONSTANTS: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _BOUND_IN_C: Final = (types.BuiltinMethodType, types.MethodWrapperType)
 
 
@@ -96,6 +97,8 @@ class Attributes(Classifier):
         if isinstance(value, types.MethodType):
             self._bound(value)
             substitute = self.hooks.substitute(value)
+            if substitute is None:
+                self.require_known(value)
             return value if substitute is None else substitute
         if callable(value) or isinstance(value, _SUBSTITUTED):
             if id(value) in self.origin:
@@ -104,6 +107,8 @@ class Attributes(Classifier):
             if substitute is not None:
                 self.reals.setdefault(id(substitute), (substitute, value))
                 return substitute
+            if not self.hooks.is_traced(value):
+                self.require_known(value)
             if isinstance(value, type) and is_user_class(value):
                 self.see_class(value)
             return value
@@ -118,18 +123,31 @@ class Attributes(Classifier):
                 self.see_class(owner)
 
     def _module(self, module: types.ModuleType, chain: Chain, name: str, raw: bool) -> Any:
-        if not is_user_module(module):
-            value = getattr(module, name)
-            seen = self.arrived(value)
-            if callable(value) and id(value) not in self.origin:
-                self.quick[id(module), name] = value, seen
-            return seen
         namespace = vars(module)
+        if not is_user_module(module):
+            return self._installed(module, chain, name, raw)
         if name in namespace:
             if (id(namespace), name) in self.written:
                 return self.known(namespace[name])
             return self.read(self.name_chain(namespace, name, f"{chain}.{name}"), namespace[name], raw)
         return self._general(module, chain, name, raw)
+
+    def _installed(self, module: types.ModuleType, chain: Chain, name: str, raw: bool) -> Any:
+        """Read an attribute of an installed module; it can be replaced, as by `unittest.mock.patch`."""
+        value, namespace = getattr(module, name), vars(module)
+        if name not in namespace:
+            return self.arrived(value)
+        where = self.name_chain(namespace, name, f"{chain}.{name}")
+        if type(value) in _CONSTANTS:
+            self.guard_value(where, value)
+            return value
+        if not callable(value) and not isinstance(value, _SUBSTITUTED):
+            return self.read(where, value, raw)
+        seen = self.arrived(value)
+        self.guard(where, "IS", value)
+        if id(value) not in self.origin:
+            self.quick[id(module), name] = value, seen
+        return seen
 
     def name_chain(self, namespace: dict[str, Any], name: str, label: str | None = None) -> Chain:
         """Return the chain of a name in a namespace."""

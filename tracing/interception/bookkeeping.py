@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jitfuse.base.records import Record
 from jitfuse.errors import UntraceableError
 from jitfuse.tracing.interception.chain import Chain, Guard, GuardLog, equal
+from jitfuse.tracing.interception.known import is_known, opaque
 from jitfuse.tracing.interception.user_code import MISSING, own_attributes
 
 if TYPE_CHECKING:
@@ -77,6 +78,20 @@ class EnvironmentState:
         self.quick: dict[tuple[int, str], tuple[Any, Any]] = {}
         self.quick_items: dict[tuple[int, str | int], tuple[Any, Any]] = {}
         self._guarded: dict[tuple[Chain, str, Any], Guard] = {}
+        self._known_callables: dict[int, Any] = {}
+
+    def require_known(self, value: Any) -> None:
+        """Raise VolatileError for a callable that is not known: Python calls it, in every call."""
+        found = self._known_callables.get(id(value))
+        if found is None or found is not value:
+            if not is_known(value, self.hooks.knows):
+                raise opaque(value)
+            self._known_callables[id(value)] = value
+
+    def require_known_container(self, chain: Chain, real: Any) -> None:
+        """Raise VolatileError for a dict or list of a class whose other state is not seen."""
+        if type(real) not in (dict, list) and not is_known(type(real), self.hooks.knows):
+            raise opaque(real, str(chain))
 
     def guard(self, chain: Chain, kind: str, expected: Any, count: int = 0) -> None:
         """Add a guard, once. A constant root needs none on itself."""

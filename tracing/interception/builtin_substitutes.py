@@ -14,7 +14,6 @@ from typing import Any, Final
 from jitfuse.base.gc_pause import PAUSED
 from jitfuse.tracing.interception import probes
 from jitfuse.tracing.interception.bytecode import rewrite
-from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.user_code import class_member, is_user_class
 
 _REQUIRED: Final = object()
@@ -141,39 +140,6 @@ def _attrgetter(*paths: str) -> Callable[[Any], Any]:
     if len(paths) == 1:
         return lambda owner: one(owner, paths[0])
     return lambda owner: tuple(one(owner, path) for path in paths)
-
-
-class CachedCall:
-    """A function under functools.lru_cache: called outside of the trace, so that its cache holds no traced values.
-
-    Its result is the cache's own object, as in plain Python, and is frozen where it is plain. Where an array is among
-    the arguments, which plain Python could not cache by value, the function itself is traced.
-    """
-
-    def __init__(self, cached: Any) -> None:
-        self._cached = cached
-        functools.update_wrapper(self, cached, updated=())
-
-    def __getattr__(self, name: str) -> Any:
-        """Pass on ``cache_info`` and the like."""
-        return getattr(self._cached, name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the cached function with plain arguments."""
-        environment = probes.current.get()
-        if environment is None:
-            return self._cached(*args, **kwargs)
-        values = [*args, *kwargs.values()]
-        if any(environment.is_traced_array(value) for value in values):
-            environment.function(self._cached.__wrapped__, Chain.object(self._cached.__wrapped__))
-            return self._cached.__wrapped__(*args, **kwargs)
-        plain = [environment.plain(value) for value in values]
-        token = probes.current.set(None)
-        try:
-            result = self._cached(*plain[: len(args)], **dict(zip(kwargs, plain[len(args):])))
-        finally:
-            probes.current.reset(token)
-        return environment.adopt_result(result)
 
 
 def _id(value: Any, /) -> int:

@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from jitfuse.base.floats import float_text
 from jitfuse.base.records import Record, fresh
 from jitfuse.tracing.interception.exact import exact_form
@@ -141,6 +143,8 @@ def equal(a: Any, b: Any) -> bool:
     if type(a) is complex and type(b) is complex:
         return equal(a.real, b.real) and equal(a.imag, b.imag)
     try:
+        if isinstance(a, np.generic):
+            return type(a) is type(b) and bool(exact_form(a) == exact_form(b))
         return type(a) is type(b) and bool(a == b) and exact_form(a) == exact_form(b)
     except Exception:
         return False

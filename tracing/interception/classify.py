@@ -13,8 +13,8 @@ import numpy as np
 from jitfuse.base.later import Later
 from jitfuse.errors import VolatileError
 from jitfuse.tracing.interception.bookkeeping import same_value
-from jitfuse.tracing.interception.builtin_substitutes import CachedCall, substitute_of
-from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.interception.builtin_substitutes import substitute_of
+from jitfuse.tracing.interception.chain import Chain, equal
 from jitfuse.tracing.interception.container_proxies import (
     PLAIN,
     ContainerProxy,
@@ -26,6 +26,7 @@ from jitfuse.tracing.interception.container_proxies import (
     pairs,
 )
 from jitfuse.tracing.interception.functions import Functions
+from jitfuse.tracing.interception.known import is_known_instance, opaque
 from jitfuse.tracing.interception.user_code import is_user_class, own_attributes
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ _FROZEN_COPY: Final = (set, frozenset, bytearray, collections.deque, array.array
 _IDENTITY: Final = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
                     types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
                     property, staticmethod, classmethod, np.ufunc)
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value is a number, a text, or a tuple or frozenset of these."""
+    if type(value) in (tuple, frozenset):
+        return all(map(_is_plain, value))
+    return type(value) in PLAIN
 
 
 class Classifier(Functions):
@@ -79,6 +87,23 @@ class Classifier(Functions):
             return self._container(chain, real, raw)
         return self.remember(chain, real, self._object(chain, real, computed))
 
+    def static(self, chain: Chain, real: Any) -> Any:
+        """Return what the function sees of a value that is compared by equality, and is no feed.
+
+        What can be changed is compared with a copy. What has no copy that equals it is read like other arguments.
+        """
+        if not _is_plain(real):
+            try:
+                content = copy.deepcopy(real)
+            except Exception:
+                return self.read(chain, real)
+            if content is real or not equal(content, real):
+                return self.read(chain, real)
+            self.guard_value(chain, content)
+            return real
+        self.guard_value(chain, real)
+        return real
+
     def _number(self, chain: Chain, real: Any) -> Any:
         self.guard_log.feeds.append((chain, real))
         return self.remember(chain, real, self.hooks.number(chain, real))
@@ -90,11 +115,11 @@ class Classifier(Functions):
             self.guard(chain, "IS", real)
             return substitute
         if isinstance(real, np.generic):
-            self.guard_log.feeds.append((chain, real))
-            return self.hooks.numpy_scalar(chain, real)
+            return self._numpy_scalar(chain, real)
         if self.hooks.is_array(real):
             return self._array(chain, real)
         if isinstance(real, types.FunctionType):
+            self.require_known(real)
             self.guard(chain, "IS", real)
             self.function(real, chain)
             return real
@@ -106,9 +131,12 @@ class Classifier(Functions):
             self.guard(chain, "IS", real)
             self.origin.setdefault(id(real), (real, chain))
             if isinstance(real, type):
+                self.require_known(real)
                 self.see_class(real)
             return real
         if isinstance(real, _IDENTITY):
+            if callable(real):
+                self.require_known(real)
             self.guard(chain, "IS", real)
             return real
         if isinstance(real, _FROZEN_COPY) and not is_user_class(type(real)):
@@ -117,6 +145,16 @@ class Classifier(Functions):
         if self.hooks.is_module(real) and id(real) not in self.modules:
             self.modules[id(real)] = real
             self.hooks.module(self, chain, real)
+        return seen
+
+    def _numpy_scalar(self, chain: Chain, real: np.generic) -> Any:
+        seen = self.hooks.numpy_scalar(chain, real)
+        if self.hooks.is_traced(seen):
+            self.guard_log.feeds.append((chain, real))
+        elif real.dtype.hasobject:
+            raise opaque(real, str(chain))
+        else:  # a date, a record: no number; records can be changed
+            self.guard(chain, "EQ", real.copy())
         return seen
 
     def substitute(self, real: Any) -> Any | None:
@@ -128,10 +166,7 @@ class Classifier(Functions):
             if type(found) is types.FunctionType:
                 self.function(found, Chain.object(found))
             return found
-        own = substitute_of(real)
-        if own is None and isinstance(real, functools._lru_cache_wrapper):
-            return CachedCall(real)
-        return own
+        return substitute_of(real)
 
     def _array(self, chain: Chain, real: Any) -> Any:
         known = self.alias(chain, real)
@@ -151,14 +186,18 @@ class Classifier(Functions):
             by_type = user or computed
             self.guard(chain, "TYPE" if by_type else "IS", type(real) if by_type else real)
             self.see_class(type(real))
+            known_state = is_known_instance(real, self.hooks.knows)
+            if not known_state and hasattr(type(real), "__next__"):  # before an element is taken from it
+                raise VolatileError(f"{chain} is an iterator: its position is not seen, and moves, so that no call "
+                                    "can do without Python. Pass what it gives as an argument.")
+            if not known_state:
+                raise opaque(real, str(chain))
             if not user:
                 self.reach(real)
-                if hasattr(type(real), "__next__"):  # before an element is taken from it
-                    raise VolatileError(f"{chain} is an iterator: its position is not seen, and moves, so that no call "
-                                        "can do without Python. Pass what it gives as an argument.")
         return real
 
     def _method(self, chain: Chain, real: types.MethodType) -> Any:
+        self.require_known(real)
         self.guard(chain.attr("__func__"), "IS", real.__func__)
         self.origin.setdefault(id(real.__func__), (real.__func__, chain.attr("__func__")))
         if isinstance(real.__func__, types.FunctionType):
@@ -201,6 +240,8 @@ class Classifier(Functions):
             return self.remember(chain, real, found.seen)
         if known is None:
             self.guard(chain, "TYPE", type(real))
+            if not isinstance(real, tuple):
+                self.require_known_container(chain, real)
         if raw:
             return real
         return self.remember(chain, real, self.proxy(self.origin[id(real)][1], real))

@@ -7,12 +7,16 @@ from __future__ import annotations
 import marshal
 from typing import Any, Final
 
+import numpy as np
+
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset)
 
 
 def exact_form(value: Any) -> Any:
     """Return a form that is equal only for values that no function can distinguish; None where ``==`` is enough."""
     kind = type(value)
+    if isinstance(value, np.generic):  # NaT equals nothing; dates of two units may be equal
+        return str(value.dtype), value.tobytes()
     if kind is slice or kind is range:
         value = value.start, value.stop, value.step
     elif kind not in _CONTAINERS:

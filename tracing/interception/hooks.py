@@ -15,6 +15,10 @@ class Hooks(Protocol):
         """Tell whether a real value is an array that becomes a feed."""
         ...
 
+    def knows(self, value: Any) -> bool | None:
+        """Tell whether a callable or object of a library of arrays is known; None for those of other libraries."""
+        ...
+
     def is_module(self, value: Any) -> bool:
         """Tell whether a real value is an object of a library whose state is guarded by `module`."""
         ...

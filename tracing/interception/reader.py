@@ -224,12 +224,6 @@ class TracingEnvironment(Stores):
         """Return the real or concrete value of a proxy; this counts as a read of a value."""
         return self.hooks.concrete(value) if self.hooks.is_traced(value) else self.real(value)
 
-    def adopt_result(self, value: Any) -> Any:
-        """Intercept an object that installed code holds and returns; plain values are constants."""
-        if isinstance(value, int | float | complex | str | bytes | bool | None):
-            return value
-        return self.read(Chain.object(value), value)
-
 
 def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, GuardLog]:
     """Trace one call: read the arguments, run, commit. Returns the result and its guard log."""

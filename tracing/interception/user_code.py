@@ -71,7 +71,7 @@ def is_user_function(value: Any) -> bool:
 
 def is_user_module(module: types.ModuleType) -> bool:
     """Tell whether a module's state is the user's; builtin and installed modules are not."""
-    if module.__name__ in sys.builtin_module_names:
+    if getattr(module.__spec__, "origin", None) in ("built-in", "frozen"):  # the name of `_io` is "io"
         return False
     namespace = vars(module)
     filename = namespace.get("__file__")

@@ -125,8 +125,12 @@ class BoundEntry:
         elif guard.kind == "DISTINCT":
             b.guard_distinct(slot, self.slot(guard.expected))
         elif guard.kind == "EQ":
-            b.guard_equal(slot, guard.expected)
-            if type(guard.expected) in (set, frozenset, slice, range):  # all other containers are unpacked
+            scalar = isinstance(guard.expected, np.generic)
+            if scalar:
+                b.guard_type(slot, type(guard.expected))
+            else:
+                b.guard_equal(slot, guard.expected)
+            if scalar or type(guard.expected) in (set, frozenset, slice, range):  # all other containers are unpacked
                 b.guard_equal(b.call(slot, exact_form), exact_form(guard.expected))
         elif guard.kind == "LEN":
             if guard.chain in self._exact:

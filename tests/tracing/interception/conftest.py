@@ -11,6 +11,7 @@ import pytest
 
 from jitfuse.tracing.interception.chain import Chain, GuardLog
 from jitfuse.tracing.interception.reader import TracingEnvironment
+from jitfuse.tracing.numpy_like import known_functions
 
 
 class Traced:
@@ -79,6 +80,9 @@ class FakeHooks:
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, np.ndarray)
+
+    def knows(self, value: Any) -> bool | None:
+        return known_functions.knows(value)
 
     def is_module(self, value: Any) -> bool:
         return False

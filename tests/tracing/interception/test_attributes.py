@@ -315,13 +315,6 @@ def test_enum(follows: Any) -> None:
             by="guard")
 
 
-def test_object_from_installed_code(follows: Any) -> None:
-    import contextvars
-
-    variable: Any = contextvars.ContextVar("v", default=model)
-    follows(lambda x: x * variable.get().lr, lambda: setattr(model, "lr", 5.0), X, by="feed")
-
-
 def test_same_object_by_two_ways(follows: Any) -> None:
     held = types.SimpleNamespace(a=model, b=model)
     follows(lambda x: held.a.lr * x + held.b.lr, lambda: setattr(held, "b", Model(7.0)), X, by="guard")

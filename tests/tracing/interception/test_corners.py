@@ -8,7 +8,6 @@ import itertools
 import pathlib
 import sys
 import types
-import weakref
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -184,14 +183,6 @@ def test_iterators_are_volatile(trace: Any) -> None:
     assert next(counter) == 0
 
 
-def test_weak_reference(follows: Any) -> None:
-    h = types.SimpleNamespace(r=None)
-    owner = HasOptions()
-    owner.k = 2.0  # type: ignore[attr-defined]
-    h.r = weakref.ref(owner)
-    follows(lambda x: x * h.r().k, lambda: setattr(owner, "k", 5.0), X, by="feed")
-
-
 def test_named_tuple_methods(follows: Any) -> None:
     class Point(NamedTuple):
         a: float
@@ -223,18 +214,6 @@ def test_computed_attributes_of_installed_classes(follows: Any) -> None:
     assert not got.guard_log.volatile
 
 
-def test_object_kept_by_an_installed_base_class(follows: Any) -> None:
-    import argparse
-
-    class Holder(argparse.ArgumentParser):  # keeps what is set as default in a dict of its own
-        def rate(self) -> Any:
-            return self.get_default("rate")
-
-    holder = Holder()
-    holder.set_defaults(rate=2.0)
-    follows(lambda x: x * holder._defaults["rate"], lambda: holder.set_defaults(rate=5.0), X, by="feed")
-
-
 def test_module_getattr(follows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("made_up")
     exec("state = {'lr': 0.5}\ndef __getattr__(name):\n    return state[name]\n", vars(module))
@@ -247,19 +226,6 @@ def test_function_attributes(follows: Any) -> None:
 
     helper.k = 2.0  # type: ignore[attr-defined]
     follows(lambda x: helper(x), lambda: setattr(helper, "k", 5.0), X, by="feed")
-
-
-def test_methods_called_by_installed_code(follows: Any) -> None:
-    import string
-
-    class Shouting(string.Formatter):
-        suffix = "!"
-
-        def get_value(self, key: Any, args: Any, kwargs: Any) -> Any:
-            return super().get_value(key, args, kwargs) + self.suffix
-
-    shout = Shouting()
-    follows(lambda x: x * len(shout.format("{0}", "ab")), lambda: setattr(shout, "suffix", "!!!"), X, by="guard")
 
 
 def test_long_keyword_defaults_and_positional_only(follows: Any) -> None:

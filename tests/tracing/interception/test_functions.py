@@ -197,20 +197,3 @@ def test_lambda_comprehension_nested(follows: Any) -> None:
 
 def test_builtin_hidden_by_global(follows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     follows(lambda x: x * len("ab"), lambda: monkeypatch.setitem(globals(), "len", lambda s: 7), X, by="guard")
-
-
-def test_singleton_from_lru_cache(follows: Any) -> None:
-    @functools.lru_cache
-    def the_config() -> Any:
-        return Model(0.5)
-
-    follows(lambda x: x * the_config().lr, lambda: setattr(the_config(), "lr", 5.0), X, by="feed")
-
-
-def test_lru_cache_stays_clean(trace: Any) -> None:
-    @functools.lru_cache
-    def table(n: int) -> Any:
-        return n * rate
-
-    np.testing.assert_array_equal(trace(lambda x: x * table(len(config)), X).result, X * 1.5)
-    assert table(3) == 1.5

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import math
 import sys
+import textwrap
 import threading
 import traceback
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.tracing.interception import bytecode, probes, swap
+from jitfuse.tracing.interception import bytecode, known, probes, swap
 from jitfuse.tracing.record.source import hide_own_frames
 
 X = np.array([1.0, 2.0, 3.0])
@@ -219,7 +220,7 @@ def test_substitution_everywhere(trace: Any) -> None:
 
 
 def test_installed_code_runs_as_it_is(trace: Any) -> None:
-    got = trace(lambda x: x * math.pi * len(inspect.getsource(scaled)), X)
+    got = trace(lambda x: x * math.pi * len(textwrap.dedent('  ab')), X)
     assert got.hooks.asked == ["args[0]"] and got.holds
 
 
@@ -227,8 +228,10 @@ def test_signature_of_helper_in_the_trace(trace: Any) -> None:
     np.testing.assert_array_equal(trace(lambda x: x * len(inspect.signature(scaled).parameters), X).result, X)
 
 
-def test_two_threads_trace_at_once_and_a_third_runs_plain(trace: Any) -> None:
+def test_two_threads_trace_at_once_and_a_third_runs_plain(trace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     meet = threading.Barrier(3, timeout=20)
+    monkeypatch.setattr(known, "_MODULES", known._MODULES | {"threading"})
+    monkeypatch.setitem(known._INSTANCES, "threading", "Barrier")
     results: dict[str, Any] = {}
 
     def held(x: Any, wait: Any) -> Any:

@@ -1,0 +1,88 @@
+"""Which functions, classes and objects of NumPy, SciPy and torch tracing knows, when seen code calls or holds them.
+
+NumPy's functions that dispatch on arrays, and its ufuncs, come to traced arrays by protocols: those without an entry
+raise there. Of the others only what is named here is known. All else of these libraries is opaque: files, iterators
+that write, SciPy's functions that are no ufuncs, torch's compilers and transforms.
+"""
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.tracing.record.foreign import is_torch_module
+
+_DISPATCHERS: Final = type(np.sum)
+_PURE: Final = frozenset({
+    "base_repr", "binary_repr", "bool", "broadcast", "broadcast_shapes", "dtype", "errstate", "finfo",
+    "format_float_positional", "format_float_scientific", "iinfo", "index_exp", "isdtype", "isscalar",
+    "issubdtype", "iterable", "mintypecode", "ndindex", "printoptions", "promote_types", "s_", "typename",
+    "vectorize",
+})
+"""NumPy's functions that do not dispatch, and its classes, that depend on their arguments alone."""
+_EFFECTS: Final = frozenset({
+    "genfromtxt", "loadtxt", "save", "savetxt", "savez", "savez_compressed",
+})
+"""NumPy's functions that dispatch, and read or write files."""
+_ARRAY_UNKNOWN: Final = frozenset({"tofile", "dump", "dumps", "setfield", "setflags", "resize"})
+"""Methods of real arrays, such as constants, whose effects are not seen."""
+_TORCH: Final = frozenset({
+    "torch", "torch._C", "torch._C._VariableFunctions", "torch._C._nn", "torch._C._linalg", "torch._C._fft",
+    "torch._C._special", "torch._jit_internal", "torch._lowrank", "torch._tensor", "torch.autograd.grad_mode",
+    "torch.fft", "torch.functional", "torch.linalg", "torch.nn", "torch.overrides", "torch.special",
+    "torch.storage", "torch.types",
+})
+_TORCH_UNKNOWN: Final = frozenset({
+    "Generator", "compile", "export", "from_file", "get_rng_state", "initial_seed", "jit", "load", "manual_seed",
+    "save", "seed", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "set_rng_state", "use_deterministic_algorithms", "vmap",
+})
+
+
+def knows(value: Any) -> bool | None:
+    """Tell whether a value of NumPy, SciPy or torch is known; None for values of other modules."""
+    kind = type(value)
+    if kind is np.ufunc:
+        special = sys.modules.get("scipy.special._ufuncs")
+        return any(getattr(module, value.__name__, None) is value for module in (np, special))
+    if kind is _DISPATCHERS:
+        return value.__name__ not in _EFFECTS
+    if isinstance(value, np.dtype | np.generic | np.finfo | np.iinfo):
+        return True
+    if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, np.ndarray | np.generic | np.ufunc):
+        return value.__name__ not in _ARRAY_UNKNOWN
+    module = _module_of(value)
+    if module == "numpy" or module.startswith("numpy."):
+        return _knows_numpy(value)
+    if module == "torch" or module.startswith("torch."):
+        return _knows_torch(value, module)
+    return None
+
+
+def _module_of(value: Any) -> str:
+    if isinstance(value, types.FunctionType):
+        return str(value.__globals__.get("__name__", ""))
+    owner = value.__self__ if isinstance(value, types.BuiltinFunctionType) else None
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        value = owner if isinstance(owner, type) else type(owner)
+    elif not isinstance(value, type) and not hasattr(value, "__name__"):
+        value = type(value)
+    return str(getattr(value, "__module__", None) or "")
+
+
+def _knows_numpy(value: Any) -> bool:
+    name = getattr(value, "__name__", "")
+    if isinstance(value, type) and issubclass(value, np.generic | np.dtype | np.ndarray):
+        return value is not np.memmap
+    if isinstance(value, type(np.s_) | type(np.r_) | type(np.c_)):
+        return True
+    return name in _PURE and getattr(np, name, None) is value
+
+
+def _knows_torch(value: Any, module: str) -> bool:
+    if is_torch_module(value):
+        return True
+    name = getattr(value, "__name__", "")
+    return name not in _TORCH_UNKNOWN and (module in _TORCH or module.startswith("torch.nn."))
