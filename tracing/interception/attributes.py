@@ -202,6 +202,7 @@ class Attributes(Classifier):
         substitute = None if is_user_function(fn) else self.hooks.substitute(method)
         if substitute is not None:
             return substitute
+        self.require_known(method)
         if isinstance(fn, types.FunctionType):
             self.function(fn, where)
         return method
