@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Proto
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.base import forks
 from jitfuse.base.later import Later
-from jitfuse.errors import ArgumentError
 from jitfuse.function import pipeline
-from jitfuse.function.options import Options, reject_unknown
+from jitfuse.function.options import Options, reject_unfit, reject_unknown
 from jitfuse.function.parts import Parts
 from jitfuse.function.rng_state import renew_locks
 from jitfuse.tracing.record.dispatch_wrappers import unwrapped_function
@@ -70,7 +69,8 @@ def fuse(
         strict: raise instead of falling back to plain Python or the interpreter.
         schedule: "slack", "asap" or "alap": how steps and kernels are ordered; "ilp" takes the order of least memory
             that an integer program finds (needs highspy, takes seconds: for `warm`).
-        static_argnames: arguments that are compared by equality and never traced.
+        static_argnames: the name or names of arguments that are compared by equality and never traced. Those that can
+            be changed, such as lists, are compared with a copy.
         donate, fastmath: options of later versions.
         cache: keep compiled kernels on disk.
         name: the function's name in reports; its own name by default.
@@ -90,8 +90,9 @@ def fuse(
         >>> f(np.array([-1.0, 2.0]), 1.0)
         array([1., 5.])
     """
-    options = Options(training, device, strict, schedule, frozenset(static_argnames), cache, name)
-    reject_unknown(device, donate, fastmath)
+    static = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
+    options = Options(training, device, strict, schedule, static, cache, name)
+    reject_unknown(device, schedule, donate, fastmath)
     if fn is None:
         return functools.partial(_make, options)
     return _make(options, fn)
@@ -100,10 +101,7 @@ def fuse(
 def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction[..., Any]:
     if isinstance(fn, FusedFunction):
         return fn
-    if isinstance(fn, staticmethod | classmethod):
-        raise ArgumentError(f"put @{type(fn).__name__} above @jf.fuse: it must be the outer decorator")
-    if not callable(fn):
-        raise ArgumentError(f"jf.fuse decorates functions; got a {type(fn).__name__}")
+    reject_unfit(fn, options.static)
     return FusedFunction(unwrapped_function(fn), options)
 
 

@@ -101,6 +101,35 @@ def test_devices_that_there_are_none_of() -> None:
         jf.fuse(lambda x: x, device="tpu")
 
 
+def test_what_cannot_be_fused_is_rejected_by_the_decorator() -> None:
+    class Model:
+        pass
+
+    async def later(x: Any) -> Any:
+        return x
+
+    async def stream(x: Any) -> Any:
+        yield x
+
+    for fn, text in ((Model, "got the class .*Model"), (later, "later is async"), (stream, "stream is async"),
+                     (3, "got a int")):
+        with pytest.raises(jf.ArgumentError, match=text):
+            jf.fuse(fn)  # type: ignore[call-overload]
+
+
+def test_options_are_checked_by_the_decorator() -> None:
+    for names in (("wieght",), (0,), "wieght"):
+        with pytest.raises(jf.ArgumentError, match="has the parameters a, weight"):
+            jf.fuse(lambda a, weight: a * weight, static_argnames=names)  # type: ignore[arg-type]
+    with pytest.raises(jf.ArgumentError, match="schedule='fast': pass one of 'slack', 'asap', 'alap', 'ilp'"):
+        jf.fuse(lambda a: a, schedule="fast")  # type: ignore[call-overload]
+    fused = jf.fuse(lambda a, weight: a * weight, static_argnames="weight")
+    for weight in (2.0, 3.0):
+        np.testing.assert_array_equal(fused(np.ones(3), weight), np.full(3, weight))
+    assert fused.stats()["traces"] == 2
+    jf.fuse(lambda a, **options: a, static_argnames="any")
+
+
 @pytest.mark.parametrize("options", [{"donate": ("x",)}, {"fastmath": True}])
 def test_options_of_later_versions_say_so(options: dict[str, Any]) -> None:
     with pytest.raises(jf.ArgumentError, match="this version"):

@@ -4,9 +4,14 @@ Owns the record of options. Does not own what they mean (`jitfuse.fuse`).
 """
 from __future__ import annotations
 
-from collections.abc import Collection
+import inspect
+import types
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
 from jitfuse.errors import ArgumentError
+
+_SCHEDULES: Final = ("slack", "asap", "alap", "ilp")
 
 
 class Options:
@@ -27,11 +32,34 @@ class Options:
         self.name = name
 
 
-def reject_unknown(device: str | None, donate: Collection[str], fastmath: bool) -> None:
+def reject_unknown(device: str | None, schedule: str, donate: Collection[str], fastmath: bool) -> None:
     """Raise ArgumentError for options that this version does not have."""
+    if schedule not in _SCHEDULES:
+        raise ArgumentError(f"schedule={schedule!r}: pass one of {', '.join(map(repr, _SCHEDULES))}")
     if device not in (None, "cpu", "gpu"):
         raise ArgumentError(f"device={device!r}: pass 'cpu' or 'gpu', or leave it out to run where the inputs live")
     if donate:
         raise ArgumentError("donate= is not available in this version; write into an argument (x[...] = ...) instead")
     if fastmath:
         raise ArgumentError("fastmath=True is not available in this version; results are strict IEEE")
+
+
+def reject_unfit(fn: Callable[..., Any], static: frozenset[str]) -> None:
+    """Raise ArgumentError for what is no array function, and for static arguments that it does not have."""
+    if isinstance(fn, staticmethod | classmethod):
+        raise ArgumentError(f"put @{type(fn).__name__} above @jf.fuse: it must be the outer decorator")
+    if isinstance(fn, type) or not callable(fn):
+        what = "the class " + fn.__qualname__ if isinstance(fn, type) else f"a {type(fn).__name__}"
+        raise ArgumentError(f"jf.fuse decorates functions; got {what}")
+    code = getattr(fn, "__code__", None)
+    if isinstance(code, types.CodeType) and code.co_flags & _ASYNC:
+        raise ArgumentError(f"{fn.__qualname__} is async: fuse the array function that it calls")
+    if static:
+        names = inspect.signature(fn).parameters
+        missing = sorted(static.difference(names))
+        if missing and not any(p.kind is p.VAR_KEYWORD for p in names.values()):
+            raise ArgumentError(f"static_argnames={missing}: {getattr(fn, '__qualname__', fn)} has the parameters "
+                                f"{', '.join(names)}")
+
+
+_ASYNC: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
