@@ -25,11 +25,12 @@ reads it runs as plain Python. What is known is listed, so that what nobody has 
 | lists that grow, keys that go, sets and deques that change | Python runs at each call |
 | what the tracer substitutes (np.random, random, clocks) | raises, by the tracer's stubs: Python runs at each call |
 | containers of more than 2,000 plain items; sets, deques, array.array | guarded: compared with a copy |
-| immutable objects of the standard library (dates, Decimal, paths, patterns), enumerations | guarded by identity |
+| immutable objects of the standard library (dates, fractions, paths, patterns), enumerations | guarded by identity |
 | NumPy scalars that are no numbers (dates, records, text) | guarded: compared with a copy |
 | known functions of Python's standard library, NumPy, SciPy and torch | called |
 | other objects and callables of installed code; files, environment, clocks; lru_cache | opaque: plain Python |
 | user objects whose class derives from an opaque one | opaque: plain Python |
 | iterators, generators and open files that exist before the call | Python runs at each call |
 | a class attribute added later under a name that was absent; sys.modules, other threads | frozen |
+| what ``str`` and ``==`` read of a SimpleNamespace or argparse.Namespace by themselves | frozen |
 """

@@ -129,9 +129,14 @@ class Functions(EnvironmentState):
             self.see_class(type(cls))
 
     def _see_member(self, cls: type, name: str, value: Any, fn: types.FunctionType) -> None:
-        if id(fn) in self._functions or not is_user_function(fn):
+        if id(fn) in self._functions:
             return
         self._functions[id(fn)] = fn
+        if not is_user_function(fn):  # a wrapper around a user's function, as the `__repr__` of dataclasses is
+            for cell in fn.__closure__ or ():
+                for inner in functions_in(_content(cell)):
+                    self._see_member(cls, name, value, inner)
+            return
         chain = Chain.object(fn)
         code = swap.original_code(fn)
 
@@ -156,11 +161,7 @@ class Functions(EnvironmentState):
         self._kept.append(value)
         inner: list[Any] = []
         if isinstance(value, types.FunctionType):
-            for cell in value.__closure__ or ():
-                try:
-                    inner.append(cell.cell_contents)
-                except ValueError:
-                    continue
+            inner += [_content(cell) for cell in value.__closure__ or ()]
         inner += list((own_attributes(value) or {}).values())
         for held in inner:
             nested = held.values() if isinstance(held, dict | types.MappingProxyType) else (held,)
@@ -168,6 +169,13 @@ class Functions(EnvironmentState):
                 for fn in functions_in(item):
                     if is_user_function(fn):
                         self.function(fn, Chain.object(fn))
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is empty
+        return None
 
 
 def functions_in(value: Any) -> list[types.FunctionType]:

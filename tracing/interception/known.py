@@ -18,10 +18,10 @@ from jitfuse.errors import VolatileError
 from jitfuse.tracing.interception.user_code import is_user_class, is_user_function
 
 _MODULES: Final = frozenset({
-    "_abc", "_bisect", "_collections", "_collections_abc", "_contextvars", "_datetime", "_decimal", "_functools",
-    "_heapq", "_json", "_operator", "_py_abc", "_pydatetime", "_pydecimal", "_sre", "_statistics", "_string", "_struct",
+    "_abc", "_bisect", "_collections", "_collections_abc", "_contextvars", "_datetime", "_functools",
+    "_heapq", "_json", "_operator", "_py_abc", "_pydatetime", "_sre", "_statistics", "_string", "_struct",
     "_weakrefset", "abc", "array", "base64", "binascii", "bisect", "cmath", "collections", "collections.abc",
-    "colorsys", "contextlib", "dataclasses", "datetime", "decimal", "difflib", "enum", "fnmatch", "fractions",
+    "colorsys", "contextlib", "dataclasses", "datetime", "difflib", "enum", "fnmatch", "fractions",
     "functools", "heapq", "html", "ipaddress", "itertools", "json", "json.decoder", "json.encoder", "keyword", "math",
     "numbers", "operator", "re", "re._compiler", "re._constants", "re._parser", "reprlib", "statistics", "string",
     "struct", "textwrap", "types", "typing", "typing_extensions", "unicodedata", "zlib",
@@ -32,19 +32,17 @@ _PARTS: Final = {
     "ntpath": "basename commonpath commonprefix dirname isabs join normpath split splitext",
     "genericpath": "commonprefix _splitext _check_arg_types",
     "posix": "fspath", "nt": "fspath", "os": "fspath",
-    "sys": "getsizeof getrecursionlimit intern exc_info exception",
-    "time": "strftime strptime gmtime localtime ctime asctime mktime struct_time",
+    "sys": "getsizeof intern exc_info exception",
     "uuid": "UUID uuid3 uuid5", "copy": "copy", "copyreg": "__reduce_ex__ __newobj__",
     "inspect": "signature isclass isfunction ismethod ismodule isgeneratorfunction iscoroutinefunction isbuiltin",
-    "warnings": "warn catch_warnings simplefilter filterwarnings",
-    "gc": "get_threshold isenabled",
     "zoneinfo": "ZoneInfo",
     "argparse": "Namespace",
 }
 """Of other modules, the functions and classes that do."""
 _UNKNOWN: Final = {
     "builtins": "open input breakpoint exit quit memoryview aiter anext __import__ compile help license",
-    "datetime": "datetime.now datetime.today datetime.utcnow date.today",
+    "datetime": "datetime.now datetime.today datetime.utcnow date.today datetime.timestamp datetime.astimezone"
+                " datetime.fromtimestamp date.fromtimestamp datetime.strftime date.strftime time.strftime",
     "json": "load dump", "statistics": "NormalDist.samples",
     "functools": "_lru_cache_wrapper lru_cache cache",
     "collections": "UserDict UserList UserString ChainMap",
@@ -52,7 +50,7 @@ _UNKNOWN: Final = {
 }
 """The exceptions among all."""
 _INSTANCES: Final = {
-    "datetime": "date datetime time timedelta timezone", "decimal": "Decimal", "fractions": "Fraction",
+    "datetime": "date datetime time timedelta timezone", "fractions": "Fraction",
     "uuid": "UUID", "zoneinfo": "ZoneInfo", "string": "Template", "re": "Pattern Match",
     "pathlib": "PurePath PurePosixPath PureWindowsPath Path PosixPath WindowsPath _PathParents",
     "types": "SimpleNamespace CodeType",
@@ -160,10 +158,9 @@ def _is_known_in_c(function: Any, knows: Knows) -> bool:
     owner = function.__self__
     if isinstance(owner, types.ModuleType):
         return _is_listed(owner.__name__, function.__name__, function)
-    if isinstance(owner, type):
-        name = f"{owner.__qualname__}.{function.__name__}"
-        return name not in _UNKNOWN.get(owner.__module__, "").split() and is_known_class(owner, knows)
-    return is_user_class(type(owner)) or is_known_class(type(owner), knows)
+    cls = owner if isinstance(owner, type) else type(owner)
+    name = f"{cls.__qualname__}.{function.__name__}"
+    return name not in _UNKNOWN.get(cls.__module__, "").split() and is_known_class(cls, knows)
 
 
 def _is_listed(module: str, name: str, value: Any) -> bool:

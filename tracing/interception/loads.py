@@ -46,6 +46,7 @@ class Loads(Attributes):
     def _builtin(self, value: Any, name: str, namespace: dict[str, Any]) -> Any:
         if _BUILTINS.get(name, MISSING) is value:
             self.guard(Chain.object(namespace, "globals()"), "ABSENT", name, len(namespace))
+            self.guard(self.name_chain(_BUILTINS, name), "IS", value)
         return self.arrived(value)
 
     def load_cell(self, value: Any, cell: types.CellType, raw: bool) -> Any:

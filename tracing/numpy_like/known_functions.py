@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Hashable
 from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.base.later import Later
 from jitfuse.tracing.record.foreign import is_torch_module
+
+torch_table = Later("jitfuse.tracing.torch_like.table")
 
 _DISPATCHERS: Final = type(np.sum)
 _PURE: Final = frozenset({
@@ -28,17 +32,14 @@ _EFFECTS: Final = frozenset({
 """NumPy's functions that dispatch, and read or write files."""
 _ARRAY_UNKNOWN: Final = frozenset({"tofile", "dump", "dumps", "setfield", "setflags", "resize"})
 """Methods of real arrays, such as constants, whose effects are not seen."""
-_TORCH: Final = frozenset({
-    "torch", "torch._C", "torch._C._VariableFunctions", "torch._C._nn", "torch._C._linalg", "torch._C._fft",
-    "torch._C._special", "torch._jit_internal", "torch._lowrank", "torch._tensor", "torch.autograd.grad_mode",
-    "torch.fft", "torch.functional", "torch.linalg", "torch.nn", "torch.overrides", "torch.special",
-    "torch.storage", "torch.types",
+_TORCH_PURE: Final = frozenset({
+    "Size", "Tensor", "broadcast_shapes", "can_cast", "device", "dtype", "enable_grad", "finfo", "get_default_dtype",
+    "iinfo", "inference_mode", "is_complex", "is_floating_point", "is_grad_enabled", "is_storage", "is_tensor",
+    "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
 })
-_TORCH_UNKNOWN: Final = frozenset({
-    "Generator", "compile", "export", "from_file", "get_rng_state", "initial_seed", "jit", "load", "manual_seed",
-    "save", "seed", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_num_threads",
-    "set_rng_state", "use_deterministic_algorithms", "vmap",
-})
+"""torch's functions without an entry, and its classes, that depend on their arguments alone."""
+_DISPATCHING: Final = ("torch.functional", "torch.nn.functional", "torch.nn.modules.", "torch.nn.parameter")
+"""torch's Python code that comes to traced tensors by its own dispatch: what has no entry raises there."""
 
 
 def knows(value: Any) -> bool | None:
@@ -82,7 +83,12 @@ def _knows_numpy(value: Any) -> bool:
 
 
 def _knows_torch(value: Any, module: str) -> bool:
-    if is_torch_module(value):
+    if is_torch_module(value) or module.startswith(_DISPATCHING):
+        return True
+    torch = sys.modules["torch"]
+    if isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout | torch.memory_format):
         return True
     name = getattr(value, "__name__", "")
-    return name not in _TORCH_UNKNOWN and (module in _TORCH or module.startswith("torch.nn."))
+    if name in _TORCH_PURE:
+        return getattr(torch, name, None) is value
+    return isinstance(value, Hashable) and value in torch_table.by_object()
