@@ -221,6 +221,8 @@ class _TracedCall(Record, frozen=True):
                 environment.guard_log.volatile.append(
                     f"{put[0].target} or another result keeps a view of what outlives the call"
                 )
+            if recorder.session.torch:
+                _reject_both_kinds(values, paths)
             chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
             leaves += [RawLeaf(None, mixed.truth, "scalar", -mixed.truth) for _, mixed in chosen]
             paths += [f"{paths[k]} is Python's" for k, _ in chosen]
@@ -347,6 +349,15 @@ def _reject_caught(ending: BaseException | None) -> None:
         isinstance(e, _OURS_ALONE) or not isinstance(e, _PLAIN_PYTHON_HAS) or try_blocks.shows_what_it_caught(e)))
     if caught is not None:
         raise caught from None
+
+
+def _reject_both_kinds(values: Sequence[Any], paths: Sequence[str]) -> None:
+    """Raise VolatileError for a result of NumPy's in a function that has met torch's tensors: all become tensors."""
+    for value, path in zip(values, paths, strict=True):
+        traced = isinstance(value, TracedTensor) and not value.weak
+        if traced or isinstance(value, np.ndarray | np.generic):
+            raise VolatileError(f"{path} is NumPy's, in a function that reads torch tensors: Python runs in every call."
+                                " Return torch.from_numpy(...) of it, or pass arrays alone.")
 
 
 def _locate(error: BaseException) -> None:

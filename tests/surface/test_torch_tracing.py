@@ -173,7 +173,7 @@ def test_tensors_in_attributes_and_containers(x: Any) -> None:
 
 def test_numpy_arguments_and_tensors_of_globals() -> None:
     weights = torch.arange(4.0)
-    f = jf.fuse(lambda a: a * weights)
+    f = jf.fuse(lambda a: weights * a)
     got = f(np.ones(4, "float32"))
     assert isinstance(got, torch.Tensor) and torch.equal(got, weights)
 
