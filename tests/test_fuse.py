@@ -275,3 +275,17 @@ def test_error_states_belong_to_threads() -> None:
         with pytest.warns(jf.FallbackWarning), pytest.raises(FloatingPointError):
             f(np.zeros(3))
     assert seen == [True]
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+@pytest.mark.parametrize("default", [None, True])
+def test_the_mode_reaches_options(default: bool | None) -> None:
+    def function(x: Any, **options: Any) -> Any:
+        return x * (len(options) + (2 if options.get("training") else 1))
+
+    fused = jf.fuse(function, training=default)
+    for _ in range(2):
+        for options in ({}, {"training": True}, {"training": False}, {"a": 1}, {"a": 1, "training": True}):
+            np.testing.assert_array_equal(fused(np.ones(3), **options), function(np.ones(3), **options))
+    outer = jf.fuse(lambda x: fused(x) + fused(x, training=True))
+    np.testing.assert_array_equal(outer(np.ones(3)), np.full(3, 4.0))

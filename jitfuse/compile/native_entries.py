@@ -26,12 +26,14 @@ class Returned(NamedTuple):
 class NativeEntries:
     """The entries of calls in one form of their arguments; `training` is their default mode.
 
+    named: calls may give the mode as ``training=``; otherwise native code declines these calls.
+
     `generation` increases with each entry and each mode that becomes native: native code may then answer calls that it
     declined before.
     """
 
-    def __init__(self, training: bool) -> None:
-        self._training = training
+    def __init__(self, training: bool, *, named: bool = True) -> None:
+        self._training, self._named = training, named
         self._state: StateBlock | None = None
         self._callable: weakref.ref[NativeCallable] | None = None
         self._retired: StateBlock | None = None
@@ -57,7 +59,7 @@ class NativeEntries:
         """Make native code try an entry first; return False if it was among the entries before."""
         if self._state is None:
             self._address = native_runtime().address("jf_fastcall")
-            self._state = StateBlock(_declined, training=self._training)
+            self._state = StateBlock(_declined, training=self._training, named=self._named)
             function = None if self._callable is None else self._callable()
             if function is not None:
                 function.attach(self._address, self._state.address, keep=self._state)

@@ -135,7 +135,7 @@ class Call:
         work = WORK.going_on
         try:
             WORK.going_on = False
-            return self.table.definition.run_fallback(args, {**kwargs, "training": self.training})
+            return self.table.definition.run_fallback(args, kwargs, self.training)
         finally:
             WORK.going_on = work
 

@@ -37,6 +37,8 @@ class Definition:
         found = _training_parameter(fn)
         self._declares_training = found is not None
         self._training_position, self._after_training, default = found or (None, (), False)
+        self.hands_on_mode = found is None and _takes_keywords(fn)
+        """Whether ``training=`` is one of the function's own ``**options``."""
         self.training = default if options.training is None else options.training
         self.name = options.name or str(getattr(fn, "__qualname__", type(fn).__name__))
         """The function's name in reports."""
@@ -60,6 +62,13 @@ class Definition:
         if not isinstance(mode, bool | np.bool_):
             raise ArgumentError(f"{self.name}: training= is True or False, not {mode!r}")
         return bool(mode), args, {name: value for name, value in kwargs.items() if name != _MODE}
+
+    def refuses(self, kwargs: dict[str, Any]) -> ArgumentError | None:
+        """Return why Python alone can answer a call that gives the mode among the function's ``**options``."""
+        if not self.hands_on_mode or _MODE not in kwargs:
+            return None
+        return ArgumentError(f"{self.name} takes training= as one of its **options, which compiled calls take as their "
+                             "mode. Give it a parameter training=False.")
 
     def _with_mode_by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return a call's arguments with ``training``, and all after it, as keyword arguments."""
@@ -89,17 +98,31 @@ class Definition:
             foreign=tensors, states=states,
         )
 
-    def run_fallback(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
+    def run_fallback(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool | None = None) -> Any:
+        """Run the Python function itself: inlined in another trace, disabled, or as the fallback.
+
+        The mode is `training`, or ``training=`` among the arguments.
+        """
         inlined = active() is not None
         args, kwargs = self._with_mode_by_name(args, kwargs)
-        training = kwargs.get(_MODE, is_training() if inlined else self.training)
-        kwargs = {name: value for name, value in kwargs.items() if name != _MODE}
-        given = {**kwargs, _MODE: training} if self._declares_training else kwargs
+        if training is None:
+            training = kwargs.get(_MODE, is_training() if inlined else self.training)
+        given = {name: value for name, value in kwargs.items() if name != _MODE}
+        if self._declares_training or (self.hands_on_mode and _MODE in kwargs):
+            given[_MODE] = training
         if inlined:
             return self.fn(*args, **given)
-        with eager_mode(bool(training), not holds_eager(args, kwargs)):
+        with eager_mode(bool(training), not holds_eager(args, given)):
             return self.fn(*args, **given)
+
+
+def _takes_keywords(fn: Callable[..., Any]) -> bool:
+    if type(fn) is types.FunctionType and not fn.__dict__:
+        return bool(fn.__code__.co_flags & inspect.CO_VARKEYWORDS)
+    try:
+        return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return False
 
 
 def _training_parameter(fn: Callable[..., Any]) -> tuple[int | None, tuple[str, ...], bool] | None:

@@ -25,7 +25,7 @@ class Parts:
     def __init__(self, function: NativeCallable, fn: Callable[..., Any], options: Options) -> None:
         self.definition = Definition(fn, options)
         self.counters = Counters(self.definition.name, strict=options.strict)
-        self.entries = NativeEntries(self.definition.training)
+        self.entries = NativeEntries(self.definition.training, named=not self.definition.hands_on_mode)
         """The native entries that are tried with the caller's own arguments."""
         self.entries.serve(function)
         self._lock = threading.Lock()

@@ -53,7 +53,7 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if parts.plain.is_settled and not (counters.draws_global_rng or needs_adapting(args, kwargs)):
         counters.count_fallback()
         return definition.run_fallback(args, kwargs)
-    refused = raising_error_state(definition.name)
+    refused = raising_error_state(definition.name) or definition.refuses(kwargs)
     if refused is not None:
         counters.note_fallback("plain Python", refused)
         return definition.run_fallback(args, kwargs)

@@ -127,8 +127,10 @@ def is_known_instance(real: Any, knows: Knows) -> bool:
     cls = type(real)
     if is_user_class(cls):
         return all(_is_plain_base(base, knows) for base in cls.__mro__)
-    if cls in _BUILTIN_INSTANCES or issubclass(cls, enum.Enum) or real is sys.stdout or real is sys.stderr:
-        return True  # print() may have the streams; their methods are opaque
+    if cls in _BUILTIN_INSTANCES or issubclass(cls, enum.Enum) or _is_own(cls.__module__):
+        return True
+    if real is sys.stdout or real is sys.stderr:  # print() may have them; their methods are opaque
+        return True
     found = knows(real)
     if found is not None:
         return found
@@ -144,8 +146,8 @@ def _is_plain_base(cls: type, knows: Knows) -> bool:
 
 def _is_known_function(function: types.FunctionType, knows: Knows) -> bool:
     module = str(function.__globals__.get("__name__", ""))
-    if module.partition(".")[0] == "jitfuse":
-        return True  # the tracer's own
+    if _is_own(module):
+        return True
     found = knows(function)
     if found is not None:
         return found
@@ -168,10 +170,12 @@ def _is_listed(module: str, name: str, value: Any) -> bool:
     if module == "builtins" or module in _MODULES:
         listed = name not in _UNKNOWN.get(module, "").split()
     else:
-        listed = name.partition(".")[0] in _PARTS.get(module, "").split()
-    if module.partition(".")[0] == "jitfuse":
-        listed = True
+        listed = name.partition(".")[0] in _PARTS.get(module, "").split() or _is_own(module)
     return listed and (value is None or module == "builtins" or _has(module, name, value))
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] == "jitfuse"
 
 
 def _has(module: str, name: str, value: Any) -> bool:

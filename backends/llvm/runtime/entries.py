@@ -22,11 +22,14 @@ Where it returns, the call goes to the miss handler, and no argument has been wr
 
 
 class StateBlock:
-    """The words of one fused function: its entries, its miss handler, its default mode, its counters."""
+    """The words of one fused function: its entries, its miss handler, its default mode, its counters.
 
-    def __init__(self, miss: Callable[..., Any], *, training: bool = False) -> None:
+    named: the keyword `training` is the mode of a call; otherwise it is like any other.
+    """
+
+    def __init__(self, miss: Callable[..., Any], *, training: bool = False, named: bool = True) -> None:
         self._entries: list[NativeEntry] = []
-        name = sys.intern("training")
+        name = sys.intern("training" if named else "\0")
         self._words = Words([0, id(miss), int(training), id(name), 0, 0], keep=(miss, name))
 
     @property
