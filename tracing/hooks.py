@@ -11,9 +11,9 @@ import numpy as np
 from jitfuse.base.later import Later
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, UntraceableError
+from jitfuse.tracing import known_libraries
 from jitfuse.tracing.control import replication
 from jitfuse.tracing.interception.chain import Chain
-from jitfuse.tracing.numpy_like import known_functions
 from jitfuse.tracing.numpy_like.substitutes import replace, substitute
 from jitfuse.tracing.observe import loop_counters
 from jitfuse.tracing.record.device_array import DeviceArray, HostArray, seen
@@ -73,7 +73,7 @@ class TracingHooks:
 
     def knows(self, value: Any) -> bool | None:
         """Tell whether NumPy's, SciPy's or torch's callable or object is known; None for those of others."""
-        return known_functions.knows(value)
+        return known_libraries.knows(value)
 
     def is_module(self, value: Any) -> bool:
         """Tell whether a value is a torch module, whose whole state is guarded."""

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from jitfuse.tracing import known_libraries
 from jitfuse.tracing.interception.chain import Chain, GuardLog
 from jitfuse.tracing.interception.reader import TracingEnvironment
-from jitfuse.tracing.numpy_like import known_functions
 
 
 class Traced:
@@ -82,7 +82,7 @@ class FakeHooks:
         return isinstance(value, np.ndarray)
 
     def knows(self, value: Any) -> bool | None:
-        return known_functions.knows(value)
+        return known_libraries.knows(value)
 
     def is_module(self, value: Any) -> bool:
         return False

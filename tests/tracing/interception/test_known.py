@@ -33,7 +33,7 @@ import pytest
 
 from jitfuse.errors import VolatileError
 from jitfuse.tracing.interception.known import is_known, is_known_instance
-from jitfuse.tracing.numpy_like.known_functions import knows
+from jitfuse.tracing.known_libraries import knows
 
 X = np.arange(3.0)
 T = TypeVar("T")
