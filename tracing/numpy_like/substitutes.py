@@ -1,4 +1,4 @@
-"""Replacements in traced user code of functions that do not dispatch on arrays, of random generators and of clocks.
+"""Replacements in traced user code of functions that do not dispatch on arrays, and of random generators.
 
 Outside a trace, and for other callers, the originals stay. Owns the table of replacements. Does not own the functions
 that make arrays (`jitfuse.tracing.numpy_like.creation`).
@@ -15,7 +15,7 @@ import numpy as np
 from jitfuse.base.later import Later
 from jitfuse.tracing.numpy_like import creation as numpy_creation
 from jitfuse.tracing.numpy_like.creation import run_of_call
-from jitfuse.tracing.observe import hidden_effects
+from jitfuse.tracing.observe import raised_warnings
 from jitfuse.tracing.scalars import math_functions
 from jitfuse.tracing.tensor.array_class import class_proxy
 from jitfuse.tracing.tensor.function_table import traced_among
@@ -45,7 +45,7 @@ use."""
 def substitute(value: Any) -> Callable[..., Any] | None:
     """Return the replacement of a callable for traced user code, or None if it stays."""
     if _is_random(value):
-        _know_random_modules()
+        _know_random()
     _know_scipy()
     name = getattr(value, "__name__", None)
     if type(name) is str and name in SAMPLED:
@@ -55,7 +55,9 @@ def substitute(value: Any) -> Callable[..., Any] | None:
         return found[1]
     if type(value) in _JOINERS:
         return joiners.Joiner(value)  # type: ignore[return-value]
-    return hidden_effects.method(value.__self__, str(name), tuple(_generators)) if isinstance(value, _BOUND) else None
+    if isinstance(value, _BOUND) and issubclass(type(value.__self__), tuple(_generators)):  # a proxy's __class__ lies
+        return raised_warnings.raising(f"{type(value.__self__).__name__}.{name}", _RANDOM_WAY_OUT)
+    return None
 
 
 def _in_place_of(*originals: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -116,24 +118,23 @@ def smallest(*values: Any, **options: Any) -> Any:
     return extremes.smallest(*values, **options)
 
 
-# ---------------------------------------------------------------- what cannot be replayed
+# ---------------------------------------------------------------- NumPy's random generators
+_RANDOM_WAY_OUT: Final = (
+    "Its numbers would be the same in every call. Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew, "
+    "or draw outside and pass the numbers as an argument."
+)
 _BOUND: Final = (types.BuiltinMethodType, types.MethodType)
-_RANDOM_MODULES: Final = {
-    "numpy.random": ("np.random", "Generator", "RandomState"), "random": ("random", "Random"), "secrets": ("secrets",),
-    "uuid": ("uuid",),
-}
-_RANDOM_NAMES: Final = (*_RANDOM_MODULES, "_random")
 _known_modules: set[str] = set()
 _generators: list[type] = []
 
 
 def _is_random(value: Any) -> bool:
-    """Return whether a callable may belong to a random module or be a method of a generator.
+    """Return whether a callable may belong to `np.random` or be a method of a generator.
 
-    Entering the 200 functions of these modules takes 0.5 ms, so it waits for the first such call.
+    Entering its 60 functions takes time, so it waits for the first such call.
     """
     kinds = type(value.__self__).__mro__ if isinstance(value, _BOUND) else (getattr(value, "__objclass__", value),)
-    return any(str(getattr(kind, "__module__", "")).startswith(_RANDOM_NAMES) for kind in (value, *kinds))
+    return any(str(getattr(kind, "__module__", "")).startswith("numpy.random") for kind in (value, *kinds))
 
 
 def _of_global_rng(name: str) -> Callable[..., Any]:
@@ -142,33 +143,30 @@ def _of_global_rng(name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: getattr(random_state.global_generator(name), name)(*args, **kwargs)
 
 
-def _know_random_modules() -> None:
-    """Reject the functions of random modules once they are imported; a warm start imports none of them."""
-    for module, (shown, *classes) in _RANDOM_MODULES.items():
-        if module in _known_modules or module not in sys.modules:
-            continue
-        names = vars(sys.modules[module])
-        if not all(c in names for c in classes):
-            continue  # another thread is importing it
-        for name, member in list(names.items()):
-            if not name.startswith("_") and callable(member) and (module != "uuid" or name in hidden_effects.DRAWN_IDS):
-                raise_error = hidden_effects.raising(f"{shown}.{name}", hidden_effects.RANDOM_WAY_OUT)
-                _in_place_of(member)(class_proxy(member, raise_error) if isinstance(member, type) else raise_error)
-        if module == "numpy.random":
-            _in_place_of(names["default_rng"])(lambda seed=None: generator.default_rng(seed))
-            global_generator = names["mtrand"]._rand
-            for name, member in list(names.items()):
-                if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is global_generator:
-                    _in_place_of(member)(_of_global_rng(name))
-            legacy = names["RandomState"]
-            _in_place_of(legacy)(class_proxy(legacy, lambda seed=None: random_state.random_state(seed)))
-        for kind in (names[c] for c in classes):
-            _generators.append(kind)
-            for name, member in vars(kind).items():  # compiled methods crash on a generator of the trace
-                if not name.startswith("_") and callable(member):
-                    _in_place_of(member)(hidden_effects.raising(f"{kind.__name__}.{name}",
-                                                               hidden_effects.RANDOM_WAY_OUT))
-        _known_modules.add(module)
+def _know_random() -> None:
+    """Replace the functions of `np.random` once it is imported; a warm start does not import it."""
+    if "numpy.random" in _known_modules or "numpy.random" not in sys.modules:
+        return
+    names = vars(sys.modules["numpy.random"])
+    if not all(c in names for c in ("Generator", "RandomState")):
+        return  # another thread is importing it
+    for name, member in list(names.items()):
+        if not name.startswith("_") and callable(member):
+            raise_error = raised_warnings.raising(f"np.random.{name}", _RANDOM_WAY_OUT)
+            _in_place_of(member)(class_proxy(member, raise_error) if isinstance(member, type) else raise_error)
+    _in_place_of(names["default_rng"])(lambda seed=None: generator.default_rng(seed))
+    global_generator = names["mtrand"]._rand
+    for name, member in list(names.items()):
+        if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is global_generator:
+            _in_place_of(member)(_of_global_rng(name))
+    legacy = names["RandomState"]
+    _in_place_of(legacy)(class_proxy(legacy, lambda seed=None: random_state.random_state(seed)))
+    for kind in (names["Generator"], legacy):
+        _generators.append(kind)
+        for name, member in vars(kind).items():  # compiled methods crash on a generator of the trace
+            if not name.startswith("_") and callable(member):
+                _in_place_of(member)(raised_warnings.raising(f"{kind.__name__}.{name}", _RANDOM_WAY_OUT))
+    _known_modules.add("numpy.random")
 
 
 def _know_scipy() -> None:
@@ -203,5 +201,5 @@ def replace(library: str, replacements: Callable[[], Iterable[tuple[Any, Callabl
         _known_modules.add(library)
 
 
-for _original, _function in hidden_effects.replacements():
+for _original, _function in raised_warnings.replacements():
     _in_place_of(_original)(_function)
