@@ -34,7 +34,7 @@ det, inv, slogdet, solve, cholesky = (getattr(_library, n) for n in ("det", "inv
 svdvals, matrix_power, outer = _library.svdvals, _library.matrix_power, _library.outer
 diagonal, trace, matrix_transpose = _library.diagonal, _library.trace, _library.matrix_transpose
 matrix_norm, vector_norm, tensordot = _library.matrix_norm, _library.vector_norm, _library.tensordot
-eig, eigvals = over_tensors(linalg.eig), over_tensors(linalg.eigvals)
+eig, eigvals = over_tensors(linalg.complex_eig), over_tensors(linalg.complex_eigvals)
 matmul, vecdot = functions.matmul, functions.vecdot
 
 

@@ -44,8 +44,8 @@ SECTIONS: Final[dict[str, str]] = {
             np.linalg.lstsq(x.T, y.T)[3]
         linalg.eigh: np.linalg.eigh(m + m.T)[0]; np.abs(np.linalg.eigh(m + m.T)[1])
         linalg.eigvalsh: np.linalg.eigvalsh(m + m.T)
-        linalg.eig: np.sort(np.abs(np.linalg.eig(m)[0]))
-        linalg.eigvals: np.sort(np.abs(np.linalg.eigvals(m)))
+        linalg.eig: np.sort(np.abs(np.linalg.eig(m + 0j)[0]))
+        linalg.eigvals: np.sort(np.abs(np.linalg.eigvals(m + 0j)))
         linalg.svdvals: np.linalg.svdvals(x)
         linalg.vector_norm: np.linalg.vector_norm(x, axis=1); np.linalg.vector_norm(v, ord=1)
         linalg.matrix_norm: np.linalg.matrix_norm(m); np.linalg.matrix_norm(m, ord=2)

@@ -7,7 +7,7 @@ Products are in `jitfuse.tracing.numpy_like.products`, np.linalg.norm in `jitfus
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,40 +23,13 @@ from jitfuse.tracing.record.try_blocks import reject_in_try
 from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, implements, lifted, reject_options, strong
 
 
-class SVDResult(NamedTuple):
-    """The result of svd."""
-
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
-
-
-class QRResult(NamedTuple):
-    """The result of qr."""
-
-    Q: Tensor
-    R: Tensor
-
-
-class EighResult(NamedTuple):
-    """The result of eigh."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class EigResult(NamedTuple):
-    """The result of eig."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class SlogdetResult(NamedTuple):
-    """The result of slogdet."""
-
-    sign: Tensor
-    logabsdet: Tensor
+_ONE: Final = np.eye(1)
+SVDResult: Final[Any] = type(np.linalg.svd(_ONE))
+QRResult: Final[Any] = type(np.linalg.qr(_ONE))
+EighResult: Final[Any] = type(np.linalg.eigh(_ONE))
+EigResult: Final[Any] = type(np.linalg.eig(_ONE))
+SlogdetResult: Final[Any] = type(np.linalg.slogdet(_ONE))
+"""NumPy's own named tuples."""
 
 
 def _one(a: Any) -> Tensor:
@@ -132,7 +105,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 @implements("linalg.slogdet")
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: Any) -> Any:
     """Return the sign of the determinant and the logarithm of its magnitude."""
     sign, logarithm = (part.as_copy(scalar=not part.shape) for part in _parts("slogdet", a))
     return SlogdetResult(sign, logarithm.call("real"))
@@ -145,7 +118,7 @@ def _lower(name: str, uplo: str) -> bool:
 
 
 @implements("linalg.eigh")
-def eigh(a: Any, UPLO: str = "L") -> EighResult:
+def eigh(a: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues in ascending order and the eigenvectors of a Hermitian matrix."""
     values, vectors = _parts("eigh", a, lower=_lower("eigh", UPLO))
     return EighResult(values.call("real"), vectors)
@@ -157,15 +130,34 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
     return _one(a).call("eigvalsh", lower=_lower("eigvalsh", UPLO))
 
 
+def _complex_alone(name: str, a: Any) -> Tensor:
+    """Return the operand; raises UnsupportedError for real matrices, whose results are real where the data are so."""
+    x = _one(a)
+    if dtypes.kind(x.dtype) != "complex":
+        raise UnsupportedError(f"np.linalg.{name} of a real matrix has a dtype that depends on its values, at "
+                               f"{user_line()}. Use jf.linalg.{name}, which is always complex, or np.linalg.{name}h.")
+    return x
+
+
 @implements("linalg.eig")
-def eig(a: Any) -> EigResult:
-    """Return the eigenvalues and eigenvectors, always complex: NumPy's dtype depends on the data."""
-    return EigResult(*_parts("eig", a))
+def eig(a: Any) -> Any:
+    """Return the eigenvalues and eigenvectors of a complex matrix."""
+    return complex_eig(_complex_alone("eig", a))
 
 
 @implements("linalg.eigvals")
 def eigvals(a: Any) -> Tensor:
-    """Return the eigenvalues, always complex: NumPy's dtype depends on the data."""
+    """Return the eigenvalues of a complex matrix."""
+    return complex_eigvals(_complex_alone("eigvals", a))
+
+
+def complex_eig(a: Any) -> Any:
+    """Return the eigenvalues and eigenvectors, always complex."""
+    return EigResult(*_parts("eig", a))
+
+
+def complex_eigvals(a: Any) -> Tensor:
+    """Return the eigenvalues, always complex."""
     return _one(a).call("eigvals")
 
 
