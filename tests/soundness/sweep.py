@@ -7,6 +7,7 @@ that a function that ends its process is a finding too. `trial.py` says what is 
 """
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import random
 import subprocess
@@ -43,23 +44,24 @@ def sweep(library: str, names: Iterable[str]) -> Iterator[Finding]:
     """Try functions of a library, in a process that is started again where one has ended it."""
     left = list(names)
     while left:
-        worker = subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-W", "ignore", str(Path(trial.__file__)), library], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )
-        assert worker.stdin is not None and worker.stdout is not None
-        worker.stdin.write("\n".join(left) + "\n")
-        worker.stdin.close()
-        running = left[0]
-        for line in worker.stdout:
-            name, how, details = (*line.rstrip("\n").split("\t", 2), "", "")[:3]
-            if name not in left:
-                continue  # something that a library has printed
-            running = name
-            if how != "begins":
-                left.remove(name)
-                yield name, how, details
-        if worker.wait() or left:
+        ) as worker:
+            assert worker.stdin is not None and worker.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                worker.stdin.write("\n".join(left) + "\n")
+                worker.stdin.close()
+            running = left[0]
+            for line in worker.stdout:
+                name, how, details = (*line.rstrip("\n").split("\t", 2), "", "")[:3]
+                if name not in left:
+                    continue  # something that a library has printed
+                running = name
+                if how != "begins":
+                    left.remove(name)
+                    yield name, how, details
+        if left:
             left.remove(running)
             yield running, "died", f"exit status {worker.returncode}"
 
@@ -74,9 +76,14 @@ def sample(count: int, seed: int) -> dict[str, list[str]]:
 
 
 def _page(found: dict[str, list[Finding]]) -> str:
-    lines = ["# Soundness", "", "How each public function of these libraries ran inside a fused function, with work before and "
-             "after it, in three", "calls between which the argument and a global were changed. `python tests/soundness/"
-             "sweep.py` writes this page.", "", "| Library | compiled | plain Python | not tried | wrong |", "|---|---|---|---|---|"]
+    lines = [
+        "# Soundness", "",
+        "How each public function of these libraries ran inside a fused function: with work before and after it, in three",
+        "calls between which the argument and a global were changed. Plain Python means that jitfuse does not know the",
+        "function; not tried, that none of the arguments in `tests/soundness/trial.py` fit it.", "",
+        "`python tests/soundness/sweep.py` writes this page.", "",
+        "| Library | compiled | plain Python | not tried | wrong |", "|---|---|---|---|---|",
+    ]
     for library, findings in found.items():
         count = Counter(how for _, how, _ in findings)
         bad = sum(count[how] for how in BAD)

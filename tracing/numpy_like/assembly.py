@@ -16,7 +16,7 @@ from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_like import shapes, sorting
+from jitfuse.tracing.numpy_like import elementwise, shapes, sorting
 from jitfuse.tracing.record import memory_order
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import indexing
@@ -252,4 +252,4 @@ def array_equiv(a1: Any, a2: Any) -> Any:
         shape_rules.broadcast("array_equiv", [x.shape, y.shape])
     except ShapeError:
         return False
-    return strong(x.call("equal", y)).call("all")
+    return elementwise.as_truth(strong(x.call("equal", y)).call("all"))

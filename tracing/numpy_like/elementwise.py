@@ -14,6 +14,7 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.scalars import conversions
 from jitfuse.tracing.tensor import indexing
 from jitfuse.tracing.tensor.function_table import (
     NO_VALUE,
@@ -97,21 +98,27 @@ def isclose(a: Tensor, b: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_na
 
 
 @implements("allclose")
-def allclose(a: Tensor, b: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Return whether a and b are equal within tolerances everywhere."""
-    return isclose(a, b, rtol, atol, equal_nan).call("all")
+def allclose(a: Tensor, b: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Return whether a and b are equal within tolerances everywhere, as Python's bool."""
+    return as_truth(isclose(a, b, rtol, atol, equal_nan).call("all"))
+
+
+def as_truth(x: Tensor) -> Any:
+    """Return a truth value as Python's bool, which the program makes; NumPy's where no graph break is possible."""
+    made = conversions.item(x)
+    return x if made is None else made
 
 
 @implements("array_equal")
 def array_equal(a1: Tensor, a2: Tensor, equal_nan: bool = False) -> Any:
-    """Return whether the shapes and all elements are equal."""
+    """Return whether the shapes and all elements are equal, as Python's bool."""
     x, y = lifted(a1, a2)
     if x.shape != y.shape:
         return False
     same = x.call("equal", y)
     if equal_nan:
         same = same.call("logical_or", x.call("isnan").call("logical_and", y.call("isnan")))
-    return strong(same).call("all")
+    return as_truth(strong(same).call("all"))
 
 
 @implements("clip")

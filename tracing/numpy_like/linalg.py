@@ -22,7 +22,6 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.try_blocks import reject_in_try
 from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, implements, lifted, reject_options, strong
 
-
 _ONE: Final = np.eye(1)
 SVDResult: Final[Any] = type(np.linalg.svd(_ONE))
 QRResult: Final[Any] = type(np.linalg.qr(_ONE))
