@@ -14,6 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.base.later import Later
+from jitfuse.ir.operators import ops
+from jitfuse.tracing.numpy_like.protocol import implementation_of
 from jitfuse.tracing.record.foreign import is_torch_module
 
 torch_table = Later("jitfuse.tracing.torch_like.table")
@@ -30,15 +32,20 @@ _EFFECTS: Final = frozenset({
     "genfromtxt", "loadtxt", "save", "savetxt", "savez", "savez_compressed",
 })
 """NumPy's functions that dispatch, and read or write files."""
+_INDEXED: Final = frozenset(map(type, (np.s_, np.r_, np.c_, np.mgrid, np.ogrid)))
+"""The classes of NumPy's objects that are indexed to make something."""
 _ARRAY_UNKNOWN: Final = frozenset({"tofile", "dump", "dumps", "setfield", "setflags", "resize"})
 """Methods of real arrays, such as constants, whose effects are not seen."""
 _TORCH_PURE: Final = frozenset({
     "Size", "Tensor", "broadcast_shapes", "can_cast", "device", "dtype", "enable_grad", "finfo", "get_default_dtype",
-    "iinfo", "inference_mode", "is_complex", "is_floating_point", "is_grad_enabled", "is_storage", "is_tensor",
-    "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
+    "iinfo", "inference_mode", "is_autocast_enabled", "is_complex", "is_floating_point", "is_grad_enabled",
+    "is_storage", "is_tensor", "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
 })
 """torch's functions without an entry, and its classes, that depend on their arguments alone."""
-_DISPATCHING: Final = ("torch.functional", "torch.nn.functional", "torch.nn.modules.", "torch.nn.parameter")
+_DISPATCHING: Final = (
+    "torch.backends", "torch.functional", "torch.nn.functional", "torch.nn.modules.", "torch.nn.parameter",
+    "torch.overrides",
+)
 """torch's Python code that comes to traced tensors by its own dispatch: what has no entry raises there."""
 
 
@@ -57,6 +64,8 @@ def knows(value: Any) -> bool | None:
     module = _module_of(value)
     if module == "numpy" or module.startswith("numpy."):
         return _knows_numpy(value)
+    if module.startswith("scipy.special."):
+        return _knows_scipy(value)
     if module == "torch" or module.startswith("torch."):
         return _knows_torch(value, module)
     return None
@@ -75,11 +84,22 @@ def _module_of(value: Any) -> str:
 
 def _knows_numpy(value: Any) -> bool:
     name = getattr(value, "__name__", "")
+    if type(value).__qualname__ in ("Generator", "RandomState") and type(value).__module__.startswith("numpy.random."):
+        return True  # their methods have replacements, which raise
     if isinstance(value, type) and issubclass(value, np.generic | np.dtype | np.ndarray):
         return value is not np.memmap
-    if isinstance(value, type(np.s_) | type(np.r_) | type(np.c_)):
+    if type(value) in _INDEXED:
         return True
-    return name in _PURE and getattr(np, name, None) is value
+    if name in _PURE:
+        return getattr(np, name, None) is value
+    return isinstance(value, types.FunctionType) and implementation_of(value) is not None
+
+
+def _knows_scipy(function: Any) -> bool:
+    """Tell whether a function of scipy.special is an operator: it calls the ufunc, which dispatches."""
+    name = getattr(function, "__name__", "")
+    op = ops.get(name)
+    return op is not None and op.kind == ops.LIBRARY and getattr(sys.modules["scipy.special"], name, None) is function
 
 
 def _knows_torch(value: Any, module: str) -> bool:
@@ -91,4 +111,6 @@ def _knows_torch(value: Any, module: str) -> bool:
     name = getattr(value, "__name__", "")
     if name in _TORCH_PURE:
         return getattr(torch, name, None) is value
+    if name.startswith("_has_torch_function"):
+        return getattr(torch._C, name, None) is value
     return isinstance(value, Hashable) and value in torch_table.by_object()

@@ -213,7 +213,6 @@ EXPRESSIONS = [line.strip() for line in """
     np.ascontiguousarray(z)
     np.ascontiguousarray(x[0])
     np.asfortranarray(z)
-    np.require(z)
     np.concatenate([z.reshape(1), x])[0]
     np.hstack([z, x])[0]
     np.block([z, x])[0]
@@ -273,7 +272,6 @@ EXPRESSIONS = [line.strip() for line in """
     np.array(x[0], ndmin=1)
     np.array(x[0], dtype=np.float32)
     np.array(z, dtype=complex)
-    np.asarray_chkfinite(z)
     np.where([x[0] > 0][0], z, z)
     np.tensordot(x, x, 1)
     np.dot(x, x)

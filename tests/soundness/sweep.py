@@ -78,9 +78,9 @@ def sample(count: int, seed: int) -> dict[str, list[str]]:
 def _page(found: dict[str, list[Finding]]) -> str:
     lines = [
         "# Soundness", "",
-        "How each public function of these libraries ran inside a fused function: with work before and after it, in three",
-        "calls between which the argument and a global were changed. Plain Python means that jitfuse does not know the",
-        "function; not tried, that none of the arguments in `tests/soundness/trial.py` fit it.", "",
+        "How each public function of these libraries ran inside a fused function: with work before and after it, in",
+        "three calls between which the argument and a global were changed. Plain Python: jitfuse does not know",
+        "the function; not tried, that none of the arguments in `tests/soundness/trial.py` fit it.", "",
         "`python tests/soundness/sweep.py` writes this page.", "",
         "| Library | compiled | plain Python | not tried | wrong |", "|---|---|---|---|---|",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import sys
 import types
 from typing import Any, Final
 
@@ -137,11 +138,13 @@ class Attributes(Classifier):
         value, namespace = getattr(module, name), vars(module)
         if name not in namespace:
             return self.arrived(value)
+        if value is sys.stdout or value is sys.stderr:  # print() finds them anew in each call
+            return value
         where = self.name_chain(namespace, name, f"{chain}.{name}")
         if type(value) in _CONSTANTS:
             self.guard_value(where, value)
             return value
-        if not callable(value) and not isinstance(value, _SUBSTITUTED):
+        if not callable(value) and not isinstance(value, _SUBSTITUTED) and not self.hooks.knows(value):
             return self.read(where, value, raw)
         seen = self.arrived(value)
         self.guard(where, "IS", value)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,11 +83,13 @@ class EnvironmentState:
 
     def require_known(self, value: Any) -> None:
         """Raise VolatileError for a callable that is not known: Python calls it, in every call."""
-        found = self._known_callables.get(id(value))
-        if found is None or found is not value:
-            if not is_known(value, self.hooks.knows):
-                raise opaque(value)
-            self._known_callables[id(value)] = value
+        function = value.__func__ if type(value) is types.MethodType else value  # holds no object
+        if self._known_callables.get(id(function)) is function:
+            return
+        if not is_known(value, self.hooks.knows):
+            raise opaque(value)
+        if isinstance(getattr(function, "__self__", None), types.ModuleType | None):
+            self._known_callables[id(function)] = function
 
     def require_known_container(self, chain: Chain, real: Any) -> None:
         """Raise VolatileError for a dict or list of a class whose other state is not seen."""

@@ -9,6 +9,7 @@ Owns the tables of Python's standard library. Does not own those of NumPy, SciPy
 from __future__ import annotations
 
 import enum
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -18,15 +19,19 @@ from jitfuse.errors import VolatileError
 from jitfuse.tracing.interception.user_code import is_user_class, is_user_function
 
 _MODULES: Final = frozenset({
-    "_abc", "_bisect", "_collections", "_collections_abc", "_contextvars", "_datetime", "_functools",
-    "_heapq", "_json", "_operator", "_py_abc", "_pydatetime", "_sre", "_statistics", "_string", "_struct",
-    "_weakrefset", "abc", "array", "base64", "binascii", "bisect", "cmath", "collections", "collections.abc",
-    "colorsys", "contextlib", "dataclasses", "datetime", "difflib", "enum", "fnmatch", "fractions",
-    "functools", "heapq", "html", "ipaddress", "itertools", "json", "json.decoder", "json.encoder", "keyword", "math",
-    "numbers", "operator", "re", "re._compiler", "re._constants", "re._parser", "reprlib", "statistics", "string",
-    "struct", "textwrap", "types", "typing", "typing_extensions", "unicodedata", "zlib",
+    "_abc", "_bisect", "_collections", "_collections_abc", "_contextvars", "_datetime", "_functools", "_heapq",
+    "_json", "_operator", "_py_abc", "_pydatetime", "_pytest.assertion.rewrite", "_pytest.assertion.util", "_sre",
+    "_statistics", "_string", "_struct", "_weakrefset", "abc", "array", "base64", "binascii", "bisect", "cmath",
+    "collections", "collections.abc", "colorsys", "contextlib", "dataclasses", "datetime", "difflib", "enum",
+    "fnmatch", "fractions", "functools", "heapq", "html", "ipaddress", "itertools", "json", "json.decoder",
+    "json.encoder", "keyword", "math", "numbers", "operator", "re", "re._compiler", "re._constants", "re._parser",
+    "reprlib", "statistics", "string", "struct", "textwrap", "types", "typing", "typing_extensions", "unicodedata",
+    "zlib",
 })
-"""Modules whose functions and classes depend on their arguments alone, which they use by protocols that are seen."""
+"""Modules whose functions and classes depend on their arguments alone, which they use by protocols that are seen.
+
+pytest calls its functions in the `assert` statements of test modules.
+"""
 _PARTS: Final = {
     "posixpath": "basename commonpath commonprefix dirname isabs join normpath split splitext",
     "ntpath": "basename commonpath commonprefix dirname isabs join normpath split splitext",
@@ -75,6 +80,13 @@ _OF_A_TYPE: Final = (
     types.GetSetDescriptorType, types.MemberDescriptorType,
 )
 
+_WAY_OUT: Final = "Call it outside, and pass its results as arguments."
+_WAYS_OUT: Final = {
+    "time": "Measure around the call of the fused function.",
+    **dict.fromkeys(("random", "secrets"), "Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew in each"
+                                           " call, or draw outside and pass the numbers as an argument."),
+}
+
 Knows = Callable[[Any], bool | None]
 
 
@@ -82,9 +94,10 @@ def opaque(value: Any, access_path: str | None = None) -> VolatileError:
     """Return the error for an opaque callable, or for an opaque object at an access path."""
     if access_path is None:
         named = value if hasattr(value, "__qualname__") else type(value)
+        module = named.__module__ or type(getattr(value, "__self__", None)).__module__
         return VolatileError(
-            f"{named.__module__}.{named.__qualname__} is called: jitfuse does not see what it reads and writes, so that"
-            " no call can do without Python. Call it outside, and pass its results as arguments."
+            f"{module}.{named.__qualname__} is called: jitfuse does not see what it reads and writes, so that no call"
+            f" can do without Python. {_WAYS_OUT.get(module, _WAY_OUT)}"
         )
     return VolatileError(
         f"{access_path} is a {type(value).__module__}.{type(value).__qualname__}: jitfuse does not see its state, so"
@@ -104,6 +117,8 @@ def is_known(value: Any, knows: Knows) -> bool:
         return is_known(value.__func__, knows)
     if isinstance(value, type):
         return is_known_class(value, knows)
+    if isinstance(value, functools._lru_cache_wrapper | types.ModuleType):
+        return isinstance(value, types.ModuleType) or _is_own(value.__module__)
     found = knows(value)
     if found is not None:
         return found
@@ -127,8 +142,10 @@ def is_known_instance(real: Any, knows: Knows) -> bool:
     cls = type(real)
     if is_user_class(cls):
         return all(_is_plain_base(base, knows) for base in cls.__mro__)
-    if cls in _BUILTIN_INSTANCES or issubclass(cls, enum.Enum) or _is_own(cls.__module__):
+    if cls in _BUILTIN_INSTANCES or issubclass(cls, enum.Enum | BaseException) or _is_own(cls.__module__):
         return True
+    if isinstance(real, functools._lru_cache_wrapper):
+        return _is_own(real.__module__)
     if real is sys.stdout or real is sys.stderr:  # print() may have them; their methods are opaque
         return True
     found = knows(real)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 
 from jitfuse.dtypes import is_integer, kind
-from jitfuse.errors import ArgumentError, ShapeError, UntraceableError
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
 from jitfuse.tracing.numpy_like import creation
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
@@ -34,6 +34,7 @@ from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import by_object
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
 
+_WINDOWS: Final = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
 _RANDOM: Final = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like",
                   "randn_like", "randint_like", "manual_seed", "poisson", "empty_permuted", "seed")
 
@@ -157,6 +158,17 @@ def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of Python's numbers that makes a constant: torch's own, which cannot read traced values."""
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(v, Foreign | TracedTensor) for v in (*args, *kwargs.values())):
+            raise UnsupportedError(f"torch.{function.__name__} takes numbers alone inside a fused function, at "
+                                   f"{user_line()}. Make it outside, and pass it as an argument.")
+        return function(*args, **kwargs)
+
+    return made
+
+
 def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Yield (torch's function, its replacement in a trace)."""
     yield torch.zeros, _of_value(0)
@@ -172,6 +184,8 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     yield torch.eye, eye
     yield torch.tril_indices, _index_function("tril_indices")
     yield torch.triu_indices, _index_function("triu_indices")
+    for name in _WINDOWS:
+        yield getattr(torch, name), _of_numbers(getattr(torch, name))
     for name in _RANDOM:
         if hasattr(torch, name):
             yield getattr(torch, name), _raising(name)

@@ -187,6 +187,8 @@ def wrap(value: Any) -> Any:
     """Return a result with its traced tensors as torch's."""
     if type(value) is TracedTensor:
         return value if value.weak else TracedTorchTensor(memory(value))
+    if isinstance(value, TracedTensor):  # a masked selection
+        return TracedTorchTensor(value)
     if isinstance(value, tuple | list):
         parts = [wrap(v) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)

@@ -78,23 +78,13 @@ def test_random_numbers_name_the_way_out(draw):
     assert "test_substitutes.py:" in str(caught.value)
 
 
-class Dice(random.Random):
-    """A generator of the user's."""
-
-    def roll(self) -> int:
-        return self.randrange(6)
-
-
-def test_every_function_of_random_modules_is_recognised_before_they_are_looked_at() -> None:
-    places = [
-        np.random, random, np.random.mtrand, np.random.Generator, np.random.RandomState, random.Random, RNG, Dice(),
-    ]
+def test_every_function_of_np_random_is_recognised_before_it_is_looked_at() -> None:
+    places = [np.random, np.random.mtrand, np.random.Generator, np.random.RandomState, RNG]
     members = [v for p in places for n in dir(p) if not n.startswith("_") and callable(v := getattr(p, n))]
     ours = [v for v in members if "random" in str(getattr(v, "__module__", None) or getattr(v, "__qualname__", ""))]
-    assert len(ours) > 250
+    assert len(ours) > 150
     assert not [v for v in ours if not substitutes._is_random(v)]
-    assert substitutes._is_random(Dice().roll) and substitutes._is_random(Dice.random)
-    others = (np.sin, np.zeros, len, [].append, "".join, Dice.roll, test_clocks_name_the_way_out)
+    others = (np.sin, np.zeros, len, [].append, "".join, random.random, test_clocks_name_the_way_out)
     assert not any(map(substitutes._is_random, others))
 
 
