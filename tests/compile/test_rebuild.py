@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,9 @@ def rewritten(entry: Entry, canonical: bytes) -> Entry:
     return Entry(cache_key(parts), {**entry.metadata, **describe(parts, "forms")}, canonical, entry.code)
 
 
-def test_what_would_take_for_ever_is_refused_in_time() -> None:
+def test_what_would_take_for_ever_is_refused_in_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JITFUSE_CACHE_PATH", raising=False)
+    monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path))  # empty: the entry has this kernel alone
     fused = jf.fuse(lambda x, i: x[i])
     fused.warm(jf.spec((9,), "float64"), jf.spec((3,), "int64"))
     (entry,) = entries_of(fused)
