@@ -97,10 +97,9 @@ class TestTorch:
             scalar = torch.tensor(1, dtype=b)
             assert f(x, scalar).dtype is (x + scalar).dtype
 
-    def test_torch_wins_over_numpy(self, torch: Any) -> None:
-        f = jf.fuse(lambda x, y: (x + y, y * 2))
-        added, doubled = f(torch.ones(3), np.arange(3.0))
+    def test_a_tensor_meets_an_array(self, torch: Any) -> None:
+        f = jf.fuse(lambda x, y: (x + y,))
+        (added,) = f(torch.ones(3), np.arange(3.0))
         assert torch.equal(added, torch.ones(3) + torch.arange(3.0, dtype=torch.float64))
-        assert isinstance(doubled, torch.Tensor)
         assert isinstance(f(np.ones(3), np.arange(3.0))[0], np.ndarray)
         assert f.stats()["traces"] == 2
