@@ -241,7 +241,8 @@ ROUNDED = {
 
 def wanted(op: ops.Op, operands: list[Any], attrs: dict[str, Any]) -> Any:
     """What NumPy gives; reductions and scans of floats of 16 bits are its own in float32, rounded once."""
-    if op.name in OWN_DTYPES:
+    of_scipy = op.name in ("erf", "erfc") or (op.kind == ops.LIBRARY and op.loop is not None)
+    if op.name in OWN_DTYPES or of_scipy:  # which of its loops comes first depends on SciPy's version
         assert op.loop is not None
         loop = op.loop(op.name, [Meta((), np.asarray(x).dtype.name) for x in operands])
         wide = ["float64" if is_narrow(d) else d for d in loop.inputs]

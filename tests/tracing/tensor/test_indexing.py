@@ -245,6 +245,7 @@ def test_ranges_index_as_lists_do():
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 def test_shapes_are_set_in_place():
 
     def fn(x):
