@@ -8,9 +8,11 @@ JITFUSE_TEST_SCALE=10 runs everything with ten times as many drawn examples.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 SEED = 1
 DRAWN = 1 / 8
@@ -36,6 +38,17 @@ def drawn(count: int, least: int = 1) -> int:
 def extended() -> bool:
     """Return whether the session runs more than everything: what takes hours."""
     return scale() > 1
+
+
+def covering(cases: Iterable[str], case: str, *choices: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return combinations in which one case of many meets every choice; over all cases most pairs of choices meet.
+
+    Without it each case would take the product of the choices. A session that runs more than everything takes that.
+    """
+    if extended():
+        return list(itertools.product(*choices))
+    number, count = list(cases).index(case), max(map(len, choices))
+    return [tuple(of[(k + j * number) % len(of)] for j, of in enumerate(choices)) for k in range(count)]
 
 
 def sampled(cases: Mapping[str, bool]) -> set[str]:

@@ -20,9 +20,10 @@ def judged(*arguments: str, code: int = 0) -> str:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["archives", "entries", "forms", "plans"])
-def test_a_sample_of_mutations(kind: str) -> None:
-    assert f"{kind}: 100 of 100 cases, 0 failed" in judged(kind, "--count", "100", "--batch", "100", "--seed", "1")
+@pytest.mark.parametrize(("kind", "count"), [("archives", 30), ("entries", 30), ("forms", 100), ("plans", 100)])
+def test_a_sample_of_mutations(kind: str, count: int) -> None:
+    text = judged(kind, "--count", str(count), "--batch", "100", "--seed", "1")
+    assert f"{kind}: {count} of {count} cases, 0 failed" in text
 
 
 BAD_JUDGE = '''

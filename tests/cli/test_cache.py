@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,11 +52,21 @@ def run_model(folder: Path, **environment: str) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+@pytest.fixture(scope="module")
+def once_used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder after two processes that ran functions, the second of which compiled nothing."""
+    folder = tmp_path_factory.mktemp("used") / "kernels"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("JITFUSE_CACHE_PATH", raising=False)
+        assert run_model(folder)[0] >= 3
+        assert run_model(folder) == [0, 0]
+    return folder
+
+
 @pytest.fixture
-def used(folder: Path) -> Path:
-    """The folder after two processes that ran functions, the second of which compiled nothing."""
-    assert run_model(folder)[0] >= 3
-    assert run_model(folder) == [0, 0]
+def used(folder: Path, once_used: Path) -> Path:
+    """This test's folder, with what those two processes left."""
+    shutil.copytree(once_used, folder)
     return folder
 
 

@@ -1,6 +1,7 @@
 """Operands for every operator of the table, over shapes, dtypes and special values."""
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from jitfuse.ir.semantics import generators, linear_algebra
 
 Case = tuple[list[Any], dict[str, Any]]
 SHAPES = [(), (0,), (1,), (7,), (3, 0), (2, 3, 4)]
+SQUARE = SHAPES[-1]
+"""The shape with which every dtype meets every other; with the others it meets its own and a few."""
 SPECIAL: dict[str, list[Any]] = {
     "float32": [0.0, -0.0, 1.5, -2.5, math.inf, -math.inf, math.nan, 1e30, 3.0, 1e-40, -0.75, 16777217.0],
     "float64": [0.0, -0.0, 1.5, -2.5, math.inf, -math.inf, math.nan, 1e300, 3.0, 5e-324, -0.75, 2.0**53],
@@ -56,12 +59,15 @@ ARRANGEMENTS: dict[str, Callable[[tuple[int, ...]], list[dict[str, Any]]]] = {
 """Attributes of the operators that rearrange elements, for an array of a shape."""
 
 
+@functools.cache
 def special(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
-    """Return an array, or a NumPy scalar for rank 0, of special values in an order of the seed's."""
+    """Return an array that nobody writes, or a NumPy scalar for rank 0, of special values in an order of the seed's."""
     with np.errstate(all="ignore"):
         values = np.array(SPECIAL[dtype]).astype(numpy_dtype(dtype))
     order = np.random.default_rng(seed).permutation(np.arange(math.prod(shape)) % len(values))
-    return values[order].reshape(shape)[()]
+    made = values[order].reshape(shape)
+    made.flags.writeable = False
+    return made[()]
 
 
 def cases_of(op: ops.Op) -> Iterator[Case]:
@@ -145,7 +151,8 @@ def _elementwise(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iter
         yield from (([x, ok], {"status": 2}) for ok in (True, np.ones(shape, dtype), np.ones((2, *shape), bool)))
         return
     attr_choices = [{"dtype": d} for d in SUPPORTED] if "dtype" in op.attrs else [{}]
-    dtypes = SUPPORTED if op.arity < 3 else ("float32", "int64", "bool", "uint8", "float16")
+    few = ("float32", "int64", "bool", "uint8", "float16")
+    dtypes = few if op.arity > 2 else SUPPORTED if shape == SQUARE else dict.fromkeys((dtype, *few))
     others_of = itertools.product(dtypes, repeat=op.arity - 1)
     for others in others_of if op.arity < 4 else [(d,) * (op.arity - 1) for d in dtypes]:
         for attrs in attr_choices:

@@ -52,12 +52,14 @@ def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cas
             tensors = [TorchProgramTensor(torch_functions.from_numpy(np.array(x))) for x in operands]
             first = tensors[0] if tensors else TorchProgramTensor(0)
             got = first.call(op.name, *tensors[1:], **attrs, **mode) if tensors else first.create(op.name, **attrs)
-            context = f"{op.name} of {operands} with {attrs}"
             for one, wanted in zip(got, want, strict=True) if op.is_of_many else [(got, want)]:
-                assert (one.dtype, one.shape) == (np.asarray(wanted).dtype.name, np.shape(wanted)), context
-                np.testing.assert_allclose(
-                    comparable(one), comparable(wanted), **tolerance(op, operands, one.dtype), err_msg=context
-                )
+                ours, theirs = comparable(one), comparable(wanted)
+                same = (one.dtype, one.shape) == (np.asarray(wanted).dtype.name, np.shape(wanted))
+                if same and np.array_equal(ours, theirs, equal_nan=ours.dtype.kind in "fc"):
+                    continue  # what follows takes its time
+                context = f"{op.name} of {operands} with {attrs}"
+                assert same, context
+                np.testing.assert_allclose(ours, theirs, **tolerance(op, operands, one.dtype), err_msg=context)
 
 
 def test_functions_of_integers_give_numpys_dtype() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,11 +74,12 @@ def test_views_write_through() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_repeating(dtype: str) -> None:
-    for shape in SHAPES:
-        x = array(shape, dtype)
-        check(lambda x: (np.tile(x, 3), np.tile(x, (2, 1)), np.tile(x, (2, 3, 1)), np.tile(x, 0), np.tile(x, 1)), (x,))
-        check(lambda x: (np.repeat(x, 2), np.repeat(x, 3, axis=0), x.repeat(0, axis=-1), np.repeat(x, 1)), (x,))
-        check(lambda x: np.repeat(x, [k % 3 for k in range(x.shape[0])], axis=0), (x,))
+    for shape, function in amount.covering(DTYPES, dtype, SHAPES, (
+        lambda x: (np.tile(x, 3), np.tile(x, (2, 1)), np.tile(x, (2, 3, 1)), np.tile(x, 0), np.tile(x, 1)),
+        lambda x: (np.repeat(x, 2), np.repeat(x, 3, axis=0), x.repeat(0, axis=-1), np.repeat(x, 1)),
+        lambda x: np.repeat(x, [k % 3 for k in range(x.shape[0])], axis=0),
+    )):
+        check(function, (array(shape, dtype),))
 
 
 def test_repeated_elements_are_read_through_index_maps() -> None:
@@ -147,12 +149,10 @@ def test_padding_of_nothing_and_mistakes() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_triangles_and_diagonals(dtype: str) -> None:
-    for shape in [(4, 4), (3, 5), (5, 2), (2, 3, 4), (0, 3), (3, 0)]:
-        x = array(shape, dtype)
-        for k in (-6, -1, 0, 2, 5):
-            check(
-                lambda x, k=k: (np.tril(x, k), np.triu(x, k), np.diagonal(x, k) * 1, np.diagonal(x, k, -1, 0) * 1), (x,)
-            )
+    shapes = [(4, 4), (3, 5), (5, 2), (2, 3, 4), (0, 3), (3, 0)]
+    for shape, k in amount.covering(DTYPES, dtype, shapes, (-6, -1, 0, 2, 5)):
+        check(lambda x, k=k: (np.tril(x, k), np.triu(x, k), np.diagonal(x, k) * 1, np.diagonal(x, k, -1, 0) * 1),
+              (array(shape, dtype),))
     v = array((4,), dtype)
     for k in (-2, 0, 1):
         check(lambda v, k=k: (np.diag(v, k), np.diag(np.diag(v, k), k) * 1, np.diagflat(v[:0], k), np.tril(v, k)), (v,))

@@ -1,9 +1,11 @@
 """Every reduction of NumPy with every option gives what NumPy gives: values, dtypes, shapes, kinds, errors."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from oracle import REDUCED, same
@@ -43,20 +45,20 @@ def with_nan(x: Any) -> Any:
     return x
 
 
+AXES = [(shape, axis) for shape, axes in (
+    ((7,), (None, 0, -1)), ((3, 40), (None, 0, 1, (0, 1), ())), ((2, 3, 17), ((0, 2), (1,), 1)), ((0, 4), (None, 0, 1)),
+    ((5, 0), (1,)), ((1, 1), (0, None)), ((3,), (1, -2, (0, 0)))) for axis in axes]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_axes_and_shapes(name: str, dtype: str) -> None:
-    for shape, axes in (((7,), (None, 0, -1)), ((3, 40), (None, 0, 1, (0, 1), ())), ((2, 3, 17), ((0, 2), (1,), 1)),
-                        ((0, 4), (None, 0, 1)), ((5, 0), (1,)), ((1, 1), (0, None)), ((3,), (1, -2, (0, 0)))):
-        for axis in axes:
-            for keepdims in (False, True):
-                x = make(shape, dtype, 3, "C", "positive" if dtype[0] == "f" else "plain")
-                x = with_nan(x) if name.startswith("nan") else x
-
-                def reduce(x: Any, axis: Any = axis, keepdims: bool = keepdims) -> Any:
-                    return REDUCTIONS[name](x, axis=axis, keepdims=keepdims)
-
-                assert_agrees(reduce, x)
+    turn = list(REDUCTIONS).index(name) + DTYPES.index(dtype)
+    for k, (shape, axis) in enumerate(AXES):
+        x = make(shape, dtype, 3, "C", "positive" if dtype[0] == "f" else "plain")
+        x = with_nan(x) if name.startswith("nan") else x
+        for keepdims in (False, True) if amount.extended() else ((k + turn) % 2 == 0,):
+            assert_agrees(functools.partial(REDUCTIONS[name], axis=axis, keepdims=keepdims), x)
 
 
 X = np.array([[0.5, -1.5, 2.0, 7.0], [np.nan, 3.0, -0.0, 1.0], [2.0, 2.0, 9.0, np.inf]])

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 
@@ -114,7 +115,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_have_the_strides_of_numpy(name: str) -> None:
     function = FUNCTIONS[name]
-    for shape, layout in itertools.product(SHAPES, LAYOUTS):
+    for layout, shape in amount.covering(FUNCTIONS, name, list(LAYOUTS), SHAPES):
         x = _array(shape, layout)
         try:
             with np.errstate(all="ignore"):
@@ -176,8 +177,7 @@ LOOKS = (
 @pytest.mark.full
 @pytest.mark.parametrize("maker", MAKERS)
 def test_writes_reach_what_shares_memory_and_nothing_else(maker: str) -> None:
-    laid_out = zip(SHAPES, itertools.cycle(("C", "F", "permuted", "steps")))
-    for look, (shape, layout) in itertools.product(LOOKS, laid_out):
+    for look, shape, layout in amount.covering(MAKERS, maker, LOOKS, SHAPES, ("C", "F", "permuted", "steps")):
         function = _written_through([f"y = {maker}", f"z = {look}", "z[...] += 1", "y[..., :1] *= 3", "z *= 2"])
         x, again = _array(shape, layout), _array(shape, layout)
         try:
