@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from dtypes_compared import DTYPES, attempted, differences
@@ -55,7 +56,9 @@ def every_rounded(x: Any) -> dict[str, Any]:
 def arrays(dtype: str) -> list[Any]:
     values = np.random.default_rng(5).integers(0 if dtype[0] in "bu" and dtype != "bfloat16" else -3, 4, (14, 66))
     x = (values * (1 if numpy_dtype(dtype).kind in "biu" else 0.25)).astype(numpy_dtype(dtype))
-    return [np.ascontiguousarray(x[:7, :33]), x[::2, ::2], x[6::-1, 32::-1], x[:7, :33].copy("F"), x[:3, :7]]
+    made = [x[::2, ::2], x[6::-1, 32::-1], x[:7, :33].copy("F"), x[:3, :7]]
+    turn = DTYPES.index(dtype)
+    return [np.ascontiguousarray(x[:7, :33]), *(made if amount.extended() else [made[turn % 4], made[(turn + 1) % 4]])]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

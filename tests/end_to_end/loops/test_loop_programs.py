@@ -35,7 +35,7 @@ def check(source: str, n: int, dtype: str, seed: int) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=drawn(30), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=loop_programs(), n=st.sampled_from(SIZES), dtype=st.sampled_from(DTYPES), seed=st.integers(0, 2**16))
 def test_programs_of_loops(source: str, n: int, dtype: str, seed: int) -> None:
     check(source, n, dtype, seed)
