@@ -173,15 +173,18 @@ class Building:
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
             self._note_answer(question, answer)  # a walk has met it
-        self._adopt(run, state)
+        self._adopt(run, state, answer)
         return answer.value
 
-    def _adopt(self, run: Recorder, state: TreeState) -> None:
-        """Make the values that are live at a state available to the run."""
+    def _adopt(self, run: Recorder, state: TreeState, answer: Answer) -> None:
+        """Make the values that are live at a state, and what the answer brings, available to the run."""
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
             storage.cache = {}  # views are read again: their earlier values are not carried across the break
         session.live = {tensor: number for number, tensor in enumerate(state.live)}
+        for meta in state.brings.get(answer.key, ()):
+            assert state.question is not None
+            session.live[session.graph.add_feed(meta, f"a result of {state.question.what}")] = len(session.live)
         if state.python is not None:  # a back edge may lead here: live values and all computed of them are data
             session.known.clear()
             session.known_bytes = 0
@@ -212,7 +215,7 @@ class Building:
         self._note_answer(question, answer)
         if loop is not None:
             raise BackEdgeSignal
-        self._adopt(run, target)
+        self._adopt(run, target, answer)
         return answer.value
 
     def _answer_here(self) -> Answer:

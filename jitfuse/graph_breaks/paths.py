@@ -156,8 +156,8 @@ def _delivers_natively(tree_edge: Edge, torch: bool) -> bool:
 
 
 def _is_read(state: TreeState) -> bool:
-    """Return whether native code can read the answer to a state's question: a number, or an array's bytes."""
-    return state.question is not None and state.question.reads_data
+    """Return whether native code can find the answer to a state's question: a number, an array's bytes, a call's."""
+    return state.question is not None and (state.question.reads_data or state.question.brings)
 
 
 def _find_homes(edges: Sequence[NativeEdge], heads: frozenset[TreeState]) -> None:

@@ -72,7 +72,8 @@ class ArenaSlots:
 
     def _note(self, edge: NativeEdge, target: TreeState) -> None:
         """Record the values live at a state; raises UnfitSignal if a back edge arrives with others."""
-        before, made = self._live.get(edge.source, []), self._metas(edge.tree_edge.subgraph)
+        before = [*self._live.get(edge.source, []), *edge.source.brings.get(edge.key, ())]
+        made = self._metas(edge.tree_edge.subgraph)
         live = [before[p.number] if p.kind == "live" else made[p.number] for p in edge.tree_edge.keep]
         if self._live.setdefault(target, live) != live:
             raise UnfitSignal

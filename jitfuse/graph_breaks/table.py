@@ -15,13 +15,16 @@ from jitfuse.backends.llvm.runtime.result_tree import ArrayResult, CallResult, O
 from jitfuse.compile.bind.copies import copy_window
 from jitfuse.compile.bind.plan import Outputs, delivered, known_result, scalar_result, step_binder
 from jitfuse.compile.bind.steps import PlanMemory
+from jitfuse.compile.call_plans.call_plan import Window
 from jitfuse.compile.guards.guard_tables import BoundEntry
-from jitfuse.dtypes import numpy_dtype
+from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 from jitfuse.graph_breaks.paths import RANDOM_FEED, NativeEdge, NativePaths
+from jitfuse.graph_breaks.signals import UnfitSignal
 from jitfuse.graph_breaks.slots import ArenaSlots, Free, Held, made_by
 from jitfuse.graph_breaks.tree import TreeState
 from jitfuse.ir.program import Meta
+from jitfuse.tracing.record.layout import contiguous
 from jitfuse.tracing.results.returned import OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf
 from jitfuse.tracing.subgraph import ValueSlot
 
@@ -113,11 +116,12 @@ class PathTable:
         asked = [moved.get(held.value, held) for held in asked]
         if not edge.back and edge.home is None:
             free = self._slots.freed(free, (*item.live, *made), live)
-        self._write_answer(edge, target, live, asked, drawn)
+        brought = self._write_answer(edge, target, live, asked, drawn)
         if edge.back:
             return []
         following = self._part.following.get(target, {}).values()
-        return [_Todo(w, live, self._binder.reserved, free, drawn) for w in reversed(list(following))]
+        return [_Todo(w, (*live, *brought.get(w.key, ())), self._binder.reserved, free, drawn)
+                for w in reversed(list(following))]
 
     def _take_rng_state(self) -> None:
         """Copy the RNG state and advance the original: once in a call."""
@@ -174,13 +178,16 @@ class PathTable:
     # ------------------------------------------------------------------ reads of values
     def _write_answer(
         self, edge: NativeEdge, state: TreeState, live: Sequence[Held], asked: Sequence[Held], drawn: bool
-    ) -> None:
-        """Write a jump for each known answer, and the exit to Python for any other."""
+    ) -> Mapping[Hashable, list[Held]]:
+        """Write a jump for each known answer, and the exit to Python for any other; return what answers bring."""
         known = self._part.following.get(state, {})
         assert state.question is not None
         number, other = state.question.number, self._builder.label()
         at, offset = asked[0].location if asked else (0, 0)  # a print may have strings alone
-        if number is None:
+        brought: dict[Hashable, list[Held]] = {}
+        if state.question.brings and known:
+            brought = self._write_call(edge, state, known, asked)
+        elif number is None:
             for content, key in list(state.seen.items()):
                 if key in known:
                     self._builder.match(at, content, self._label(state, key), offset=offset)
@@ -194,6 +201,33 @@ class PathTable:
         if number is not bool or len(known) < 2:
             self._builder.place(other)
             self._leave(edge, state, live, asked, drawn)
+        return brought
+
+    def _write_call(
+        self, edge: NativeEdge, state: TreeState, known: Mapping[Hashable, NativeEdge], asked: Sequence[Held]
+    ) -> dict[Hashable, list[Held]]:
+        """Write a call of Python that asks a question, and a jump for each known answer; return what answers bring."""
+        if edge.home is not None or edge.back or state in self._part.heads:
+            raise UnfitSignal  # in a loop, slots change places
+        flag = Held(*self._binder.room(8), Meta((), "int64"))
+        brought = {key: [Held(*self._binder.room(Held(0, 0, meta).nbytes), meta) for meta in state.brings[key]]
+                   for key in known}
+        arrays = [self._binder.array(self._window(edge, held, slot), held.location)
+                  for held, slot in zip(asked, edge.tree_edge.asked, strict=True)]
+        arrays += [self._binder.array(_whole(held), held.location, True)
+                   for held in (*(h for parts in brought.values() for h in parts), flag)]
+        self._builder.host(_asking(state, len(asked), {key: len(parts) for key, parts in brought.items()}), arrays)
+        cases = [(number, self._label(state, key)) for number, key in enumerate(brought)]
+        self._builder.observe(flag.value, "int64", cases, offset=flag.offset)
+        return brought
+
+    def _window(self, edge: NativeEdge, held: Held, slot: ValueSlot) -> Window:
+        """Return the layout of a value that is asked about; a feed has its own strides."""
+        if slot.kind != "feed" or slot.number not in edge.feeds:
+            return _whole(held)
+        strides = self._bound.entrance.feeds[edge.feeds[slot.number]].strides
+        in_order = strides == contiguous(held.meta.shape, itemsize(held.meta.dtype)).strides
+        return _whole(held).replace(strides=strides, contiguous=in_order)
 
     def _leave(
         self, edge: NativeEdge, state: TreeState, live: Sequence[Held], asked: Sequence[Held], drawn: bool
@@ -262,6 +296,33 @@ class PathTable:
         output = self._output(numpy_dtype(held.meta.dtype), held.meta.shape)
         self._builder.copy((output.value, 0), held.location, held.nbytes)
         return ArrayResult(output)
+
+
+def _whole(held: Held) -> Window:
+    return Window(("value", 0), 0, held.meta.dtype, held.meta.shape, (), True)
+
+
+def _asking(state: TreeState, count: int, known: Mapping[Hashable, int]) -> Callable[..., None]:
+    """Return the host function that asks a state's question about `count` arrays.
+
+    Then come the arrays for what each known answer brings, and the number of the answer, -1 for another one.
+    """
+    places, at = {}, count
+    for number, (key, parts) in enumerate(known.items()):
+        places[key] = number, at
+        at += parts
+    assert state.question is not None
+    ask = state.question.ask
+
+    def run(*arrays: Any) -> None:
+        answer = ask(*arrays[:count])
+        number, first = places.get(answer.key, (-1, 0))
+        arrays[-1][...] = number
+        if number >= 0:
+            for k, part in enumerate(answer.arrays):
+                arrays[first + k][...] = part
+
+    return run
 
 
 def _answer(key: Hashable, number: type) -> Any:

@@ -16,6 +16,7 @@ from jitfuse.base.records import NamedTuple, Record, fresh
 from jitfuse.compile.guards.matching import Conditions
 from jitfuse.compile.run.delivery import Delivery
 from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
+from jitfuse.ir.program import Meta
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.observe.python_state import PythonState
 from jitfuse.tracing.record.device_array import HostArray, unwrapped
@@ -47,6 +48,8 @@ class TreeState(Record, eq=False):
     """By the answer's key; edges of one key differ in their conditions."""
     seen: dict[bytes, Hashable] = fresh(default_factory=dict)
     """The answers' keys by the bytes of the array read, if the answer is no number."""
+    brings: dict[Hashable, tuple[Meta, ...]] = fresh(default_factory=dict)
+    """By the answer's key: the metas of the arrays that it brings, which are live after those in `live`."""
 
     def path(self) -> list[tuple[TreeState, Answer]]:
         """Return the earlier states of this path, each with the answer that led on, from the first."""
@@ -149,10 +152,13 @@ class Walk:
     def goes_on(self, state: TreeState, live: Sequence[Any], asked: Sequence[Any]) -> Answer:
         """Arrive at a state with these values; return the answer to its question."""
         assert state.question is not None
-        self.live = tuple(live)
         answer = state.question.ask(*map(np.asarray, asked))
+        self.live = (*live, *answer.arrays)
         if state.question.reads_data and state.question.number is None and len(state.seen) < MAX_SEEN:
             state.seen[np.asarray(asked[0]).tobytes()] = answer.key
+        if state.question.brings:
+            state.brings[answer.key] = tuple(Meta(a.shape, a.dtype.name) for a in answer.arrays)
+            answer = answer._replace(arrays=())  # the tree outlives the call
         return answer
 
     def finish(self, edge: Edge) -> Delivery:

@@ -28,6 +28,8 @@ generator = Later("jitfuse.tracing.generators.generator")
 assembly = Later("jitfuse.tracing.numpy_like.assembly")
 joiners = Later("jitfuse.tracing.numpy_like.joiners")
 elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
+library_calls = Later("jitfuse.tracing.numpy_like.library_calls")
+library_functions = Later("jitfuse.tracing.library_functions")
 shapes = Later("jitfuse.tracing.numpy_like.shapes")
 printing = Later("jitfuse.tracing.observe.printing")
 
@@ -47,6 +49,7 @@ def substitute(value: Any) -> Callable[..., Any] | None:
     if _is_random(value):
         _know_random()
     _know_scipy()
+    _know_libraries(getattr(value, "__module__", None))
     name = getattr(value, "__name__", None)
     if type(name) is str and name in SAMPLED:
         _know_samples()
@@ -179,6 +182,13 @@ def _know_scipy() -> None:
     for original, function in scipy_functions.replacements(vars(special)):
         _in_place_of(original)(function)
     _known_modules.add("scipy.special")
+
+
+def _know_libraries(module: object) -> None:
+    """Replace the functions of other libraries that are called at graph breaks."""
+    if isinstance(module, str) and module.startswith(("scipy.", "sklearn.")):
+        for original, name in library_functions.new_functions():
+            _in_place_of(original)(library_calls.calling(original, name))
 
 
 def _know_samples() -> None:

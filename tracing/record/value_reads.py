@@ -25,10 +25,14 @@ MAX_READ: Final = 4096
 
 
 class Answer(NamedTuple):
-    """The answer to a read: a key that is equal for equal answers, bit by bit, and the value that Python gets."""
+    """The answer to a read: a key that is equal for equal answers, bit by bit, and the value that Python gets.
+
+    `arrays`: what the answer brings that is no part of the key. It is live from then on.
+    """
 
     key: Hashable
     value: Any
+    arrays: tuple[np.ndarray[Any, Any], ...] = ()
 
 
 class Question(Record, frozen=True):
@@ -36,7 +40,7 @@ class Question(Record, frozen=True):
 
     `number` is the Python type of the answer if the answer is the one value read, unchanged, in that type. `extent`:
     the value is, or bounds, an extent of an array with a data-dependent shape. `reads_data`: the answer is made of one
-    array in C order, and the read has no other effect.
+    array in C order, and the read has no other effect. `brings`: the answer may bring arrays; asking has no effect.
     """
 
     what: str
@@ -45,6 +49,7 @@ class Question(Record, frozen=True):
     number: type | None = None
     extent: bool = False
     reads_data: bool = False
+    brings: bool = False
 
 
 Site = tuple[str, int, int] | tuple[str, str, int]

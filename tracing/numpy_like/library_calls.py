@@ -1,0 +1,251 @@
+"""Calls of library functions that have no operators: a graph break, at which the library itself is called.
+
+Such a function reads the arrays and numbers that it is given, and leaves everything as it was; so it may be called at
+any time, and again. The program up to the call runs, the function gets real arrays, and its results go on traced.
+What types, dtypes and shapes they have chooses the path on; their elements do not.
+
+Owns the calls. Does not own which functions these are (`jitfuse.tracing.library_functions`), or graph breaks
+(`jitfuse.graph_breaks`).
+"""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.dtypes import SUPPORTED
+from jitfuse.errors import VolatileError
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.record import layout, value_reads
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.record.value_reads import Answer, Question
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
+
+_CONSTANTS: Final = frozenset({
+    type(None), bool, int, float, complex, str, bytes, slice, type(...), range, type, *np.sctypeDict.values(),
+}) - {np.object_, np.void}
+_PLAIN: Final = (type(None), bool, str, bytes)
+_INT64: Final = range(-(2**63), 2**63)
+_WRITES: Final = ("overwrite_", "out", "output", "rng", "random_state", "seed", "callback")
+"""Beginnings of the names of options by which functions write, draw or call: these must be absent or false."""
+
+Arrays = tuple[np.ndarray[Any, Any], ...]
+_Make = Callable[[Arrays], Any]
+
+
+class _Leaf(NamedTuple):
+    """A result, or a part of one: an array with the order of its axes in memory, a NumPy scalar or a number."""
+
+    kind: str
+    meta: Meta
+    type: type
+    dtype: np.dtype[Any]
+    axes: tuple[int, ...] = ()
+    in_c_order: bool = True
+
+
+class _Tree(NamedTuple):
+    """A plain value, or a container of results; `value` is then what else it holds, the keys of a dict."""
+
+    type: type
+    value: Any
+    parts: tuple[Any, ...]
+
+    def filled(self, parts: list[Any]) -> Any:
+        """Return the container with other parts."""
+        if self.type in _PLAIN:
+            return self.value
+        if self.type is dict:
+            return dict(zip(self.value, parts, strict=True))
+        return getattr(self.type, "_make", self.type)(parts)
+
+
+def calling(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return what traced user code calls in place of a library function."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        run = active()
+        return function(*args, **kwargs) if run is None else _call(run, function, name, args, kwargs)
+
+    return call
+
+
+def _call(
+    run: Recorder, function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if run.session.torch:
+        raise VolatileError(f"{name} is called at {user_line()}, in a function that reads torch tensors: Python runs in"
+                            " every call. Pass arrays alone.")
+    _require_no_effects(function, name, args, kwargs)
+    tensors: list[TracedTensor] = []
+    make = _template(run, (args, kwargs), name, tensors)
+
+    before: Answer | None = None
+
+    def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
+        nonlocal before
+        given, named = make(arrays)
+        found = function(*given, **named)
+        known, parts = before, []
+        if known is not None and _is_alike(found, known.value, parts):
+            _require_own(name, parts, arrays)
+            return Answer(known.key, known.value, tuple(parts))
+        parts = []
+        tree, text = _described(found, name, parts)
+        _require_own(name, parts, arrays)
+        before = Answer((name, text), tree)
+        return Answer(before.key, tree, tuple(parts))
+
+    if not tensors:  # a constant
+        answer = ask()
+        return _built(answer.value, iter([lift(run, part) for part in answer.arrays]))
+    if not value_reads.may_break(run):
+        raise VolatileError(f"{name} is called at {user_line()}, where no graph break is possible: Python runs in every"
+                            " call. Call it outside of loops and branches of jitfuse's.")
+    tree = value_reads.ask(run, Question(f"{name}()", user_line(), ask, extent=True, brings=True),
+                           tuple(tensor._id() for tensor in tensors))
+    count = sum(1 for _ in _leaves(tree))
+    made = tuple(run.session.live)[len(run.session.live) - count :]
+    return _built(tree, (fresh(run, tensor, scalar=False) for tensor in made))
+
+
+def _require_no_effects(
+    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Raise VolatileError for a call with an option by which the function would write, draw or call."""
+    try:
+        given = dict(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
+    except (TypeError, ValueError):  # a wrong call: the function itself says so
+        given = {}
+    for option, value in (*given.items(), *kwargs.items()):
+        if option.startswith(_WRITES) and not (value is None or value is False or isinstance(value, type | np.dtype)):
+            raise VolatileError(f"{name} is called with {option} at {user_line()}: what it writes is not seen, so that "
+                                "Python runs in every call.")
+
+
+# ---------------------------------------------------------------- arguments
+def _template(run: Recorder, value: Any, name: str, tensors: list[TracedTensor]) -> _Make:
+    """Return the function that makes an argument anew for each call; adds the tensors that it needs to `tensors`."""
+    if type(value) is TracedTensor:
+        return _real(value, tensors)
+    kind = type(value)
+    if kind in (list, tuple, dict):
+        items = [_template(run, item, name, tensors) for item in (value.values() if kind is dict else value)]
+        keys = tuple(value) if kind is dict else ()
+        return lambda arrays: (
+            kind(item(arrays) for item in items) if kind is not dict
+            else dict(zip(keys, [item(arrays) for item in items], strict=True)))
+    if kind in _CONSTANTS or isinstance(value, type | np.dtype):
+        return lambda arrays: value
+    if kind is np.ndarray and not value.dtype.hasobject:
+        kept = value.copy(order="K")
+        return lambda arrays: kept.copy(order="K")
+    what = "a traced value" if isinstance(value, AbstractTensor) else f"a {kind.__module__}.{kind.__qualname__}"
+    raise VolatileError(f"{name} is called with {what} at {user_line()}: jitfuse hands arrays, numbers and text to "
+                        "functions of libraries, so that Python runs in every call.")
+
+
+def _real(tensor: TracedTensor, tensors: list[TracedTensor]) -> _Make:
+    index = len(tensors)
+    tensors.append(tensor)
+    if tensor.weak:
+        return lambda arrays: arrays[index][()].item()
+    if tensor._scalar:
+        return lambda arrays: arrays[index][()]
+    where = tensor._layout
+    axes = () if where is None else layout.order_of(tensor.shape, where.strides)
+    if layout.is_c_order(tensor.shape, axes):
+        return lambda arrays: arrays[index]
+    back = np.argsort(axes)
+    return lambda arrays: (
+        arrays[index] if not arrays[index].flags.c_contiguous  # the caller's own
+        else arrays[index].transpose(axes).copy().transpose(back))
+
+
+# ---------------------------------------------------------------- results
+def _require_own(name: str, parts: list[np.ndarray[Any, Any]], given: Arrays) -> None:
+    """Raise VolatileError for results that are views of arguments."""
+    if any(part.base is not None and np.may_share_memory(part, array) for part in parts for array in given) or any(
+            part is array for part in parts for array in given):
+        raise VolatileError(f"{name} returns its argument or a view of it, so that Python runs in every call.")
+
+
+def _is_alike(value: Any, tree: Any, parts: list[np.ndarray[Any, Any]]) -> bool:
+    """Return whether a result has this tree; adds the leaves' arrays to `parts`."""
+    kind = type(value)
+    if type(tree) is _Leaf:
+        if kind is np.ndarray:
+            if tree.kind != "array" or value.shape != tree.meta.shape or value.dtype != tree.dtype:
+                return False
+            if not (tree.in_c_order and value.flags.c_contiguous):
+                if layout.order_of(value.shape, value.strides) != tree.axes:
+                    return False
+                value = np.ascontiguousarray(value)
+            parts.append(value)
+            return True
+        number = {"number": np.asarray, "scalar": np.array}.get(tree.kind)
+        if number is None or tree.type is not kind or (kind is int and value not in _INT64):
+            return False
+        parts.append(number(value))
+        return True
+    if kind is not tree.type or kind in _PLAIN:
+        return bool(kind is tree.type and value == tree.value)
+    items = tuple(value.values()) if kind is dict else value
+    return len(items) == len(tree.parts) and (kind is not dict or tuple(value) == tree.value) and all(
+        _is_alike(item, part, parts) for item, part in zip(items, tree.parts))
+
+
+def _described(value: Any, name: str, parts: list[np.ndarray[Any, Any]]) -> tuple[Any, str]:
+    """Return the tree of a result and a text that tells it from others; adds the leaves' arrays to `parts`."""
+    kind = type(value)
+    if kind is np.ndarray and value.dtype.isnative and value.dtype.name in SUPPORTED:
+        parts.append(np.ascontiguousarray(value))
+        axes = layout.order_of(value.shape, value.strides)
+        in_order = bool(value.flags.c_contiguous) and layout.is_c_order(value.shape, axes)
+        leaf = _Leaf("array", Meta(value.shape, value.dtype.name), kind, value.dtype, axes, in_order)
+        return leaf, f"{value.dtype.name}{list(value.shape)}{axes}"
+    if isinstance(value, np.generic) and value.dtype.name in SUPPORTED:
+        parts.append(np.array(value))
+        return _Leaf("scalar", Meta((), value.dtype.name), kind, value.dtype), value.dtype.name
+    if kind in (int, float, complex) and (kind is not int or value in _INT64):
+        parts.append(np.asarray(value))
+        return _Leaf("number", Meta((), parts[-1].dtype.name), kind, parts[-1].dtype), kind.__name__
+    if kind in _PLAIN:
+        return _Tree(kind, value, ()), repr(value)
+    if kind in (list, tuple, dict) or _is_named_tuple(value):
+        found = [_described(item, name, parts) for item in (value.values() if kind is dict else value)]
+        keys = tuple(value) if kind is dict else ()
+        tree = _Tree(kind, keys, tuple(part for part, _ in found))
+        return tree, f"{kind.__name__}{keys}({', '.join(text for _, text in found)})"
+    raise VolatileError(f"{name} returns a {kind.__module__}.{kind.__qualname__}: jitfuse does not see its state, so "
+                        "that Python runs in every call. Call it outside, and pass the arrays that you need of it.")
+
+
+def _is_named_tuple(value: Any) -> bool:
+    """Tell whether a value is a named tuple with nothing but its items."""
+    return isinstance(value, tuple) and hasattr(type(value), "_make") and not hasattr(value, "__dict__")
+
+
+def _leaves(tree: Any) -> Iterator[_Leaf]:
+    if isinstance(tree, _Leaf):
+        yield tree
+    else:
+        for part in tree.parts:
+            yield from _leaves(part)
+
+
+def _built(tree: Any, made: Iterator[TracedTensor]) -> Any:
+    """Return a result with traced values in place of its arrays and numbers."""
+    if isinstance(tree, _Tree):
+        return tree.filled([_built(part, made) for part in tree.parts])
+    tensor = next(made)
+    if tree.kind == "array":
+        return tensor.laid_out(tree.axes)
+    run = tensor._run
+    return fresh(run, run.emit("python_number", (tensor._id(),)) if tree.kind == "number" else tensor._id())
