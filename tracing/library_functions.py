@@ -27,6 +27,8 @@ _SOME: Final = {
     "scipy.cluster.vq": "vq whiten",
     "scipy.cluster.hierarchy": "average centroid complete cophenet fcluster inconsistent linkage median single ward"
                                " weighted",
+    "scipy.special": "assoc_laguerre comb diric factorial factorial2 h1vp h2vp ivp jvp kvp lambertw multigammaln perm"
+                     " polygamma softplus spherical_in spherical_jn spherical_kn spherical_yn stirling2 yvp",
     "scipy.stats": "circmean circstd circvar differential_entropy energy_distance entropy gmean gstd gzscore hmean iqr"
                    " kurtosis median_abs_deviation moment percentileofscore pmean rankdata sem skew tmax tmean tmin"
                    " trim_mean tsem tstd tvar variation wasserstein_distance zmap zscore",
@@ -39,6 +41,11 @@ _SOME: Final = {
                        " v_measure_score zero_one_loss",
 }
 """Functions of other modules."""
+NUMPY: Final = frozenset({
+    "histogramdd", "linalg.eig", "linalg.eigvals", "packbits", "polydiv", "polymul", "ravel_multi_index",
+    "real_if_close", "roots", "unpackbits", "unravel_index",
+})
+"""Functions of NumPy that dispatch on arrays, and have no operators."""
 _known: set[str] = set()
 
 

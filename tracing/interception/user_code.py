@@ -7,6 +7,7 @@ import os
 import sys
 import types
 import weakref
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, Final
 
 import jitfuse
@@ -24,6 +25,9 @@ def _library_folders() -> tuple[str, ...]:
 
 MISSING: Final = object()
 _FOLDERS: Final = _library_folders()
+_EXTENSIONS: Final = tuple(EXTENSION_SUFFIXES)
+_HEAP_TYPE: Final = 1 << 9
+"""The flag of classes that were made while Python ran (`Py_TPFLAGS_HEAPTYPE`); static ones are C's."""
 _user_packages: set[str] = set()
 _classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
@@ -77,6 +81,8 @@ def is_user_module(module: types.ModuleType) -> bool:
     filename = namespace.get("__file__")
     if filename is None and namespace.get("__path__"):
         filename = next(iter(namespace["__path__"]), None)  # a namespace package
+    if filename is not None and filename.endswith(_EXTENSIONS):  # in C, wherever it lies
+        return False
     return _user_namespace(module.__name__, filename)
 
 
@@ -89,7 +95,7 @@ def is_user_class(cls: type) -> bool:
 
 
 def _decide_class(cls: type) -> bool:
-    if issubclass(cls, enum.Enum):
+    if issubclass(cls, enum.Enum) or not cls.__flags__ & _HEAP_TYPE:
         return False
     name = cls.__module__
     if not isinstance(name, str) or name.startswith("_cython_"):  # types of some extension modules

@@ -17,10 +17,10 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import SUPPORTED
-from jitfuse.errors import VolatileError
+from jitfuse.errors import UnsupportedError, VolatileError
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.record import layout, value_reads
+from jitfuse.tracing.record import layout, try_blocks, value_reads
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import Answer, Question
@@ -66,19 +66,28 @@ class _Tree(NamedTuple):
         return getattr(self.type, "_make", self.type)(parts)
 
 
+class _Raised(NamedTuple):
+    """An error that the traced function may catch."""
+
+    error: Exception
+
+
 def calling(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return what traced user code calls in place of a library function."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        run = active()
-        return function(*args, **kwargs) if run is None else _call(run, function, name, args, kwargs)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs) if active() is None else call(function, name, args, kwargs)
 
-    return call
+    return made
 
 
-def _call(
-    run: Recorder, function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def call(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a library function in the trace that is running.
+
+    Raises VolatileError where Python has to run the traced function in every call.
+    """
+    run = active()
+    assert run is not None
     if run.session.torch:
         raise VolatileError(f"{name} is called at {user_line()}, in a function that reads torch tensors: Python runs in"
                             " every call. Pass arrays alone.")
@@ -86,13 +95,20 @@ def _call(
     tensors: list[TracedTensor] = []
     make = _template(run, (args, kwargs), name, tensors)
 
+    caught = try_blocks.is_caught()  # then an error is a path of its own
     before: Answer | None = None
 
     def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
         nonlocal before
         given, named = make(arrays)
-        found = function(*given, **named)
-        known, parts = before, []
+        try:
+            found = function(*given, **named)
+        except Exception as error:
+            if not caught:
+                raise
+            return Answer((name, f"raises {type(error).__name__}: {error}"), _Raised(error.with_traceback(None)))
+        known = before
+        parts: list[np.ndarray[Any, Any]] = []
         if known is not None and _is_alike(found, known.value, parts):
             _require_own(name, parts, arrays)
             return Answer(known.key, known.value, tuple(parts))
@@ -106,8 +122,9 @@ def _call(
         answer = ask()
         return _built(answer.value, iter([lift(run, part) for part in answer.arrays]))
     if not value_reads.may_break(run):
-        raise VolatileError(f"{name} is called at {user_line()}, where no graph break is possible: Python runs in every"
-                            " call. Call it outside of loops and branches of jitfuse's.")
+        raise UnsupportedError(f"{name} is called at {user_line()}, and has no operator: that takes a graph break,"
+                               " which is not possible under strict=True, in bodies of jf.cond and loop functions, and"
+                               " on the GPU. Call it outside.")
     tree = value_reads.ask(run, Question(f"{name}()", user_line(), ask, extent=True, brings=True),
                            tuple(tensor._id() for tensor in tensors))
     count = sum(1 for _ in _leaves(tree))
@@ -189,10 +206,9 @@ def _is_alike(value: Any, tree: Any, parts: list[np.ndarray[Any, Any]]) -> bool:
                 value = np.ascontiguousarray(value)
             parts.append(value)
             return True
-        number = {"number": np.asarray, "scalar": np.array}.get(tree.kind)
-        if number is None or tree.type is not kind or (kind is int and value not in _INT64):
+        if tree.kind == "array" or tree.type is not kind or (kind is int and value not in _INT64):
             return False
-        parts.append(number(value))
+        parts.append(np.array(value))
         return True
     if kind is not tree.type or kind in _PLAIN:
         return bool(kind is tree.type and value == tree.value)
@@ -235,13 +251,15 @@ def _is_named_tuple(value: Any) -> bool:
 def _leaves(tree: Any) -> Iterator[_Leaf]:
     if isinstance(tree, _Leaf):
         yield tree
-    else:
+    elif isinstance(tree, _Tree):
         for part in tree.parts:
             yield from _leaves(part)
 
 
 def _built(tree: Any, made: Iterator[TracedTensor]) -> Any:
-    """Return a result with traced values in place of its arrays and numbers."""
+    """Return a result with traced values in place of its arrays and numbers; raise what the function raised."""
+    if isinstance(tree, _Raised):
+        raise tree.error.with_traceback(None)
     if isinstance(tree, _Tree):
         return tree.filled([_built(part, made) for part in tree.parts])
     tensor = next(made)

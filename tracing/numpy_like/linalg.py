@@ -129,27 +129,6 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
     return _one(a).call("eigvalsh", lower=_lower("eigvalsh", UPLO))
 
 
-def _complex_alone(name: str, a: Any) -> Tensor:
-    """Return the operand; raises UnsupportedError for real matrices, whose results are real where the data are so."""
-    x = _one(a)
-    if dtypes.kind(x.dtype) != "complex":
-        raise UnsupportedError(f"np.linalg.{name} of a real matrix has a dtype that depends on its values, at "
-                               f"{user_line()}. Use jf.linalg.{name}, which is always complex, or np.linalg.{name}h.")
-    return x
-
-
-@implements("linalg.eig")
-def eig(a: Any) -> Any:
-    """Return the eigenvalues and eigenvectors of a complex matrix."""
-    return complex_eig(_complex_alone("eig", a))
-
-
-@implements("linalg.eigvals")
-def eigvals(a: Any) -> Tensor:
-    """Return the eigenvalues of a complex matrix."""
-    return complex_eigvals(_complex_alone("eigvals", a))
-
-
 def complex_eig(a: Any) -> Any:
     """Return the eigenvalues and eigenvectors, always complex."""
     return EigResult(*_parts("eig", a))

@@ -19,11 +19,13 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import dtype_rules
+from jitfuse.tracing.library_functions import NUMPY
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import deliver, lifted, reject_options, require_cast, strong
 
 gathering = Later("jitfuse.tracing.tensor.gathering")
+library_calls = Later("jitfuse.tracing.numpy_like.library_calls")
 mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
 products = Later("jitfuse.tracing.numpy_like.products")
 reduce = Later("jitfuse.tracing.numpy_like.reduce")
@@ -54,9 +56,6 @@ _EXTENSIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 """NumPy modules whose implementations are imported when one of their functions is called."""
 _INSTEAD: Final[dict[str, str]] = {
-    "roots": "Its shape depends on data; use np.linalg.eigvals of the companion matrix.",
-    "polymul": "It drops leading zeros, so that its shape depends on data; use np.convolve.",
-    "real_if_close": "Its dtype depends on data; take x.real.",
     "frompyfunc": "It makes Python objects; call the function on the arrays.",
     "array2string": "Return the array, and print it outside.",
     "array_str": "Return the array, and print it outside.",
@@ -103,6 +102,8 @@ def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if implementation is None:
         module = getattr(func, "__module__", "numpy") or "numpy"
         name = f"{module}.{func.__name__}".removeprefix("numpy.")
+        if name in NUMPY:
+            return library_calls.call(func, f"np.{name}", args, kwargs)
         raise UnsupportedError(
             f"np.{name} is not available inside a fused function, at {user_line()}. {alternatives(name)}"
         )
@@ -159,6 +160,8 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         outs = (None,) * len(_PARTS[name]) if out is None else out
         results = [_call(ufunc, part, inputs, **kwargs) for part in _PARTS[name]]
         return tuple(deliver(name, result, one) for result, one in zip(results, outs, strict=True))
+    if method == "__call__" and out is None:
+        return library_calls.call(ufunc, f"{'np' if hasattr(np, name) else 'scipy.special'}.{name}", inputs, kwargs)
     shown = name if method == "__call__" else f"{name}.{method}"
     raise UnsupportedError(
         f"the ufunc {shown} is not available inside a fused function, at {user_line()}. {alternatives(name)}"

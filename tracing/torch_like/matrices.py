@@ -83,13 +83,13 @@ def _of_matrices(name: str, *names: str) -> Callable[..., Any]:
 
 _of_matrices("matrix_power", "matrix_power", "linalg.matrix_power")
 _of_matrices("pinv", "pinverse", "linalg.pinv")
-_of_matrices("eigvals", "linalg.eigvals")
+_of_matrices("complex_eigvals", "linalg.eigvals")
 
 
 @implements("linalg.eig")
 def eig(A: Any) -> Any:
     """Return complex eigenvalues and eigenvectors."""
-    return torch.return_types.linalg_eig(tuple(wrap(tuple(linalg.eig(operand(A))))))
+    return torch.return_types.linalg_eig(tuple(wrap(tuple(linalg.complex_eig(operand(A))))))
 
 
 @implements("linalg.inv_ex")

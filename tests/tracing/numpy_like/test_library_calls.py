@@ -1,0 +1,161 @@
+"""Functions of libraries that have no operators: called at graph breaks, in each call, with real arrays."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.fft
+import scipy.integrate
+import scipy.linalg
+import scipy.ndimage
+import scipy.signal
+import scipy.spatial.distance
+import scipy.special
+import scipy.stats
+from oracle import ROUNDED, check
+
+import jitfuse as jf
+from jitfuse.errors import UnsupportedError
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "an array": lambda x, y: scipy.linalg.solve(x @ x.T + np.eye(len(x)), y[0] * 2) + 1,
+    "memory in F order": lambda x, y: scipy.linalg.cholesky(x @ x.T + np.eye(len(x)), lower=True),
+    "a tuple with a bool": lambda x, y: scipy.linalg.cho_factor(x @ x.T + np.eye(len(x))),
+    "arrays in a tuple": lambda x, y: [part * 2 for part in scipy.linalg.lu(x - y)],
+    "a named tuple": lambda x, y: np.linalg.eig(x @ x.T),
+    "a NumPy scalar": lambda x, y: scipy.linalg.norm(x - y) * x,
+    "a NumPy scalar returned": lambda x, y: scipy.linalg.norm(x - y),
+    "a Python number": lambda x, y: (scipy.ndimage.label(x > y)[1] + 1, scipy.ndimage.label(x > y)[0] * 2),
+    "ints": lambda x, y: np.unravel_index((x > y).astype(np.int64).ravel(), (3, 4)),
+    "an argument of its own order": lambda x, y: scipy.ndimage.uniform_filter(x.T * y.T, 3),
+    "the caller's arrays": lambda x, y: scipy.spatial.distance.cdist(x.T, y[::-1].T),
+    "numbers computed": lambda x, y: scipy.ndimage.gaussian_filter(x, float(y[0, 0] * 0 + 1.5)),
+    "keywords": lambda x, y: scipy.signal.convolve(x, y, mode="same", method="direct"),
+    "lists of arrays": lambda x, y: scipy.linalg.block_diag(*[x, y * 2]),
+    "a ufunc": lambda x, y: scipy.special.j0(x) + scipy.special.jv(2, y),
+    "a ufunc with two results": lambda x, y: scipy.special.shichi(x + 1),
+    "nothing traced": lambda x, y: scipy.signal.windows.hann(x.shape[1])[None] * x,
+    "a filter that is made here": lambda x, y: scipy.signal.lfilter(*scipy.signal.butter(3, 0.2), x, axis=1),
+    "one after the other": lambda x, y: scipy.fft.idct(scipy.fft.dct(x * 2) * y),
+    "of a result": lambda x, y: scipy.stats.zscore(scipy.ndimage.sobel(x), axis=1),
+    "twice the same": lambda x, y: (scipy.integrate.trapezoid(x, axis=0), scipy.integrate.trapezoid(x, axis=0)),
+    "complex numbers": lambda x, y: scipy.fft.fftn(x + 1j * y),
+    "a shape that depends on data": lambda x, y: np.roots(np.array([1.0, -3.0, 2.0, 0.0]) + x[0, 0] * 0),
+}
+
+
+def matrices(seed: int, n: int = 5) -> tuple[Any, Any]:
+    draw = np.random.default_rng(seed)
+    return draw.normal(size=(n, n)), draw.normal(size=(n, n))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_are_the_librarys(name: str) -> None:
+    fused = check(FUNCTIONS[name], matrices(0), matrices(1), matrices(2, 7), within=ROUNDED, times=3)
+    assert fused.stats()["traces"] <= 4
+
+
+@pytest.mark.parametrize("make", [
+    lambda a: a.astype("float32"), np.asfortranarray, lambda a: a[::-1, ::-1], lambda a: a[:0], lambda a: a * np.nan,
+    lambda a: np.repeat(a, 2, 1)[:, ::2], lambda a: (a * 9).astype("int16"),
+])
+def test_any_array_is_handed_over(make: Callable[[Any], Any]) -> None:
+    def function(x: Any) -> Any:
+        return scipy.ndimage.correlate1d(x, [1, 2, 1], axis=0) + x
+
+    x, y = (make(a) for a in matrices(3))
+    check(function, (x,), (y,), within=ROUNDED)
+
+
+def test_known_paths_are_native() -> None:
+    fused = jf.fuse(FUNCTIONS["one after the other"])
+    for seed in range(6):
+        fused(*matrices(seed))
+    assert fused.stats()["traces"] == 1 and fused.stats()["splits"] == 2
+    text = str(fused.explain(*matrices(0)))
+    assert "scipy.fft.dct()" in text and "scipy.fft.idct()" in text
+
+
+def test_a_result_of_another_shape_takes_another_path() -> None:
+    def function(x: Any) -> Any:
+        return scipy.signal.find_peaks(x)[0] * 2 + 1
+
+    fused = jf.fuse(function)
+    for count in (1, 2, 3, 2, 1, 2, 3, 0, 1):
+        x = np.zeros(9)
+        x[1 : 2 * count : 2] = 1.0
+        got = fused(x)
+        assert got.tolist() == function(x).tolist() and got.dtype == np.int64
+    assert fused.stats()["fallbacks"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_errors_are_the_librarys() -> None:
+    def function(x: Any) -> Any:
+        return scipy.linalg.inv(x * 2) + 1
+
+    def caught(x: Any) -> Any:
+        try:
+            return scipy.linalg.cholesky(x * 2)
+        except np.linalg.LinAlgError:
+            return x - 1
+
+    good, bad = np.eye(3), np.zeros((3, 3))
+    for order in ((good, bad, good, bad), (bad, good, good)):
+        fused, catching = jf.fuse(function), jf.fuse(caught)
+        for x in order:
+            np.testing.assert_array_equal(catching(x), caught(x))
+            if x is bad:
+                with pytest.raises(np.linalg.LinAlgError):
+                    fused(x)
+            else:
+                np.testing.assert_array_equal(fused(x), function(x))
+
+
+def test_writes_and_loops_around_calls() -> None:
+    def written(x: Any, y: Any) -> Any:
+        x[0] += 1
+        z = scipy.ndimage.gaussian_filter(x, 1.0)
+        x[1:] = z[1:]
+        z[0] = 5
+        return z, x.sum()
+
+    def relaxed(x: Any, y: Any) -> Any:
+        steps = 0
+        while scipy.linalg.norm(x) > 1.0:
+            x = x * 0.5
+            steps += 1
+        return x, steps
+
+    def chosen(x: Any, y: Any) -> Any:
+        return scipy.signal.detrend(x) if x[0, 0] > 0 else scipy.signal.hilbert(y)
+
+    for function in (written, relaxed, chosen):
+        check(function, *map(matrices, range(6)), within=ROUNDED)
+
+
+def test_what_would_write_or_draw_runs_as_plain_python() -> None:
+    def overwriting(x: Any, y: Any) -> Any:
+        return scipy.linalg.inv(x @ x.T + np.eye(5), overwrite_a=True), y
+
+    def into(x: Any, y: Any) -> Any:
+        scipy.ndimage.gaussian_filter(x, 1.0, output=y)
+        return y + 1
+
+    def of_an_object(x: Any, y: Any) -> Any:
+        return scipy.ndimage.generic_filter(x, np.max, size=3) + y
+
+    for function in (overwriting, into, of_an_object):
+        with pytest.warns(jf.FallbackWarning, match="Python runs|can do without Python"):
+            jf.fuse(function)(*matrices(1))
+        check(function, matrices(1), matrices(2), compiled=False, within=ROUNDED)
+
+
+def test_no_break_is_possible_in_bodies_and_under_strict() -> None:
+    x, _ = matrices(1)
+    with pytest.raises(UnsupportedError, match=r"scipy\.special\.j1 is called at"):
+        jf.fuse(lambda x: jf.cond(x[0, 0] > 9, lambda: scipy.special.j1(x), lambda: x), strict=True)(x)
+    with pytest.raises(jf.JitfuseError, match=r"scipy\.linalg\.expm is called at .* under strict"):
+        jf.fuse(lambda x: scipy.linalg.expm(x * 2), strict=True)(x)
