@@ -27,9 +27,9 @@ version base errors dtypes
 ir.statuses ir.schema ir.rules ir.semantics ir.decompositions ir.operators ir.formats ir.analysis ir.program ir.kernels
 tracing.abstract tracing.rewrite tracing.interception tracing.record tracing.numbers tracing.tensor tracing.scalars
 tracing.observe tracing.results tracing.schedule tracing.control.carried_numbers tracing.control.loop_ranges
-tracing.control.vectorise tracing.control.reroll tracing.control tracing.generators tracing.numpy_like
-tracing.torch_like tracing.known_libraries tracing.trace tracing.subgraph tracing.hooks tracing.tracer
-tracing.interruption
+tracing.control.vectorise tracing.control.reroll tracing.control tracing.generators tracing.library_functions
+tracing.numpy_like tracing.torch_like tracing.known_libraries tracing.trace tracing.subgraph tracing.hooks
+tracing.tracer tracing.interruption
 passes.array passes.complex passes plans
 backends.interpreter backends.llvm.load backends.llvm backends.llvm.text backends.llvm.math
 backends.llvm.codegen.elements backends.llvm.codegen backends.llvm.runtime backends.wgsl.math backends.wgsl.library

@@ -42,8 +42,8 @@ _SOME: Final = {
 }
 """Functions of other modules."""
 NUMPY: Final = frozenset({
-    "histogramdd", "linalg.eig", "linalg.eigvals", "packbits", "polydiv", "polymul", "ravel_multi_index",
-    "real_if_close", "roots", "unpackbits", "unravel_index",
+    "histogramdd", "packbits", "polydiv", "polymul", "ravel_multi_index", "real_if_close", "roots", "unpackbits",
+    "unravel_index",
 })
 """Functions of NumPy that dispatch on arrays, and have no operators."""
 _known: set[str] = set()

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse import dtypes
+from jitfuse.base.later import Later
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.semantics import linear_algebra
@@ -21,6 +22,8 @@ from jitfuse.tracing.numpy_like.reduce import given
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.try_blocks import reject_in_try
 from jitfuse.tracing.tensor.function_table import NO_VALUE, Tensor, implements, lifted, reject_options, strong
+
+library_calls = Later("jitfuse.tracing.numpy_like.library_calls")
 
 _ONE: Final = np.eye(1)
 SVDResult: Final[Any] = type(np.linalg.svd(_ONE))
@@ -127,6 +130,23 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
     """Return the eigenvalues of a Hermitian matrix in ascending order."""
     return _one(a).call("eigvalsh", lower=_lower("eigvalsh", UPLO))
+
+
+@implements("linalg.eig")
+def eig(a: Any) -> Any:
+    """Return eigenvalues and eigenvectors; whether those of a real matrix are complex depends on its elements."""
+    return complex_eig(a) if _is_complex(a) else library_calls.call(np.linalg.eig, "np.linalg.eig", (a,), {})
+
+
+@implements("linalg.eigvals")
+def eigvals(a: Any) -> Any:
+    """Return eigenvalues, as `eig` does."""
+    return complex_eigvals(a) if _is_complex(a) else (
+        library_calls.call(np.linalg.eigvals, "np.linalg.eigvals", (a,), {}))
+
+
+def _is_complex(a: Any) -> bool:
+    return bool(dtypes.kind(_one(a).dtype) == "complex")
 
 
 def complex_eig(a: Any) -> Any:

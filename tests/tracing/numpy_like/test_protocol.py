@@ -127,9 +127,9 @@ def test_copyto_and_fill(check):
 
 
 @pytest.mark.parametrize(("fn", "way_out"), [
-    (lambda x: np.roots(x), r"eigvals"),
+    (lambda x: np.roots(x), r"np\.roots .*takes a graph break"),
     (lambda x: np.vectorize(abs)(x), r"np\.where in place of if"),
-    (lambda x: np.isnat(x), r"ufunc isnat"),
+    (lambda x: np.isnat(x), r"np\.isnat .*takes a graph break"),
     (lambda x: np.hypot.accumulate(x), r"hypot\.accumulate"),
     (lambda x: np.add.reduceat(x, x.astype(int)), r"np\.add\.at"),
     (lambda x: np.nonzero(x), r"np\.where"), (lambda x: np.where(x > 0), r"np\.where"),
