@@ -10,6 +10,7 @@ Owns the calls. Does not own which functions these are (`jitfuse.tracing.library
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from jitfuse.errors import UnsupportedError, VolatileError
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record import layout, try_blocks, value_reads
-from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import Answer, Question
 from jitfuse.tracing.tensor.lifting import lift
@@ -93,16 +94,18 @@ def call(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs:
                             " every call. Pass arrays alone.")
     _require_no_effects(function, name, args, kwargs)
     tensors: list[TracedTensor] = []
-    make = _template(run, (args, kwargs), name, tensors)
+    positional = [_template(value, name, tensors) for value in args]
+    named = {option: _template(value, name, tensors) for option, value in kwargs.items()}
 
     caught = try_blocks.is_caught()  # then an error is a path of its own
     before: Answer | None = None
 
     def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
         nonlocal before
-        given, named = make(arrays)
+        given = [make(arrays) for make in positional]
         try:
-            found = function(*given, **named)
+            found = function(*given, **{option: make(arrays) for option, make in named.items()}) if named else (
+                function(*given))
         except Exception as error:
             if not caught:
                 raise
@@ -147,13 +150,13 @@ def _require_no_effects(
 
 
 # ---------------------------------------------------------------- arguments
-def _template(run: Recorder, value: Any, name: str, tensors: list[TracedTensor]) -> _Make:
+def _template(value: Any, name: str, tensors: list[TracedTensor]) -> _Make:
     """Return the function that makes an argument anew for each call; adds the tensors that it needs to `tensors`."""
     if type(value) is TracedTensor:
         return _real(value, tensors)
     kind = type(value)
     if kind in (list, tuple, dict):
-        items = [_template(run, item, name, tensors) for item in (value.values() if kind is dict else value)]
+        items = [_template(item, name, tensors) for item in (value.values() if kind is dict else value)]
         keys = tuple(value) if kind is dict else ()
         return lambda arrays: (
             kind(item(arrays) for item in items) if kind is not dict
@@ -178,7 +181,7 @@ def _real(tensor: TracedTensor, tensors: list[TracedTensor]) -> _Make:
     where = tensor._layout
     axes = () if where is None else layout.order_of(tensor.shape, where.strides)
     if layout.is_c_order(tensor.shape, axes):
-        return lambda arrays: arrays[index]
+        return operator.itemgetter(index)
     back = np.argsort(axes)
     return lambda arrays: (
         arrays[index] if not arrays[index].flags.c_contiguous  # the caller's own
@@ -188,8 +191,12 @@ def _real(tensor: TracedTensor, tensors: list[TracedTensor]) -> _Make:
 # ---------------------------------------------------------------- results
 def _require_own(name: str, parts: list[np.ndarray[Any, Any]], given: Arrays) -> None:
     """Raise VolatileError for results that are views of arguments."""
-    if any(part.base is not None and np.may_share_memory(part, array) for part in parts for array in given) or any(
-            part is array for part in parts for array in given):
+    for part in parts:
+        for array in given if part.ndim else ():
+            if part is array or (part.base is not None and np.may_share_memory(part, array)):
+                break
+        else:
+            continue
         raise VolatileError(f"{name} returns its argument or a view of it, so that Python runs in every call.")
 
 

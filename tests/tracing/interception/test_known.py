@@ -74,7 +74,7 @@ OPAQUE: list[Any] = [
     threading.Event().is_set, threading.Lock, queue.Queue().qsize,
     logging.getLogger, logging.getLogger("a").isEnabledFor, functools.lru_cache, collections.UserDict, io.BytesIO,
     io.BytesIO().read, inspect.getsource, weakref.ref, weakref.ref(Plain), contextvars.ContextVar("a").get,
-    pathlib.Path.exists, np.load, np.save, np.loadtxt, np.fromfile, np.frombuffer, np.memmap, np.nditer, np.seterr,
+    pathlib.Path.exists, np.load, np.save, np.loadtxt, np.fromfile, np.frombuffer, np.memmap, np.nditer,
     np.set_printoptions, np.ones(3).tofile, np.polynomial.Polynomial, np.testing.assert_allclose,
 ]
 
