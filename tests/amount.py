@@ -2,16 +2,18 @@
 
 `python -m pytest` with nothing else runs a sample: of each test function some cases, and of drawn examples some. Slow
 functions that are marked `full` are left out. The sample is the same each time. `--full` runs everything, and so does a
-session that is told which tests to run.
+session that is told which tests to run. `--rest` runs what is still to be done after a sample.
 JITFUSE_TEST_SCALE=10 runs everything with ten times as many drawn examples.
 """
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 SEED = 1
@@ -49,6 +51,13 @@ def covering(cases: Iterable[str], case: str, *choices: Sequence[Any]) -> list[t
         return list(itertools.product(*choices))
     number, count = list(cases).index(case), max(map(len, choices))
     return [tuple(of[(k + j * number) % len(of)] for j, of in enumerate(choices)) for k in range(count)]
+
+
+@functools.cache
+def is_mentioned_in(path: Path) -> bool:
+    """Return whether tests of a file may do less in a sample: they ask this file how much, or draw."""
+    text = path.read_text(encoding="utf-8")
+    return "amount" in text or "hypothesis" in text
 
 
 def sampled(cases: Mapping[str, bool]) -> set[str]:

@@ -48,6 +48,7 @@ def _created() -> dict[str, float]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run everything, not a sample of it")
+    parser.addoption("--rest", action="store_true", help="run everything but what a sample has run in the same way")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _prepare(config: pytest.Config) -> None:
     chosen = config.args_source is config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
-    if config.option.full or chosen:
+    if config.option.full or config.option.rest or chosen:
         os.environ.setdefault("JITFUSE_TEST_SCALE", "1")
     if not any(os.environ.get(name) for name in ("JITFUSE_CACHE_DIR", "JITFUSE_CACHE_PATH")):
         config.stash[_TEMPORARY] = os.environ["JITFUSE_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitfuse-tests-")
@@ -81,13 +82,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not in the sample."""
-    if amount.scale():
+    """Leave out what is not in the sample, or what is."""
+    if amount.scale() and not config.option.rest:
         return
-    kept = amount.sampled({item.nodeid: item.get_closest_marker("full") is not None for item in items})
+    sampled = amount.sampled({item.nodeid: item.get_closest_marker("full") is not None for item in items})
+    kept = sampled
+    if config.option.rest:
+        kept = {i.nodeid for i in items if i.nodeid not in sampled or amount.is_mentioned_in(i.path)}
     left_out = [item for item in items if item.nodeid not in kept]
     items[:] = [item for item in items if item.nodeid in kept]
-    config.stash[_LEFT_OUT] = len(left_out)
+    config.stash[_LEFT_OUT] = 0 if config.option.rest else len(left_out)
     config.hook.pytest_deselected(items=left_out)
 
 

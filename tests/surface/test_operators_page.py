@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amount import extended
 from surface import operators_page
 
 import jitfuse as jf
@@ -33,7 +34,8 @@ OPERATORS = [op for op in ops.table() if op.kind in (ops.ELEMENTWISE, ops.REDUCT
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_kernels_agree_with_the_interpreter(op: ops.Op) -> None:
     count = op.arity
-    for dtype in operators_page.accepted_dtypes(op):
+    accepted = operators_page.accepted_dtypes(op)
+    for dtype in accepted if extended() else accepted[OPERATORS.index(op) % 2 :: 2] or accepted:
         arrays = [np.array([[1, 0, 3, 2], [2, 1, 1, 3]], numpy_dtype(dtype))[:, ::-1] for _ in range(count)]
         fused = jf.fuse(lambda *xs: xs[0].call(op.name, *xs[1:]))
         program = fused.program(*arrays)
