@@ -46,6 +46,14 @@ NUMPY: Final = frozenset({
     "unravel_index",
 })
 """Functions of NumPy that dispatch on arrays, and have no operators."""
+_READERS: Final = {
+    "time": "monotonic monotonic_ns perf_counter perf_counter_ns process_time process_time_ns thread_time"
+            " thread_time_ns time time_ns",
+    "os": "cpu_count getcwd getenv getpid",
+    "os.path": "exists getmtime getsize isdir isfile",
+    "numpy": "fromfile genfromtxt load loadtxt",
+}
+"""Functions that read what is no argument: clocks, the environment, files."""
 _known: set[str] = set()
 
 
@@ -61,6 +69,13 @@ def new_functions() -> Iterator[tuple[Callable[..., Any], str]]:
             function = getattr(found, name, None)
             if callable(function) and not isinstance(function, type):
                 yield function, f"{module}.{name}"
+
+
+def readers() -> Iterator[tuple[Callable[..., Any], str]]:
+    """Yield the functions that read what is no argument, with their names."""
+    for module, names in _READERS.items():
+        for name in names.split():
+            yield getattr(sys.modules[module], name), f"{module}.{name}"
 
 
 def _is_importing(module: types.ModuleType) -> bool:

@@ -18,6 +18,7 @@ from jitfuse.compile.bind.steps import PlanMemory
 from jitfuse.compile.call_plans.call_plan import Window
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.dtypes import itemsize, numpy_dtype
+from jitfuse.errors import VolatileError
 from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 from jitfuse.graph_breaks.paths import RANDOM_FEED, NativeEdge, NativePaths
 from jitfuse.graph_breaks.signals import UnfitSignal
@@ -315,7 +316,11 @@ def _asking(state: TreeState, count: int, known: Mapping[Hashable, int]) -> Call
     ask = state.question.ask
 
     def run(*arrays: Any) -> None:
-        answer = ask(*arrays[:count])
+        try:
+            answer = ask(*arrays[:count])
+        except VolatileError:
+            arrays[-1][...] = -1  # the call leaves the table, and Python asks again
+            return
         number, first = places.get(answer.key, (-1, 0))
         arrays[-1][...] = number
         if number >= 0:

@@ -125,7 +125,7 @@ MADE: dict[str, tuple[Callable[[], Any], Function, Change]] = {
     ),
 }
 """For each object of a library: how it is made, a function of an array and the object, and a change of the object."""
-COMPILED = {"date", "record", "namespace", "object with __array__"}
+COMPILED = {"date", "record", "namespace", "object with __array__", "folder"}
 
 
 @pytest.mark.parametrize("through", ["argument", "variable", "static"])

@@ -82,7 +82,6 @@ _OF_A_TYPE: Final = (
 
 _WAY_OUT: Final = "Call it outside, and pass its results as arguments."
 _WAYS_OUT: Final = {
-    "time": "Measure around the call of the fused function.",
     **dict.fromkeys(("random", "secrets"), "Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew in each"
                                            " call, or draw outside and pass the numbers as an argument."),
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
@@ -22,14 +23,14 @@ from jitfuse.errors import UnsupportedError, VolatileError
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record import layout, try_blocks, value_reads
-from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import Answer, Question
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 _CONSTANTS: Final = frozenset({
-    type(None), bool, int, float, complex, str, bytes, slice, type(...), range, type, *np.sctypeDict.values(),
+    type(None), bool, int, float, complex, str, bytes, slice, type(...), range, *np.sctypeDict.values(),
 }) - {np.object_, np.void}
 _PLAIN: Final = (type(None), bool, str, bytes)
 _INT64: Final = range(-(2**63), 2**63)
@@ -49,6 +50,10 @@ class _Leaf(NamedTuple):
     dtype: np.dtype[Any]
     axes: tuple[int, ...] = ()
     in_c_order: bool = True
+
+    def constant(self, run: Recorder, part: np.ndarray[Any, Any]) -> Any:
+        """Return a result that depends on nothing traced: a number as it is."""
+        return lift(run, part) if self.kind == "array" else part[()] if self.kind == "scalar" else part.item()
 
 
 class _Tree(NamedTuple):
@@ -73,22 +78,17 @@ class _Raised(NamedTuple):
     error: Exception
 
 
-def calling(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return what traced user code calls in place of a library function."""
+def call(
+    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, reads: bool = False
+) -> Any:
+    """Call a library function, in the trace that is running if there is one.
 
-    def made(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs) if active() is None else call(function, name, args, kwargs)
-
-    return made
-
-
-def call(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a library function in the trace that is running.
-
-    Raises VolatileError where Python has to run the traced function in every call.
+    `reads`: it reads more than its arguments, a clock or a file, so that no call of it is a constant. Raises
+    VolatileError where Python has to run the traced function in every call.
     """
     run = active()
-    assert run is not None
+    if run is None:
+        return function(*args, **kwargs)
     if run.session.torch:
         raise VolatileError(f"{name} is called at {user_line()}, in a function that reads torch tensors: Python runs in"
                             " every call. Pass arrays alone.")
@@ -121,9 +121,10 @@ def call(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs:
         before = Answer((name, text), tree)
         return Answer(before.key, tree, tuple(parts))
 
-    if not tensors:  # a constant
+    if not tensors and not reads:
         answer = ask()
-        return _built(answer.value, iter([lift(run, part) for part in answer.arrays]))
+        pairs = zip(answer.arrays, _leaves(answer.value))
+        return _built(answer.value, iter([leaf.constant(run, part) for part, leaf in pairs]))
     if not value_reads.may_break(run):
         raise UnsupportedError(f"{name} is called at {user_line()}, and has no operator: that takes a graph break,"
                                " which is not possible under strict=True, in bodies of jf.cond and loop functions, and"
@@ -161,7 +162,7 @@ def _template(value: Any, name: str, tensors: list[TracedTensor]) -> _Make:
         return lambda arrays: (
             kind(item(arrays) for item in items) if kind is not dict
             else dict(zip(keys, [item(arrays) for item in items], strict=True)))
-    if kind in _CONSTANTS or isinstance(value, type | np.dtype):
+    if kind in _CONSTANTS or isinstance(value, np.dtype | PurePath) or (kind is type and value in _CONSTANTS):
         return lambda arrays: value
     if kind is np.ndarray and not value.dtype.hasobject:
         kept = value.copy(order="K")
@@ -263,13 +264,15 @@ def _leaves(tree: Any) -> Iterator[_Leaf]:
             yield from _leaves(part)
 
 
-def _built(tree: Any, made: Iterator[TracedTensor]) -> Any:
+def _built(tree: Any, made: Iterator[Any]) -> Any:
     """Return a result with traced values in place of its arrays and numbers; raise what the function raised."""
     if isinstance(tree, _Raised):
         raise tree.error.with_traceback(None)
     if isinstance(tree, _Tree):
         return tree.filled([_built(part, made) for part in tree.parts])
     tensor = next(made)
+    if type(tensor) is not TracedTensor:
+        return tensor
     if tree.kind == "array":
         return tensor.laid_out(tree.axes)
     run = tensor._run

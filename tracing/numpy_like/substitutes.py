@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.base.later import Later
+from jitfuse.tracing import library_functions
 from jitfuse.tracing.numpy_like import creation as numpy_creation
 from jitfuse.tracing.numpy_like.creation import run_of_call
 from jitfuse.tracing.observe import raised_warnings
@@ -29,7 +30,6 @@ assembly = Later("jitfuse.tracing.numpy_like.assembly")
 joiners = Later("jitfuse.tracing.numpy_like.joiners")
 elementwise = Later("jitfuse.tracing.numpy_like.elementwise")
 library_calls = Later("jitfuse.tracing.numpy_like.library_calls")
-library_functions = Later("jitfuse.tracing.library_functions")
 shapes = Later("jitfuse.tracing.numpy_like.shapes")
 printing = Later("jitfuse.tracing.observe.printing")
 
@@ -188,7 +188,11 @@ def _know_libraries(module: object) -> None:
     """Replace the functions of other libraries that are called at graph breaks."""
     if isinstance(module, str) and module.startswith(("scipy.", "sklearn.")):
         for original, name in library_functions.new_functions():
-            _in_place_of(original)(library_calls.calling(original, name))
+            _in_place_of(original)(_library_call(original, name))
+
+
+def _library_call(original: Callable[..., Any], name: str, *, reads: bool = False) -> Callable[..., Any]:
+    return lambda *args, **kwargs: library_calls.call(original, name, args, kwargs, reads=reads)
 
 
 def _know_samples() -> None:
@@ -213,3 +217,5 @@ def replace(library: str, replacements: Callable[[], Iterable[tuple[Any, Callabl
 
 for _original, _function in raised_warnings.replacements():
     _in_place_of(_original)(_function)
+for _original, _name in library_functions.readers():
+    _in_place_of(_original)(_library_call(_original, _name, reads=True))

@@ -1,7 +1,12 @@
 """Functions of libraries that have no operators: called at graph breaks, in each call, with real arrays."""
 from __future__ import annotations
 
+import fractions
+import os
+import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +19,11 @@ import scipy.signal
 import scipy.spatial.distance
 import scipy.special
 import scipy.stats
-from oracle import ROUNDED, check
+from oracle import ROUNDED, check, same
 
 import jitfuse as jf
 from jitfuse.errors import UnsupportedError
+from jitfuse.tracing.numpy_like import library_calls
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "an array": lambda x, y: scipy.linalg.solve(x @ x.T + np.eye(len(x)), y[0] * 2) + 1,
@@ -112,6 +118,64 @@ def test_errors_are_the_librarys() -> None:
                     fused(x)
             else:
                 np.testing.assert_array_equal(fused(x), function(x))
+
+
+def test_what_a_function_returns_may_change() -> None:
+    """A result that could not go on traced, after many that could: this call is plain Python's."""
+    answers = {0: lambda x: x + 1, 1: lambda x: x, 2: lambda x: fractions.Fraction(1, 2), 3: lambda x: x[1:]}
+
+    def moody(x: Any) -> Any:
+        return answers[int(x[0])](x)
+
+    def function(x: Any) -> Any:
+        return library_calls.call(moody, "library.moody", (x * 1,), {}) * 2
+
+    fused = jf.fuse(function)
+    for kind in (0, 0, 0, 1, 0, 2, 3, 0):
+        x = np.array([kind, 2.0, 3.0])
+        with warnings.catch_warnings(action="ignore"):
+            same(fused(x), moody(x) * 2)
+
+
+def test_results_that_depend_on_nothing_traced_are_constants() -> None:
+    def function(x: Any) -> Any:
+        count, beta = scipy.signal.kaiserord(40.0, 0.3)
+        return scipy.signal.firwin(count, 0.3, window=("kaiser", beta)) * x, count, beta
+
+    fused = check(function, (np.float64(2.0),), (np.float64(3.0),), within=ROUNDED)
+    assert fused.stats()["splits"] == 0
+
+
+def test_clocks_measure_what_lies_between() -> None:
+    def function(x: Any) -> Any:
+        begin = time.perf_counter()
+        y = np.sort(np.sin(x) * x)
+        return y, time.perf_counter() - begin, time.time_ns()
+
+    fused = jf.fuse(function)
+    for seed in range(5):
+        x = np.random.default_rng(seed).random(200_000)
+        before = time.perf_counter(), time.time_ns()
+        y, seconds, now = fused(x)
+        np.testing.assert_array_equal(y, np.sort(np.sin(x) * x))
+        assert 1e-5 < seconds < time.perf_counter() - before[0] and before[1] <= now <= time.time_ns()
+        assert type(seconds) is float and type(now) is int
+    assert fused.stats()["traces"] == 1 and fused.stats()["fallbacks"] == 0
+
+
+def test_files_and_the_environment_are_read_in_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Any, path: str) -> Any:
+        if not os.path.exists(path):
+            return x * 0
+        return x * np.load(path) + float(os.getenv("JITFUSE_TEST_SHIFT", "0"))
+
+    fused, x, path = jf.fuse(function), np.arange(4.0), str(tmp_path / "gain.npy")
+    for gain, shift in ((None, "0"), (2.0, "1"), (3.0, "1"), (3.0, "5"), (4.0, "0")):
+        if gain is not None:
+            np.save(path, np.full(4, gain))
+        monkeypatch.setenv("JITFUSE_TEST_SHIFT", shift)
+        np.testing.assert_array_equal(fused(x, path), function(x, path))
+    assert fused.stats()["fallbacks"] == 0
 
 
 def test_writes_and_loops_around_calls() -> None:
