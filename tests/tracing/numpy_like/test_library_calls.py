@@ -149,7 +149,7 @@ def test_results_that_depend_on_nothing_traced_are_constants() -> None:
 def test_clocks_measure_what_lies_between() -> None:
     def function(x: Any) -> Any:
         begin = time.perf_counter()
-        y = np.sort(np.sin(x) * x)
+        y = np.sort(x * x - x)
         return y, time.perf_counter() - begin, time.time_ns()
 
     fused = jf.fuse(function)
@@ -157,7 +157,7 @@ def test_clocks_measure_what_lies_between() -> None:
         x = np.random.default_rng(seed).random(200_000)
         before = time.perf_counter(), time.time_ns()
         y, seconds, now = fused(x)
-        np.testing.assert_array_equal(y, np.sort(np.sin(x) * x))
+        np.testing.assert_array_equal(y, np.sort(x * x - x))
         assert 1e-5 < seconds < time.perf_counter() - before[0] and before[1] <= now <= time.time_ns()
         assert type(seconds) is float and type(now) is int
     assert fused.stats()["traces"] == 1 and fused.stats()["fallbacks"] == 0
