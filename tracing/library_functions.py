@@ -16,7 +16,6 @@ _WHOLE: Final = {
     "scipy.ndimage": "generic_filter generic_filter1d generic_gradient_magnitude generic_laplace geometric_transform"
                      " labeled_comprehension vectorized_filter",
     "scipy.signal": "", "scipy.signal.windows": "", "scipy.spatial.distance": "directed_hausdorff",
-    "sklearn.metrics.pairwise": "",
 }
 """Modules all of whose public functions do, but for these: they draw, keep state, or call functions of the user's."""
 _SOME: Final = {
@@ -39,6 +38,11 @@ _SOME: Final = {
                        " median_absolute_error mutual_info_score normalized_mutual_info_score precision_score"
                        " r2_score rand_score recall_score roc_auc_score roc_curve root_mean_squared_error"
                        " v_measure_score zero_one_loss",
+    "sklearn.metrics.pairwise": "additive_chi2_kernel chi2_kernel cosine_distances cosine_similarity"
+                                " euclidean_distances haversine_distances laplacian_kernel linear_kernel"
+                                " manhattan_distances nan_euclidean_distances paired_cosine_distances"
+                                " paired_euclidean_distances paired_manhattan_distances polynomial_kernel rbf_kernel"
+                                " sigmoid_kernel",
 }
 """Functions of other modules."""
 NUMPY: Final = frozenset({
@@ -64,7 +68,8 @@ def new_functions() -> Iterator[tuple[Callable[..., Any], str]]:
         if found is None or module in _known or _is_importing(found):
             continue
         _known.add(module)
-        names = set(found.__all__) - set(_WHOLE[module].split()) if module in _WHOLE else _SOME[module].split()
+        public = getattr(found, "__all__", ())
+        names = set(public) - set(_WHOLE[module].split()) if module in _WHOLE else _SOME[module].split()
         for name in sorted(names):
             function = getattr(found, name, None)
             if callable(function) and not isinstance(function, type):
