@@ -305,6 +305,24 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         """
         return public_methods.kernels(self.parts)
 
+    def why(self) -> str:
+        """Return what keeps the calls so far from being one fused program, with the user's lines.
+
+        Lists the reasons for plain Python; functions of libraries that Python calls in each call, with their mean time;
+        values that Python reads; and steps that are not fused.
+
+        Example:
+            >>> f = jf.fuse(lambda x: x * 2 if x[0] > 0 else -x, name="signed")
+            >>> f(np.ones(2))
+            array([2., 2.])
+            >>> print(f.why())  # doctest: +ELLIPSIS
+            signed
+            <BLANKLINE>
+            read by Python, which takes a path for each answer
+              bool() at ...: 1 answer
+        """
+        return public_methods.why(self.parts)
+
     def explain_miss(self) -> str:
         """Return why the last new call was new.
 

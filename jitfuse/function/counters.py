@@ -33,7 +33,8 @@ class Counters:
         """Why the last new call matched no known signature; None before there was one."""
         self.draws_global_rng = False
         """Whether calls use NumPy's global RNG, so that they have to pass its state."""
-        self._warned: set[str] = set()
+        self.warned: set[str] = set()
+        """The reasons of fallbacks that warnings have given."""
         self._read_values: dict[str, set[str]] = {}
 
     @contextlib.contextmanager
@@ -58,7 +59,7 @@ class Counters:
 
     def has_warned(self, reason: str | None) -> bool:
         """Return whether a warning has given this reason."""
-        return reason in self._warned
+        return reason in self.warned
 
     def note_fallback(self, where: str, error: Exception) -> None:
         """Count a fallback and warn once per reason; raise the error if the function is `strict`."""
@@ -66,8 +67,8 @@ class Counters:
             raise error
         self.counts["fallbacks"] += 1
         reason = reason_of(error)
-        if reason not in self._warned:
-            self._warned.add(reason)
+        if reason not in self.warned:
+            self.warned.add(reason)
             self._warn(f"{self._name} runs in {where}: {reason}")
 
     def note_values(self, values: Sequence[tuple[str, Any]]) -> None:

@@ -81,9 +81,9 @@ def heading(function: Any, spec: Any, training: bool) -> str:
 
 def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
     """Return the report of one mode of one signature with its plan."""
-    trace, refusals = spec.trace, _refusals(plan)
+    trace, refused = spec.trace, refusals(plan)
     arrays, numbers = report_lines(trace.program)
-    planned = report_lines(plan.program) if refusals or plan.offsets else ()
+    planned = report_lines(plan.program) if refused or plan.offsets else ()
     sections = [
         ReportSection("program (as written)", arrays),
         ReportSection("Python's numbers", numbers),
@@ -92,7 +92,7 @@ def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
         ReportSection("bound by each call", [str(effect.target) for effect in trace.result.effects]),
         ReportSection(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
         ReportSection("program (as planned)", [line for lines in planned for line in lines]),
-        ReportSection("refused merges (steps as planned)", refusals),
+        ReportSection("refused merges (steps as planned)", refused),
         ReportSection("memory", _memory(plan)),
         ReportSection("kernels", [line for k in _distinct(plan) for line in str(k.form).split("\n")]),
     ]
@@ -144,11 +144,13 @@ def _launch_line(k: int, launch: Launch) -> str:
     return f"{k}: kernel {launch.form.content_hash[:12]} over {space}: {operations} ops, {launch.bytes_moved} B moved"
 
 
-def _refusals(plan: RuntimePlan) -> list[str]:
+def refusals(plan: RuntimePlan, *, by_line: bool = False) -> list[str]:
+    """Return what a plan has not fused, and why: by the step's number, or by the user's line."""
     number = {s.step_id: (k, s) for k, s in enumerate(itertools.chain(*report_steps(plan.program)))}
     shown = sorted({(*number[r.step], r.reason.value) for r in plan.refusals if r.step in number},
                    key=lambda refused: refused[0])
-    return [f"{step.op_name} (step {k}): {reason}" for k, step, reason in shown]
+    where = {k: f"at {plan.program.sources.get(step.step_id)}" if by_line else f"(step {k})" for k, step, _ in shown}
+    return [f"{step.op_name} {where[k]}: {reason}" for k, step, reason in shown]
 
 
 def _memory(plan: RuntimePlan) -> list[str]:

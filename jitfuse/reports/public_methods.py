@@ -145,6 +145,13 @@ def kernels(parts: Parts) -> tuple[Any, ...]:
         [*table.specs, *(subgraph.spec for subgraph in table.breaks.subgraphs.values())]))
 
 
+def why(parts: Parts) -> str:
+    """Return what is plain Python, called by Python, read by Python, and not fused."""
+    from jitfuse.reports.why import why
+
+    return why(parts)
+
+
 def explain_miss(parts: Parts) -> str:
     """Return why the last new call was new."""
     from jitfuse.reports.misses import explain_miss

@@ -13,6 +13,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
+from time import perf_counter_ns
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,7 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.record import layout, try_blocks, value_reads
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.record.value_reads import Answer, Question
+from jitfuse.tracing.record.value_reads import Answer, Cost, Question
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
@@ -99,10 +100,12 @@ def call(
 
     caught = try_blocks.is_caught()  # then an error is a path of its own
     before: Answer | None = None
+    cost = Cost()
 
     def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
         nonlocal before
         given = [make(arrays) for make in positional]
+        begin = perf_counter_ns()
         try:
             found = function(*given, **{option: make(arrays) for option, make in named.items()}) if named else (
                 function(*given))
@@ -110,6 +113,8 @@ def call(
             if not caught:
                 raise
             return Answer((name, f"raises {type(error).__name__}: {error}"), _Raised(error.with_traceback(None)))
+        cost.calls += 1
+        cost.nanoseconds += perf_counter_ns() - begin
         known = before
         parts: list[np.ndarray[Any, Any]] = []
         if known is not None and _is_alike(found, known.value, parts):
@@ -129,7 +134,7 @@ def call(
         raise UnsupportedError(f"{name} is called at {user_line()}, and has no operator: that takes a graph break,"
                                " which is not possible under strict=True, in bodies of jf.cond and loop functions, and"
                                " on the GPU. Call it outside.")
-    tree = value_reads.ask(run, Question(f"{name}()", user_line(), ask, extent=True, brings=True),
+    tree = value_reads.ask(run, Question(f"{name}()", user_line(), ask, extent=True, brings=True, cost=cost),
                            tuple(tensor._id() for tensor in tensors))
     count = sum(1 for _ in _leaves(tree))
     made = tuple(run.session.live)[len(run.session.live) - count :]

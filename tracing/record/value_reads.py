@@ -35,12 +35,20 @@ class Answer(NamedTuple):
     arrays: tuple[np.ndarray[Any, Any], ...] = ()
 
 
+class Cost(Record):
+    """What the calls of a library function have taken."""
+
+    calls: int = 0
+    nanoseconds: int = 0
+
+
 class Question(Record, frozen=True):
     """A read of traced values: its name, the user's line, and the function from the arrays' values to the answer.
 
     `number` is the Python type of the answer if the answer is the one value read, unchanged, in that type. `extent`:
     the value is, or bounds, an extent of an array with a data-dependent shape. `reads_data`: the answer is made of one
     array in C order, and the read has no other effect. `brings`: the answer may bring arrays; asking has no effect.
+    `cost`: what asking takes, if that is a call of Python's.
     """
 
     what: str
@@ -50,6 +58,7 @@ class Question(Record, frozen=True):
     extent: bool = False
     reads_data: bool = False
     brings: bool = False
+    cost: Cost | None = None
 
 
 Site = tuple[str, int, int] | tuple[str, str, int]
