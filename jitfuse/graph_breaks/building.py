@@ -30,7 +30,13 @@ from jitfuse.graph_breaks.signals import (
 from jitfuse.graph_breaks.tree import Edge, TraceTree, TreePosition, TreeResult, TreeState, Walk
 from jitfuse.tracing.interception.chain import Guard
 from jitfuse.tracing.numbers.arithmetic import is_of_data
-from jitfuse.tracing.observe.python_state import PythonState, python_state, reading_frames, repeats
+from jitfuse.tracing.observe.python_state import (
+    PythonState,
+    calling_frames,
+    python_state,
+    reading_frames,
+    repeats,
+)
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.session import Session
@@ -166,7 +172,8 @@ class Building:
     def _replay(self, run: Recorder, question: Question, state: TreeState, answer: Answer) -> Any:
         known = state.question
         assert known is not None
-        if (state.mark, known.what, known.line) != (self._mark, question.what, question.line):
+        if (state.mark, known.what, known.line, known.given) != (
+                self._mark, question.what, question.line, question.given):
             self._limits.note_change()
             raise RestartSignal
         self._conditions(run.session, run.environment.guard_log.guards, _written(run))
@@ -194,7 +201,7 @@ class Building:
         self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
     ) -> Any:
         reject_overlap(run.session, written)  # else a read of memory that overlaps a written feed would see old values
-        frames = reading_frames()
+        frames = calling_frames() if question.brings else reading_frames()
         live = _live(run)
         python = python_state(run, frames, live)
         self._note_state(run, question, python)
@@ -226,7 +233,9 @@ class Building:
         """Return the earlier state of this path from which the function continues exactly as from here."""
         state: TreeState | None = self.position.state if python is not None else None
         while state is not None:
-            if state.python == python and state.question is not None and state.question.what == question.what:
+            known = state.question
+            if state.python == python and known is not None and (known.what, known.given) == (
+                    question.what, question.given):
                 return state
             state = state.parent
         return None

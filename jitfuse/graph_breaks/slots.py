@@ -8,7 +8,7 @@ owns one buffer of its size at any time. Does not own ops (`jitfuse.graph_breaks
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jitfuse.backends.llvm.runtime.plan_table import ARENA
@@ -66,6 +66,7 @@ class ArenaSlots:
         self._made: dict[NativeEdge, list[Held]] = {}
         self._heads: dict[TreeState, list[Held]] = {}
         self._live: dict[TreeState, list[Meta]] = {}
+        self._brought: dict[tuple[TreeState, Hashable], list[Held]] = {}
         for edge in part.edges:
             if edge.tree_edge.target is not None:
                 self._note(edge, edge.tree_edge.target)
@@ -99,6 +100,14 @@ class ArenaSlots:
                 left[held.nbytes] = offsets[1:]
             found.append(held._replace(offset=offsets[0] if offsets else self._binder.room(held.nbytes)[1]))
         return found, left
+
+    def brought(self, state: TreeState, key: Hashable) -> list[Held]:
+        """Return the slots of what an answer brings: the same on all edges that arrive at a state."""
+        known = self._brought.get((state, key))
+        if known is None:
+            known = self._brought[state, key] = [
+                Held(*self._binder.room(Held(0, 0, meta).nbytes), meta) for meta in state.brings[key]]
+        return known
 
     def freed(self, free: Free, had: Sequence[Held], live: Sequence[Held]) -> Free:
         """Return the free slots, including those of `had` that are not in `live`."""
@@ -138,12 +147,18 @@ class ArenaSlots:
             moves.append((held.value, *binder.room(held.nbytes)))
             return held
 
+        asking = {head}
         for edge in self._part.inside(head):
             target = edge.tree_edge.target
             self._made[edge] = [room(meta) for meta in self._metas(edge.tree_edge.subgraph)]
-            if target in self._part.heads and target not in self._heads:
-                assert target is not None
-                self._heads[target] = [room(meta) for meta in self._live[target]]
+            if target is not None:
+                asking.add(target)
+                if target in self._part.heads and target not in self._heads:
+                    self._heads[target] = [room(meta) for meta in self._live[target]]
+        for state in asking:
+            for key in self._part.following.get(state, ()):
+                if (state, key) not in self._brought and state.brings.get(key):
+                    self._brought[state, key] = [room(meta) for meta in state.brings[key]]
         builder.move(moves)
 
     def _swap(self, targets: Sequence[Held], sources: Sequence[Held]) -> dict[int, Held]:

@@ -21,7 +21,6 @@ from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.errors import VolatileError
 from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 from jitfuse.graph_breaks.paths import RANDOM_FEED, NativeEdge, NativePaths
-from jitfuse.graph_breaks.signals import UnfitSignal
 from jitfuse.graph_breaks.slots import ArenaSlots, Free, Held, made_by
 from jitfuse.graph_breaks.tree import TreeState
 from jitfuse.ir.program import Meta
@@ -208,11 +207,8 @@ class PathTable:
         self, edge: NativeEdge, state: TreeState, known: Mapping[Hashable, NativeEdge], asked: Sequence[Held]
     ) -> dict[Hashable, list[Held]]:
         """Write a call of Python that asks a question, and a jump for each known answer; return what answers bring."""
-        if edge.home is not None or edge.back or state in self._part.heads:
-            raise UnfitSignal  # in a loop, slots change places
         flag = Held(*self._binder.room(8), Meta((), "int64"))
-        brought = {key: [Held(*self._binder.room(Held(0, 0, meta).nbytes), meta) for meta in state.brings[key]]
-                   for key in known}
+        brought = {key: self._slots.brought(state, key) for key in known}
         arrays = [self._binder.array(self._window(edge, held, slot), held.location)
                   for held, slot in zip(asked, edge.tree_edge.asked, strict=True)]
         arrays += [self._binder.array(_whole(held), held.location, True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import PurePath
 from time import perf_counter_ns
 from typing import Any, Final
@@ -95,8 +95,9 @@ def call(
                             " every call. Pass arrays alone.")
     _require_no_effects(function, name, args, kwargs)
     tensors: list[TracedTensor] = []
-    positional = [_template(value, name, tensors) for value in args]
-    named = {option: _template(value, name, tensors) for option, value in kwargs.items()}
+    constants: list[Hashable] = []
+    positional = [_template(value, name, tensors, constants) for value in args]
+    named = {option: _template(value, name, tensors, constants) for option, value in kwargs.items()}
 
     caught = try_blocks.is_caught()  # then an error is a path of its own
     before: Answer | None = None
@@ -134,7 +135,8 @@ def call(
         raise UnsupportedError(f"{name} is called at {user_line()}, and has no operator: that takes a graph break,"
                                " which is not possible under strict=True, in bodies of jf.cond and loop functions, and"
                                " on the GPU. Call it outside.")
-    tree = value_reads.ask(run, Question(f"{name}()", user_line(), ask, extent=True, brings=True, cost=cost),
+    tree = value_reads.ask(run, Question(f"{name}()", user_line(), ask, extent=True, brings=True, cost=cost,
+                                         given=(*constants, *kwargs)),
                            tuple(tensor._id() for tensor in tensors))
     count = sum(1 for _ in _leaves(tree))
     made = tuple(run.session.live)[len(run.session.live) - count :]
@@ -156,21 +158,27 @@ def _require_no_effects(
 
 
 # ---------------------------------------------------------------- arguments
-def _template(value: Any, name: str, tensors: list[TracedTensor]) -> _Make:
-    """Return the function that makes an argument anew for each call; adds the tensors that it needs to `tensors`."""
+def _template(value: Any, name: str, tensors: list[TracedTensor], constants: list[Hashable]) -> _Make:
+    """Return the function that makes an argument anew for each call.
+
+    Adds the tensors that it needs to `tensors`, and what tells the rest from other arguments to `constants`.
+    """
     if type(value) is TracedTensor:
         return _real(value, tensors)
     kind = type(value)
     if kind in (list, tuple, dict):
-        items = [_template(item, name, tensors) for item in (value.values() if kind is dict else value)]
+        items = [_template(item, name, tensors, constants) for item in (value.values() if kind is dict else value)]
         keys = tuple(value) if kind is dict else ()
+        constants.append((kind, keys, len(items)))
         return lambda arrays: (
             kind(item(arrays) for item in items) if kind is not dict
             else dict(zip(keys, [item(arrays) for item in items], strict=True)))
     if kind in _CONSTANTS or isinstance(value, np.dtype | PurePath) or (kind is type and value in _CONSTANTS):
+        constants.append((kind, value.tobytes() if isinstance(value, np.generic) else repr(value)))
         return lambda arrays: value
     if kind is np.ndarray and not value.dtype.hasobject:
         kept = value.copy(order="K")
+        constants.append((kept.dtype.str, kept.shape, kept.strides, kept.tobytes()))
         return lambda arrays: kept.copy(order="K")
     what = "a traced value" if isinstance(value, AbstractTensor) else f"a {kind.__module__}.{kind.__qualname__}"
     raise VolatileError(f"{name} is called with {what} at {user_line()}: jitfuse hands arrays, numbers and text to "

@@ -61,14 +61,15 @@ def python_state(
 ) -> PythonState | None:
     """Return the state at the current read, or None.
 
-    `frames` are those of the traced function and its running helpers (`reading_frames`), `live` the storages that
-    Python still holds. Equal states have equally many live storages, which correspond in order.
+    `frames` are those of the traced function and its running helpers (`reading_frames`, `calling_frames`), `live` the
+    storages that Python still holds. Equal states have equally many live storages, which correspond in order.
     """
     environment = run.environment
     if frames is None or run.external_generators or any(w.chain is not None for w in environment.written.values()):
         return None
     ranges = running(run)
-    hidden = [_at_call(frame) for frame in frames[:-1]] + [_others(frames[-1])]
+    last = _others(frames[-1])
+    hidden = [_at_call(frame) for frame in frames[:-1]] + [_at_call(frames[-1]) if last is None else last]
     if None in hidden or sum(hidden) != len(ranges):  # type: ignore[arg-type]
         return None
     if any(proxy.changed() for proxy in environment.proxies.values()):
@@ -116,6 +117,18 @@ def reading_frames() -> list[types.FrameType] | None:
     frame = frame.f_back if frame is not None else None
     if frame is not None and frame.f_code in (NEXT, Foreign.__bool__.__code__):
         frame = frame.f_back
+    return _frames_from(frame)
+
+
+def calling_frames() -> list[types.FrameType] | None:
+    """Return the frames from the traced function's to the one that calls a library function, as `reading_frames`."""
+    below, frame = sys._getframe(1), sys._getframe(1).f_back
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        below, frame = frame, frame.f_back
+    return _frames_from(frame) if call_frames.called_directly(below) else None
+
+
+def _frames_from(frame: types.FrameType | None) -> list[types.FrameType] | None:
     found: list[types.FrameType] = []
     while frame is not None and is_user_code(frame.f_code.co_filename):
         assert frame.f_locals is not None

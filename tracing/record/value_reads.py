@@ -48,7 +48,7 @@ class Question(Record, frozen=True):
     `number` is the Python type of the answer if the answer is the one value read, unchanged, in that type. `extent`:
     the value is, or bounds, an extent of an array with a data-dependent shape. `reads_data`: the answer is made of one
     array in C order, and the read has no other effect. `brings`: the answer may bring arrays; asking has no effect.
-    `cost`: what asking takes, if that is a call of Python's.
+    `cost`: what asking takes, if that is a call of Python's, and `given` its arguments that are not traced.
     """
 
     what: str
@@ -59,6 +59,7 @@ class Question(Record, frozen=True):
     reads_data: bool = False
     brings: bool = False
     cost: Cost | None = None
+    given: Hashable = None
 
 
 Site = tuple[str, int, int] | tuple[str, str, int]

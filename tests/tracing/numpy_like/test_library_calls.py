@@ -19,7 +19,7 @@ import scipy.signal
 import scipy.spatial.distance
 import scipy.special
 import scipy.stats
-from oracle import ROUNDED, check, same
+from oracle import LOOPS, ROUNDED, check, same
 
 import jitfuse as jf
 from jitfuse.errors import UnsupportedError
@@ -198,6 +198,61 @@ def test_writes_and_loops_around_calls() -> None:
 
     for function in (written, relaxed, chosen):
         check(function, *map(matrices, range(6)), within=ROUNDED)
+
+
+def _diffused(u: Any) -> Any:
+    change, count = np.inf, 0
+    while change > 1e-2:
+        v = scipy.ndimage.uniform_filter(u, 3)
+        v[0] = 1.0
+        change, u, count = np.abs(v - u).max(), v, count + 1
+    return u, count
+
+
+def _solved(a: Any, b: Any) -> Any:
+    x, r, p, count = np.zeros_like(b), b, b.copy(), 0
+    while scipy.linalg.norm(r) > 1e-9:
+        q = a @ p
+        step = (r @ r) / (p @ q)
+        x, new = x + step * p, r - step * q
+        p, r, count = new + (new @ new) / (r @ r) * p, new, count + 1
+    return x, count
+
+
+def _two_calls(u: Any) -> Any:
+    count = 0
+    while True:
+        u = scipy.ndimage.median_filter(scipy.ndimage.uniform_filter(u, 3), 3) * 0.9
+        count += 1
+        if scipy.linalg.norm(u) < 1.0 or count > 40:
+            return u, count
+
+
+def _other_filter_each_time(u: Any) -> Any:
+    width = 3
+    while scipy.linalg.norm(u) > 3.0:
+        u = scipy.ndimage.uniform_filter(u, width) * 0.7
+        width = 8 - width
+    return u, width
+
+
+@pytest.mark.parametrize("function", [_diffused, _two_calls, _other_filter_each_time])
+def test_calls_in_loops_are_native(function: Callable[[Any], Any]) -> None:
+    draw = np.random.default_rng(5)
+    fused = check(function, *[(draw.random((12, 12)) * scale,) for scale in (1.0, 3.0, 0.1, 5.0, 2.0)], within=LOOPS)
+    assert fused.stats()["traces"] <= 6
+
+
+def test_a_solver_that_looks_at_its_residual() -> None:
+    m = np.random.default_rng(2).random((20, 20))
+    a = m @ m.T + 20 * np.eye(20)
+    fused = jf.fuse(_solved)
+    for seed in range(5):
+        b = np.random.default_rng(seed).random(20)
+        x, count = fused(a, b)
+        np.testing.assert_allclose(a @ x, b, rtol=1e-8)
+        assert abs(count - _solved(a, b)[1]) <= 1
+    assert fused.stats()["traces"] <= 3
 
 
 def test_what_would_write_or_draw_runs_as_plain_python() -> None:
