@@ -118,14 +118,11 @@ def call(
         cost.nanoseconds += perf_counter_ns() - begin
         known = before
         parts: list[np.ndarray[Any, Any]] = []
-        if known is not None and _is_alike(found, known.value, parts):
-            _require_own(name, parts, arrays)
-            return Answer(known.key, known.value, tuple(parts))
-        parts = []
-        tree, text = _described(found, name, parts)
-        _require_own(name, parts, arrays)
-        before = Answer((name, text), tree)
-        return Answer(before.key, tree, tuple(parts))
+        if known is None or not _is_alike(found, known.value, parts):
+            parts = []
+            tree, text = _described(found, name, parts)
+            known = before = Answer((name, text), tree)
+        return known._replace(arrays=_own(name, parts, arrays))
 
     if not tensors and not reads:
         answer = ask()
@@ -203,15 +200,19 @@ def _real(tensor: TracedTensor, tensors: list[TracedTensor]) -> _Make:
 
 
 # ---------------------------------------------------------------- results
-def _require_own(name: str, parts: list[np.ndarray[Any, Any]], given: Arrays) -> None:
-    """Raise VolatileError for results that are views of arguments."""
-    for part in parts:
-        for array in given if part.ndim else ():
-            if part is array or (part.base is not None and np.may_share_memory(part, array)):
-                break
-        else:
-            continue
-        raise VolatileError(f"{name} returns its argument or a view of it, so that Python runs in every call.")
+def _own(name: str, parts: list[np.ndarray[Any, Any]], given: Arrays) -> Arrays:
+    """Return the arrays of a result in C order; raise VolatileError for those that share memory with others."""
+    for k, part in enumerate(parts):
+        if part.ndim and any(_may_be_shared(part, array) for array in (*given, *parts[:k])):
+            raise VolatileError(f"{name} returns its argument, a view of it or one array twice, so that Python runs in "
+                                "every call.")
+    return tuple([np.asarray(part, order="C") for part in parts])
+
+
+def _may_be_shared(part: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    if part is other:
+        return True
+    return part.base is not None and np.may_share_memory(part, other) and np.shares_memory(part, other)
 
 
 def _is_alike(value: Any, tree: Any, parts: list[np.ndarray[Any, Any]]) -> bool:
@@ -221,10 +222,9 @@ def _is_alike(value: Any, tree: Any, parts: list[np.ndarray[Any, Any]]) -> bool:
         if kind is np.ndarray:
             if tree.kind != "array" or value.shape != tree.meta.shape or value.dtype != tree.dtype:
                 return False
-            if not (tree.in_c_order and value.flags.c_contiguous):
-                if layout.order_of(value.shape, value.strides) != tree.axes:
-                    return False
-                value = np.ascontiguousarray(value)
+            in_order = tree.in_c_order and value.flags.c_contiguous
+            if not in_order and layout.order_of(value.shape, value.strides) != tree.axes:
+                return False
             parts.append(value)
             return True
         if tree.kind == "array" or tree.type is not kind or (kind is int and value not in _INT64):
@@ -242,7 +242,7 @@ def _described(value: Any, name: str, parts: list[np.ndarray[Any, Any]]) -> tupl
     """Return the tree of a result and a text that tells it from others; adds the leaves' arrays to `parts`."""
     kind = type(value)
     if kind is np.ndarray and value.dtype.isnative and value.dtype.name in SUPPORTED:
-        parts.append(np.ascontiguousarray(value))
+        parts.append(value)
         axes = layout.order_of(value.shape, value.strides)
         in_order = bool(value.flags.c_contiguous) and layout.is_c_order(value.shape, axes)
         leaf = _Leaf("array", Meta(value.shape, value.dtype.name), kind, value.dtype, axes, in_order)

@@ -122,7 +122,10 @@ def test_errors_are_the_librarys() -> None:
 
 def test_what_a_function_returns_may_change() -> None:
     """A result that could not go on traced, after many that could: this call is plain Python's."""
-    answers = {0: lambda x: x + 1, 1: lambda x: x, 2: lambda x: fractions.Fraction(1, 2), 3: lambda x: x[1:]}
+    answers = {
+        0: lambda x: x + 1, 1: lambda x: x, 2: lambda x: fractions.Fraction(1, 2), 3: lambda x: x[1:],
+        4: lambda x: x[::2], 5: lambda x: np.array(x.sum()), 6: lambda x: (x * 2)[::-1], 7: lambda x: np.float32(3),
+    }
 
     def moody(x: Any) -> Any:
         return answers[int(x[0])](x)
@@ -131,7 +134,7 @@ def test_what_a_function_returns_may_change() -> None:
         return library_calls.call(moody, "library.moody", (x * 1,), {}) * 2
 
     fused = jf.fuse(function)
-    for kind in (0, 0, 0, 1, 0, 2, 3, 0):
+    for kind in (0, 0, 0, 1, 0, 2, 3, 0, 4, 0, 5, 5, 6, 7, 6, 5, 0):
         x = np.array([kind, 2.0, 3.0])
         with warnings.catch_warnings(action="ignore"):
             same(fused(x), moody(x) * 2)
