@@ -129,9 +129,9 @@ def call(
         pairs = zip(answer.arrays, _leaves(answer.value))
         return _built(answer.value, iter([leaf.constant(run, part) for part, leaf in pairs]))
     if not value_reads.may_break(run):
-        raise UnsupportedError(f"{name} is called at {user_line()}, and has no operator: that takes a graph break,"
-                               " which is not possible under strict=True, in bodies of jf.cond and loop functions, and"
-                               " on the GPU. Call it outside.")
+        raise UnsupportedError(f"{name} is called at {user_line()}, and has no operator: it takes a graph break. There"
+                               " is none under strict=True, in .program(), .warm() and .export(), in bodies of jf.cond"
+                               " and loop functions, and on the GPU. Call it outside.")
     tree = value_reads.ask(run, Question(f"{name}()", user_line(), ask, extent=True, brings=True, cost=cost,
                                          given=(*constants, *kwargs)),
                            tuple(tensor._id() for tensor in tensors))
@@ -160,9 +160,9 @@ def _template(value: Any, name: str, tensors: list[TracedTensor], constants: lis
 
     Adds the tensors that it needs to `tensors`, and what tells the rest from other arguments to `constants`.
     """
-    if type(value) is TracedTensor:
-        return _real(value, tensors)
     kind = type(value)
+    if issubclass(kind, TracedTensor):  # of a masked selection Python reads the count
+        return _real(value if kind is TracedTensor else value.picked(), tensors)
     if kind in (list, tuple, dict):
         items = [_template(item, name, tensors, constants) for item in (value.values() if kind is dict else value)]
         keys = tuple(value) if kind is dict else ()

@@ -48,6 +48,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "of a result": lambda x, y: scipy.stats.zscore(scipy.ndimage.sobel(x), axis=1),
     "twice the same": lambda x, y: (scipy.integrate.trapezoid(x, axis=0), scipy.integrate.trapezoid(x, axis=0)),
     "complex numbers": lambda x, y: scipy.fft.fftn(x + 1j * y),
+    "masked elements": lambda x, y: scipy.signal.detrend(x[x > y]) * 2,
     "a shape that depends on data": lambda x, y: np.roots(np.array([1.0, -3.0, 2.0, 0.0]) + x[0, 0] * 0),
 }
 
