@@ -12,6 +12,7 @@ import importlib.util
 import random
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -44,9 +45,9 @@ def sweep(library: str, names: Iterable[str]) -> Iterator[Finding]:
     """Try functions of a library, in a process that is started again where one has ended it."""
     left = list(names)
     while left:
-        with subprocess.Popen(
+        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(  # some functions write a file
             [sys.executable, "-W", "ignore", str(Path(trial.__file__)), library], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder,
         ) as worker:
             assert worker.stdin is not None and worker.stdout is not None
             with contextlib.suppress(BrokenPipeError):
@@ -79,8 +80,11 @@ def _page(found: dict[str, list[Finding]]) -> str:
     lines = [
         "# Soundness", "",
         "How each public function of these libraries ran inside a fused function: with work before and after it, in",
-        "three calls between which the argument and a global were changed. Plain Python: jitfuse does not know",
-        "the function; not tried, that none of the arguments in `tests/soundness/trial.py` fit it.", "",
+        "three calls between which the argument and a global were changed.", "",
+        "- *compiled*: as part of the program, or called at a graph break between compiled parts",
+        "- *plain Python*: the function as a whole, since jitfuse does not know this one",
+        "- *not tried*: none of the arguments in `tests/soundness/trial.py` fit it",
+        "- *wrong*: another value, dtype, type, effect or error than plain Python's", "",
         "`python tests/soundness/sweep.py` writes this page.", "",
         "| Library | compiled | plain Python | not tried | wrong |", "|---|---|---|---|---|",
     ]

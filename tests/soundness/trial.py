@@ -28,9 +28,10 @@ UNTRIED: Final = frozenset({
     "byte_bounds", "safe_eval", "setbufsize", "seterr", "seterrcall", "set_printoptions", "set_string_function",
     "set_options", "set_option", "reset_option", "save", "savez", "savez_compressed", "savetxt", "tofile", "memmap",
     "read_clipboard", "empty", "empty_like", "set_global_backend", "set_backend", "register_backend", "set_workers",
-    "describe_option",
+    "describe_option", "fmin_l_bfgs_b", "ConvexHull",
 })
-"""Functions that print, set options of the process, write files, or have undefined results."""
+"""Functions that print, set options of the process, write files, have results that are undefined or depend on where
+arrays lie in memory, or end the process themselves where arguments do not fit."""
 
 gain = 1.0
 

@@ -112,8 +112,9 @@ def is_known(value: Any, knows: Knows) -> bool:
     kind = type(value)
     if kind is types.FunctionType:
         return is_user_function(value) or _is_known_function(value, knows)
-    if kind is types.MethodType:
-        return is_known(value.__func__, knows)
+    if kind is types.MethodType:  # of an interface's method the owner has the state
+        owner = value.__self__
+        return is_known(value.__func__, knows) and (isinstance(owner, type) or is_known_class(type(owner), knows))
     if isinstance(value, type):
         return is_known_class(value, knows)
     if isinstance(value, functools._lru_cache_wrapper | types.ModuleType):
