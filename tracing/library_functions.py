@@ -46,7 +46,7 @@ _SOME: Final = {
 }
 """Functions of other modules."""
 NUMPY: Final = frozenset({
-    "histogramdd", "packbits", "polydiv", "polymul", "ravel_multi_index", "real_if_close", "roots", "unpackbits",
+    "histogramdd", "packbits", "polydiv", "polymul", "ravel_multi_index", "roots", "unpackbits",
     "unravel_index",
 })
 """Functions of NumPy that dispatch on arrays, and have no operators."""

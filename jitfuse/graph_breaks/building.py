@@ -203,7 +203,7 @@ class Building:
         reject_overlap(run.session, written)  # else a read of memory that overlaps a written feed would see old values
         frames = calling_frames() if question.brings else reading_frames()
         live = _live(run)
-        python = python_state(run, frames, live)
+        python = python_state(run, frames, live, at_call=question.brings)
         self._note_state(run, question, python)
         numbers = self._live(run, live)
         loop = self._ancestor(question, python)

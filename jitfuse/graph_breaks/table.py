@@ -209,7 +209,8 @@ class PathTable:
         """Write a call of Python that asks a question, and a jump for each known answer; return what answers bring."""
         flag = Held(*self._binder.room(8), Meta((), "int64"))
         brought = {key: self._slots.brought(state, key) for key in known}
-        arrays = [self._binder.array(self._window(edge, held, slot), held.location)
+        # writeable: compiled functions of libraries want that, also of what they only read
+        arrays = [self._binder.array(self._window(edge, held, slot), held.location, True)
                   for held, slot in zip(asked, edge.tree_edge.asked, strict=True)]
         arrays += [self._binder.array(_whole(held), held.location, True)
                    for held in (*(h for parts in brought.values() for h in parts), flag)]

@@ -35,8 +35,10 @@ _CONSTANTS: Final = frozenset({
 }) - {np.object_, np.void}
 _PLAIN: Final = (type(None), bool, str, bytes)
 _INT64: Final = range(-(2**63), 2**63)
-_WRITES: Final = ("overwrite_", "out", "output", "rng", "random_state", "seed", "callback")
-"""Beginnings of the names of options by which functions write, draw or call: these must be absent or false."""
+_DRAWS: Final = frozenset({"rng", "random_state", "seed", "callback"})
+"""Options by which functions draw or call: these must be absent."""
+_INTO: Final = frozenset({"out", "output", "distances", "indices", "state"})
+"""Options that may be arrays to write into."""
 
 Arrays = tuple[np.ndarray[Any, Any], ...]
 _Make = Callable[[Arrays], Any]
@@ -106,10 +108,10 @@ def call(
     def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
         nonlocal before
         given = [make(arrays) for make in positional]
+        options = {option: make(arrays) for option, make in named.items()} if named else {}
         begin = perf_counter_ns()
         try:
-            found = function(*given, **{option: make(arrays) for option, make in named.items()}) if named else (
-                function(*given))
+            found = function(*given, **options)
         except Exception as error:
             if not caught:
                 raise
@@ -122,7 +124,7 @@ def call(
             parts = []
             tree, text = _described(found, name, parts)
             known = before = Answer((name, text), tree)
-        return known._replace(arrays=_own(name, parts, arrays))
+        return known._replace(arrays=_own(name, parts, [*arrays, *given, *options.values()]))
 
     if not tensors and not reads:
         answer = ask()
@@ -149,7 +151,11 @@ def _require_no_effects(
     except (TypeError, ValueError):  # a wrong call: the function itself says so
         given = {}
     for option, value in (*given.items(), *kwargs.items()):
-        if option.startswith(_WRITES) and not (value is None or value is False or isinstance(value, type | np.dtype)):
+        writes = (
+            value is not None if option in _DRAWS else value is False if option == "copy"
+            else isinstance(value, np.ndarray | AbstractTensor) if option in _INTO
+            else option.startswith("overwrite_") and value is not False)
+        if writes:
             raise VolatileError(f"{name} is called with {option} at {user_line()}: what it writes is not seen, so that "
                                 "Python runs in every call.")
 
@@ -200,19 +206,21 @@ def _real(tensor: TracedTensor, tensors: list[TracedTensor]) -> _Make:
 
 
 # ---------------------------------------------------------------- results
-def _own(name: str, parts: list[np.ndarray[Any, Any]], given: Arrays) -> Arrays:
+def _own(name: str, parts: list[np.ndarray[Any, Any]], given: list[Any]) -> Arrays:
     """Return the arrays of a result in C order; raise VolatileError for those that share memory with others."""
     for k, part in enumerate(parts):
-        if part.ndim and any(_may_be_shared(part, array) for array in (*given, *parts[:k])):
+        if any(_may_be_shared(part, array) for array in (*given, *parts[:k])):
             raise VolatileError(f"{name} returns its argument, a view of it or one array twice, so that Python runs in "
                                 "every call.")
     return tuple([np.asarray(part, order="C") for part in parts])
 
 
-def _may_be_shared(part: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def _may_be_shared(part: np.ndarray[Any, Any], other: Any) -> bool:
     if part is other:
         return True
-    return part.base is not None and np.may_share_memory(part, other) and np.shares_memory(part, other)
+    if part.base is None or type(other) is not np.ndarray:
+        return False
+    return np.may_share_memory(part, other) and np.shares_memory(part, other)
 
 
 def _is_alike(value: Any, tree: Any, parts: list[np.ndarray[Any, Any]]) -> bool:

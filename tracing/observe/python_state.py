@@ -57,9 +57,9 @@ class _NoFingerprintError(Exception):
 
 
 def python_state(
-    run: Recorder, frames: Sequence[types.FrameType] | None, live: Sequence[Storage]
+    run: Recorder, frames: Sequence[types.FrameType] | None, live: Sequence[Storage], *, at_call: bool = False
 ) -> PythonState | None:
-    """Return the state at the current read, or None.
+    """Return the state at the current read, or None; `at_call`: the last frame calls what asks, directly.
 
     `frames` are those of the traced function and its running helpers (`reading_frames`, `calling_frames`), `live` the
     storages that Python still holds. Equal states have equally many live storages, which correspond in order.
@@ -68,8 +68,7 @@ def python_state(
     if frames is None or run.external_generators or any(w.chain is not None for w in environment.written.values()):
         return None
     ranges = running(run)
-    last = _others(frames[-1])
-    hidden = [_at_call(frame) for frame in frames[:-1]] + [_at_call(frames[-1]) if last is None else last]
+    hidden = [_at_call(frame) for frame in frames[:-1]] + [(_at_call if at_call else _others)(frames[-1])]
     if None in hidden or sum(hidden) != len(ranges):  # type: ignore[arg-type]
         return None
     if any(proxy.changed() for proxy in environment.proxies.values()):

@@ -150,6 +150,29 @@ def test_results_that_depend_on_nothing_traced_are_constants() -> None:
     assert fused.stats()["splits"] == 0
 
 
+SECTIONS = scipy.signal.butter(4, 0.2, output="sos")
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: scipy.signal.sosfilt(SECTIONS, x) * 2,  # compiled code of SciPy's that wants writable arrays
+    lambda x: scipy.signal.sosfilt(scipy.signal.butter(4, 0.2, output="sos"), x) * 2,
+    lambda x: any(x[0] > 2), lambda x: sorted([x, x * 2, x * 0.5], key=lambda v: v.sum())[0],
+    lambda x: sorted([x, x * 2, x * 0.5], key=scipy.linalg.norm)[0], lambda x: [x[0, 0], x[0, 0] * 2, 3.3].count(3.3),
+], ids=["writable", "text", "any", "sorted", "key", "count"])
+def test_under_c_code_and_with_compiled_libraries(function: Callable[[Any], Any]) -> None:
+    check(function, *[(np.eye(3) * k,) for k in range(1, 5)], within=ROUNDED, compiled=False)
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_options_that_write_leave_it_to_python() -> None:
+    def distances(x: Any) -> Any:
+        made = np.zeros(x.shape)
+        scipy.ndimage.distance_transform_edt(x > 0, distances=made)
+        return made + 1
+
+    check(distances, *[(matrices(k)[0],) for k in range(4)], compiled=False)
+
+
 def test_clocks_measure_what_lies_between() -> None:
     def function(x: Any) -> Any:
         begin = time.perf_counter()
