@@ -18,7 +18,6 @@ from jitfuse.compile.bind.steps import PlanMemory
 from jitfuse.compile.call_plans.call_plan import Window
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.dtypes import itemsize, numpy_dtype
-from jitfuse.errors import VolatileError
 from jitfuse.graph_breaks.compiled_subgraph import CompiledSubgraph
 from jitfuse.graph_breaks.paths import RANDOM_FEED, NativeEdge, NativePaths
 from jitfuse.graph_breaks.slots import ArenaSlots, Free, Held, made_by
@@ -315,8 +314,8 @@ def _asking(state: TreeState, count: int, known: Mapping[Hashable, int]) -> Call
     def run(*arrays: Any) -> None:
         try:
             answer = ask(*arrays[:count])
-        except VolatileError:
-            arrays[-1][...] = -1  # the call leaves the table, and Python asks again
+        except Exception:  # nothing has been written: Python asks again, and plain Python has the error and its writes
+            arrays[-1][...] = -1
             return
         number, first = places.get(answer.key, (-1, 0))
         arrays[-1][...] = number

@@ -1,6 +1,7 @@
 """torch in fused functions beyond single functions: modules, attributes, views, kinds of results, errors."""
 from __future__ import annotations
 
+import copy
 import math
 import subprocess
 import sys
@@ -108,6 +109,26 @@ class TestModules:
 
         with torch.no_grad():
             assert close(jf.fuse(block)(tokens), block(tokens))
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_buffers_of_torchs_modules_move() -> None:
+    class Own(torch.nn.BatchNorm1d):
+        pass
+
+    for make in (lambda: torch.nn.BatchNorm1d(4), lambda: Own(4),
+                 lambda: torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)),
+                 lambda: torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 4))):
+        torch.manual_seed(7)
+        module = make()
+        plain, f = copy.deepcopy(module), jf.fuse(lambda m, x: m(x * 2) + 1)
+        with torch.no_grad():
+            for training in (True, True, False, True, False):
+                module.train(training), plain.train(training)
+                x = torch.rand(6, 4)
+                assert close(f(module, x), plain(x * 2) + 1)
+        for (name, buffer), expected in zip(module.named_buffers(), plain.buffers(), strict=True):
+            assert torch.equal(buffer, expected), name
 
 
 @pytest.mark.full

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import warnings
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import PurePath
 from time import perf_counter_ns
@@ -101,6 +102,7 @@ def call(
     positional = [_template(value, name, tensors, constants) for value in args]
     named = {option: _template(value, name, tensors, constants) for option, value in kwargs.items()}
 
+    function = _as_called(function, run)
     caught = try_blocks.is_caught()  # then an error is a path of its own
     before: Answer | None = None
     cost = Cost()
@@ -140,6 +142,24 @@ def call(
     count = sum(1 for _ in _leaves(tree))
     made = tuple(run.session.live)[len(run.session.live) - count :]
     return _built(tree, (fresh(run, tensor, scalar=False) for tensor in made))
+
+
+def _as_called(function: Callable[..., Any], run: Recorder) -> Callable[..., Any]:
+    """Return the function with the handling of errors and warnings that the traced function has set around the call."""
+    before, filters = run.settings
+    errors: dict[str, Any] = {kind: how for kind, how in np.geterr().items() if how != before[kind]}
+    if not errors and warnings.filters is filters:
+        return function
+    count = len(warnings.filters) - len(filters)
+    only_added = count >= 0 and list(warnings.filters[count:]) == list(filters)
+    own = warnings.filters[:count] if only_added else list(warnings.filters)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with np.errstate(**errors), warnings.catch_warnings():
+            warnings.filters[:] = [*own, *warnings.filters] if only_added else own  # type: ignore[index]
+            return function(*args, **kwargs)
+
+    return call
 
 
 def _require_no_effects(

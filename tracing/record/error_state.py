@@ -19,6 +19,8 @@ _VARIABLE: Any = umath._extobj_contextvar
 current: Final = _VARIABLE.get
 """Return the state: a new object wherever `np.errstate` is entered or `np.seterr` called."""
 
+options: Final = np.geterr
+
 
 def asked_for() -> str:
     """Return the options that are set beyond warnings, as arguments of `np.errstate`; "" for none."""
@@ -27,9 +29,9 @@ def asked_for() -> str:
 
 def reject_shown() -> None:
     """Raise UntraceableError where the traced function has set such an option."""
-    options = asked_for()
-    if options:
+    found = asked_for()
+    if found:
         raise UntraceableError(
-            f"the function computes under np.errstate({options}), at {user_line()}, but fused kernels do not check "
+            f"the function computes under np.errstate({found}), at {user_line()}, but fused kernels do not check "
             "floating-point flags. Check the results instead (np.isfinite)."
         )

@@ -8,6 +8,7 @@ and after the run (`jitfuse.tracing.tracer`).
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from collections.abc import Mapping
 from functools import lru_cache
@@ -113,6 +114,8 @@ class Recorder(Memory):
         self._lines = UserLines()
         self._errors = error_state.current()
         """The last state of `np.errstate` that was found to be supported."""
+        self.settings = error_state.options(), warnings.filters
+        """How floating-point errors and warnings are handled where the function begins."""
         self.random_calls = 0
         self.random_base: int | None = None
         """The tensor that is added to `random_calls`: calls of earlier loops, whose number is known at run time."""

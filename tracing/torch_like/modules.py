@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import torch
 
+from jitfuse.errors import VolatileError
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.interception.user_code import is_user_class
 from jitfuse.tracing.record.foreign import Foreign, tensor_as_array
@@ -67,7 +68,11 @@ def _bare(value: Any) -> Any:
 
 def guard(view: Any, chain: Chain, module: Any) -> None:
     """Make a module's tensors feeds, and guard the rest of its state and its submodules."""
-    user = is_user_class(type(module))
+    user, library = is_user_class(type(module)), _runs_library_code(module)
+    if module.training and library and any(buffer is not None for buffer in module._buffers.values()):
+        raise VolatileError(
+            f"{chain} is a {type(module).__name__} in training mode: torch's own code moves its buffers, unseen, so"
+            " that Python runs in every call. Pass the statistics to torch.nn.functional, or call .eval().")
     for name, value in list(vars(module).items()):
         step = chain.attr(name)
         if name in _TENSORS or name == "_modules":
@@ -76,11 +81,17 @@ def guard(view: Any, chain: Chain, module: Any) -> None:
                 view.read(step.key(key), part)
         elif isinstance(value, dict) and name.endswith("hooks"):
             view.guard(step, "LEN", len(value))
-        elif user or name in _DERIVED:
+        elif (user and not library) or name in _DERIVED:
             continue
         elif isinstance(value, torch.Tensor):
             view.read(step, value)
         elif isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(isinstance(v, _PLAIN) for v in value)):
             view.guard_value(step, value)
-        else:
+        elif not user:
             view.guard(step, "IS", value)
+
+
+def _runs_library_code(module: Any) -> bool:
+    """Tell whether the module's class is a library's, or derives from one beyond `nn.Module`."""
+    return any(c is not torch.nn.Module and issubclass(c, torch.nn.Module) and not is_user_class(c)
+               for c in type(module).__mro__)

@@ -121,6 +121,46 @@ def test_errors_are_the_librarys() -> None:
                 np.testing.assert_array_equal(fused(x), function(x))
 
 
+def test_writes_before_an_error_stay() -> None:
+    def function(x: Any, out: Any) -> Any:
+        y = x * 2 + 1
+        out[:] = y[0]
+        return scipy.linalg.cho_factor(y)[0] + 1
+
+    fused, good = jf.fuse(function), np.eye(3) + 0.1
+    for _ in range(4):
+        fused(good, np.zeros(3))
+    assert fused.stats()["fallbacks"] == 0
+    for _ in range(2):
+        out, expected = np.zeros(3), np.zeros(3)
+        with pytest.raises(np.linalg.LinAlgError, match="1-th leading minor"):
+            fused(-5 * good, out)
+        with pytest.raises(np.linalg.LinAlgError):
+            function(-5 * good, expected)
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(fused(good, out), function(good, expected))
+
+
+def test_warnings_are_handled_as_the_function_says() -> None:
+    def quiet(x: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return scipy.linalg.solve(x * 1.0, x[0]) * 2
+
+    def loud(x: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return scipy.linalg.solve(x * 1.0, x[0]) * 2
+
+    for function, count in ((quiet, 0), (loud, 1)):
+        fused = jf.fuse(function)
+        for _ in range(4):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                fused(np.array([[1.0, 1.0], [1.0, 1.0 + 4e-16]]))
+            assert len([w for w in caught if "ill-conditioned" in str(w.message)]) == count
+        assert fused.stats()["fallbacks"] == 0
+
+
 def test_what_a_function_returns_may_change() -> None:
     """A result that could not go on traced, after many that could: this call is plain Python's."""
     answers = {
