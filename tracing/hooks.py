@@ -122,7 +122,11 @@ class TracingHooks:
 
     def number(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of an int, float or complex number."""
-        return self._tensor(self.run.session.scalar_feed(chain, str(chain), value))
+        session, breaker = self.run.session, self.run.breaker
+        feed = session.scalar_feed(chain, str(chain), value)
+        if breaker is not None and breaker.varies(chain):
+            session.dynamic.add(feed.id)
+        return self._tensor(feed)
 
     def numpy_scalar(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of a NumPy scalar; raises DTypeError for unsupported dtypes."""

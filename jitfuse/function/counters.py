@@ -8,15 +8,12 @@ import contextlib
 import sys
 import types
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 from jitfuse.compile import interface as compiler
 from jitfuse.errors import FallbackWarning, reason_of
 from jitfuse.tracing.record.source import is_user_code
-
-MANY_VALUES: Final = 8
-"""Values of one number that may be traced one by one before a warning."""
 
 
 class Counters:
@@ -35,7 +32,6 @@ class Counters:
         """Whether calls use NumPy's global RNG, so that they have to pass its state."""
         self.warned: set[str] = set()
         """The reasons of fallbacks that warnings have given."""
-        self._read_values: dict[str, set[str]] = {}
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
@@ -70,18 +66,6 @@ class Counters:
         if reason not in self.warned:
             self.warned.add(reason)
             self._warn(f"{self._name} runs in {where}: {reason}")
-
-    def note_values(self, values: Sequence[tuple[str, Any]]) -> None:
-        """Warn once of a number that Python reads and that keeps changing: every value is traced anew."""
-        for what, value in values:
-            known = self._read_values.setdefault(what, set())
-            if len(known) > MANY_VALUES or repr(value) in known:
-                continue
-            known.add(repr(value))
-            if len(known) > MANY_VALUES:
-                self._warn(f"{self._name}: Python reads the value of {what} (range, reshape, if, int(), ...), so "
-                           f"each new value is traced anew; more than {MANY_VALUES} came so far. Where Python need not "
-                           "read it, use it as a number only; a 0-d array stays run-time data.")
 
     @staticmethod
     def _warn(text: str) -> None:

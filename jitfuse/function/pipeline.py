@@ -69,11 +69,11 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
     call = attempt(normalise, parts, training, args, kwargs)
     if isinstance(call, Failed):
         return fall_back(Call(parts.plain, training, (args, kwargs)), call, of_function=False)
-    if call.table.is_settled:
-        parts.counters.count_fallback()
-        return call.run_fallback()
     with call.going_on():
         answered = attempt(_offer_adapted, call)
+        if answered is None and call.table.is_settled:
+            parts.counters.count_fallback()
+            return call.run_fallback()
         if answered is None:
             call.release_generators()
             found = attempt_trace(_find_or_trace, call)

@@ -19,6 +19,7 @@ from jitfuse.function.adapters import tensor_feeds
 from jitfuse.function.call import Call, Key
 from jitfuse.function.counters import Counters
 from jitfuse.function.rng_state import RngUse
+from jitfuse.function.signatures import Signatures
 from jitfuse.graph_breaks.breaks import Breaks
 from jitfuse.random import state_feeds
 from jitfuse.tracing.trace import Trace, TraceEnd
@@ -52,12 +53,13 @@ class SignatureTable:
         self.function_entries, self.entries = function_entries, entries
         self._go_on = go_on
         self.lock = threading.RLock()
-        self.specs: list[compiler.Specialisation] = []
-        """The signatures, the newest first."""
+        self.specs = Signatures()
         self.breaks = Breaks(definition, counters)
         self.binds_state = False
         """Whether calls have effects on Python state."""
-        self._retired: list[compiler.Specialisation] = []
+        self._retired = self.specs
+        self._in_python: set[int] = set()
+        """The ids of signatures that Python runs: native code does not try them."""
 
     def renew_locks(self) -> None:
         """Replace the locks in a forked child: threads that do not exist there may have held the old ones."""
@@ -66,16 +68,20 @@ class SignatureTable:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all calls run as plain Python, and a warning has said so."""
+        """Whether all calls that native code declines run as plain Python, and a warning has said so."""
         limits = self.breaks.limits
         return self.counters.has_warned(limits.reason) and not (
-            self.specs or limits.keeps_paths or self.definition.options.strict)
+            self._in_python or limits.keeps_paths or self.definition.options.strict)
+
+    @property
+    def launched(self) -> int:
+        """How many kernels native code has launched."""
+        return sum(entries.launches for entries in {self.entries, self.function_entries})
 
     # ------------------------------------------------------------------ signatures
     def find(self, call: Call, *, any_mode: bool = False) -> compiler.Specialisation | None:
         """Return the signature that a call matches, or None."""
-        mode = None if any_mode else call.training
-        return next((s for s in self.specs if s.matches(call.args, call.kwargs, mode)), None)
+        return self.specs.find(call.args, call.kwargs, None if any_mode else call.training)
 
     def find_or_trace(self, call: Call) -> compiler.Specialisation:
         """Return the signature that a call matches; if it is new, trace the function, without graph breaks."""
@@ -115,15 +121,15 @@ class SignatureTable:
         handler = functools.partial(raise_or_decline, self.definition.name)
         torch = tensors is not None and (trace.torch or bool(self.key.tensors))
         spec = compiler.Specialisation(trace, compiler.Binding(state_feeds(), handler, tensors or (), torch))
-        self.specs.insert(0, spec)
+        self.specs.add(spec)
+        self._in_python.add(id(spec))
         self.counters.note_new(why)
-        if trace.guarded_values:
-            self.counters.note_values([(str(trace.feeds[f].source), v) for f, v in trace.guarded_values.items()])
         return spec
 
     def forget(self) -> None:
         """Start over with no signatures: their number is bounded, their kernels stay cached."""
-        self._retired, self.specs = self.specs, []  # another thread may be running them
+        self._in_python.clear()
+        self._retired, self.specs = self.specs, Signatures()  # another thread may be running them
         self.entries.retire()
         self.function_entries.retire()
         self.breaks.drop_native()
@@ -160,6 +166,7 @@ class SignatureTable:
         entries = self.entries_of(spec)
         if not entries.prepend(entry) and is_new:
             entries.generation += 1
+        self._in_python.discard(id(spec))
         return True
 
     def attach_tree(self, path: Path) -> None:

@@ -6,7 +6,7 @@ itself (`jitfuse.graph_breaks.call_path`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from jitfuse.base.later import Later
 from jitfuse.dtypes import COMPONENT
@@ -45,9 +45,13 @@ MAX_GROWN: Final = 96
 MAX_LONG: Final = 3
 MAX_ADDED: Final = 256
 """The same for few calls that add many graph breaks each."""
-MAX_RETRACED: Final = 16_384
+MAX_RETRACED: Final = 1_000_000
+"""Estimated µs of tracing for signatures after the first; past that, new ones run as plain Python. Launches add to it."""
+RETRACE: Final = 2000, 60
+"""Estimated µs to trace and plan a signature whose kernels are known, and for each operator of it."""
+EARNED: Final = 25
+"""Estimated µs that a native launch saves."""
 LONG_TRACE: Final = 2048
-"""Operators recorded for calls that differ only in strings and floats; traces under `LONG_TRACE` do not count."""
 MAX_RERUN: Final = 65_536
 """Operators recorded again for calls that followed a known path at first; runs under `LONG_TRACE` do not count."""
 MAX_LOST: Final = 8
@@ -76,11 +80,13 @@ class Limits:
         self._spent = 0
         """Estimated microseconds that earlier runs of the function took in this call."""
         self._values: dict[tuple[str, str], set[Hashable]] = {}
+        self._numbers: dict[str, set[str]] = {}
+        """By access path of a number, or of a small array: the values that Python has read, up to `MAX_VALUES`."""
         self._run_through: dict[str, int] = {}
         """By source line: how often a loop had to be traced through its iterations to find another end."""
         self._growing: tuple[int, ...] = ()
         """How many graph breaks each of the last calls has added."""
-        self._retraced = self._rerun = 0
+        self._signatures = self._retraced = self._rerun = 0
         self._moves = 0
         self._lost: int | None = None
         """Calls in a row that left the known paths; None unless known paths are still followed after a fallback."""
@@ -144,17 +150,32 @@ class Limits:
             self.reason = ("the function leaves its caller's state with other keys, lengths, shapes or texts in call "
                           "after call, each of which is traced. Return what is new instead, and store it there.")
 
-    def note_trace(self, operators: int, why: Sequence[str]) -> None:
-        """Record a trace of a call that differs from others only in strings and floats; `why` names them.
+    def note_signature(self, operators: int, launched: int, why: Sequence[str]) -> None:
+        """Record a new signature; `launched` counts the kernels that known ones have launched, `why` says what is new.
 
-        Long traces are not made for ever for values that are new in each call. Known signatures still answer natively.
+        Signatures are not traced for ever for arguments that are new in each call. Known ones still answer natively.
         """
-        self._retraced += operators if operators >= LONG_TRACE else 0
-        if self._retraced >= MAX_RETRACED:
+        self._signatures += 1
+        self._retraced += RETRACE[0] + RETRACE[1] * operators if self._signatures > 1 else 0
+        if self._retraced > MAX_RETRACED + EARNED * launched:
             what = f" ({why[0].partition(':')[0]})" if why else ""
-            self.reason = (f"Python reads texts or floats that are new in each call{what}, and {self._retraced:,} "
-                          "operators were traced for them. Pass arrays of numbers in place of texts, and compare "
-                          "floats with np.where.")
+            self.reason = (f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
+                          f"{self._signatures:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, "
+                          "and compare floats with np.where.")
+
+    # ------------------------------------------------------------------ numbers that Python reads
+    def note_number(self, source: str, value: Any) -> None:
+        """Record a value that Python has read of a number that is no data: calls with another value are traced anew."""
+        known = self._numbers.setdefault(source, set())
+        if len(known) < MAX_VALUES:
+            known.add(repr(value))
+
+    def varies(self, source: str) -> bool:
+        """Return whether Python has read so many values of a number that it counts as data from now on.
+
+        Then a place in an array or a bound of a slice is a run-time value, and other reads are graph breaks.
+        """
+        return len(self._numbers.get(source, ())) == MAX_VALUES
 
     # ------------------------------------------------------------------ if-converted branches
     @property

@@ -5,7 +5,7 @@ Owns the position of a call and the decision to run the function again. Does not
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitfuse.base.later import Later
@@ -123,8 +123,7 @@ class Path:
                     return made
                 limits.note_program(made.program)
                 limits.note_writes(made.program)
-                if any(_differ_in_values(made, spec.trace) for spec in table.specs):
-                    limits.note_trace(made.recorded, why)
+                limits.note_signature(made.recorded, table.launched, why)
         except signals.BackEdgeSignal:
             return None
         except signals.RestartSignal:
@@ -190,6 +189,7 @@ class Path:
         self._returns = self._began if self._returns is None else self._returns
         try:
             made = table.trace(self.call, self)
+            self._note_values(made)
             if any(effect.moves for effect in made.result.effects):
                 limits.note_moving_state()
             if self._ended_by is not None:
@@ -214,6 +214,12 @@ class Path:
             limits.note_change()
             raise signals.RestartSignal
         return made
+
+    def _note_values(self, made: Trace | TraceEnd) -> None:
+        """Record the values of numbers that Python has read in a run."""
+        seen = made.session if isinstance(made, TraceEnd) else made
+        for feed, value in seen.guarded_values.items():
+            self._breaks.limits.note_number(str(seen.feeds[feed].source), value)
 
     def _cause(self, error: BaseException) -> BaseException:
         """Return what ended the run; user code may have raised another error from it.
@@ -246,6 +252,10 @@ class Path:
         """Return whether Python takes this branch itself, so that it is not if-converted."""
         return self._breaks.limits.decides(site)
 
+    def varies(self, source: Any) -> bool:
+        """Return whether Python has read many values of a number, so that it counts as data."""
+        return self._breaks.limits.varies(str(source))
+
     def decide(self, sites: Iterable[Site]) -> NoReturn:
         """Have Python take these branches itself from now on, and end this run of the function."""
         self._breaks.limits.note_branching(sites)
@@ -269,17 +279,3 @@ class Path:
             self.give_up(f"a call that reads data comes to more than {count:,} operators, last at {line}, not "
                          "counting what had to be traced again, and each is traced. Work on whole arrays (np.where, "
                          "masks), or use jf.cond, jf.fori_loop and jf.while_loop.")
-
-
-def _differ_in_values(a: Trace, b: Trace) -> bool:
-    """Return whether the arguments of two traces differ only in strings, floats and lengths of lists.
-
-    Sizes and iteration counts take few values as a rule, so each is worth a trace.
-    """
-    return (a.positional, a.keywords, _read(a)) == (b.positional, b.keywords, _read(b))
-
-
-def _read(trace: Trace) -> set[tuple[str, Hashable, Hashable]]:
-    """Return the arrays and numbers that a trace reads, with the shape and the guarded value of each."""
-    values = {f: v for f, v in trace.guarded_values.items() if not isinstance(v, float | complex)}
-    return {(str(s.source), s.meta.shape, values.get(f)) for f, s in trace.feeds.items()}

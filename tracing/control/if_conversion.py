@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.tracing.control import loop_capture, predication
 from jitfuse.tracing.control.predication import ActiveBranch
-from jitfuse.tracing.record.known_values import UnknownValueError, known_value
+from jitfuse.tracing.record.known_values import UnknownValueError, known_truth
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.value_reads import may_put_off
 from jitfuse.tracing.scalars.branch_values import TESTS, UNBOUND, Both, all_chosen, truth, truth_of
@@ -32,7 +32,7 @@ def _ask(run: Recorder | None, frame: types.FrameType, site: Site, value: Any) -
     if not may_put_off(run) or (not run.loops and run.breaker.decides(site)):
         return value  # a captured loop cannot contain a graph break
     try:
-        known_value(run.session, value._id())
+        known_truth(run, value._id())
     except UnknownValueError:
         run.converted_sites.add(site)
         return Both(site, truth_of(value))

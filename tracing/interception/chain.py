@@ -13,12 +13,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.base.floats import float_text
+from jitfuse.base.floats import exact_text, float_text
 from jitfuse.base.records import Record, fresh
 from jitfuse.tracing.interception.exact import exact_form
 from jitfuse.tracing.interception.swap import original_code
 
-ROOTS: Final = frozenset({"arg", "global", "cell", "object"})
+_NUMBERS: Final = (bool, int, float, complex)
+_SYMBOLS: Final = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and_": "&",
+    "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=",
+}
 
 
 class Chain:
@@ -26,7 +31,8 @@ class Chain:
 
     kind and value: "arg" (position or keyword name), "global" (namespace dict, name; builtins too), "cell" (a closure
     cell), "object" (the object itself), and the steps "attr" (name), "key" (any key; walked by ``[]``) and "index" (of
-    an exact list or tuple, not negative).
+    an exact list or tuple, not negative). "computed" is an operator of Python's over one or two numbers, which are at
+    the end of other chains or constants: (the function, the operands).
     """
 
     __slots__ = ("__weakref__", "_hash", "_identity", "_label", "_steps", "kind", "parent", "value")
@@ -63,6 +69,14 @@ class Chain:
         name = getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
         return Chain(None, "object", value, label or str(name))
 
+    @staticmethod
+    def computed(function: Callable[..., Any], operands: tuple[Chain | bool | int | float | complex, ...]) -> Chain:
+        """Root at what an operator of Python's makes of numbers."""
+        shown = [f"({x})" if isinstance(x, Chain) and x.kind == "computed" else str(x) for x in operands]
+        symbol = _SYMBOLS.get(function.__name__)
+        label = f"{function.__name__}({', '.join(shown)})" if symbol is None else f" {symbol} ".join(shown)
+        return Chain(None, "computed", (function, operands), label)
+
     def attr(self, name: str) -> Chain:
         """Return the chain one attribute further."""
         return self._step("attr", name)
@@ -98,6 +112,12 @@ class Chain:
         if self.kind == "global":
             namespace, name = self.value
             return namespace[name]
+        if self.kind == "computed":
+            function, operands = self.value
+            values = [x.resolve(args, kwargs) if isinstance(x, Chain) else x for x in operands]
+            if not all(type(value) in _NUMBERS for value in values):
+                raise TypeError("operators of other types may have effects")
+            return function(*values)
         return self.value.cell_contents if self.kind == "cell" else self.value
 
     @property
@@ -131,6 +151,9 @@ def _identity(kind: str, value: Any) -> Any:
         return id(value[0]), value[1]
     if kind in {"cell", "object"}:
         return id(value)
+    if kind == "computed":
+        function, operands = value
+        return function, tuple(x if isinstance(x, Chain) else (type(x), exact_text(x)) for x in operands)
     return type(value), value
 
 

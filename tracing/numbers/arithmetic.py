@@ -97,7 +97,7 @@ def is_of_data(session: Session, tensor: int) -> bool:
                 continue
             known[t] = any(known[i] for i in inputs)
         elif t not in known:
-            known[t] = node is not None and node.op_name == "python_number"
+            known[t] = t in session.dynamic if node is None else node.op_name == "python_number"
         todo.pop()
     return known[tensor]
 

@@ -16,7 +16,7 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.base.later import Later
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.record.known_values import UnknownValueError, known_value, value_read_error
+from jitfuse.tracing.record.known_values import UnknownValueError, known_truth, known_value, value_read_error
 from jitfuse.tracing.record.source import is_user_code
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class PythonReads(AbstractTensor):
                 return known._read_value(what, convert)
         tensor = self._id()
         try:
-            value = known_value(self._run.session, tensor)
+            value = known_truth(self._run, tensor) if convert is bool else known_value(self._run.session, tensor)
         except UnknownValueError:
             if self._meta.size != 1:
                 convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does

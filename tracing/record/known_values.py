@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.record.graph import OpNode
 from jitfuse.tracing.record.session import Feed, Session
 from jitfuse.tracing.record.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.record.recorder import Recorder
 
 MAX_TABLE: Final = 64
 """Elements of an array from a global, a closure or an attribute that Python may read while tracing: all are compared
@@ -35,6 +38,12 @@ _PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "greater": operator.gt, "greater_equal": operator.ge,
 }
 """Python's operators, by the names of operators over Python scalars."""
+
+
+_MAX_OPERATORS: Final = 16
+_MAX_DECISIONS: Final = 32
+"""Operators of a decision that is guarded by its outcome, and such decisions of a trace. Beyond these the numbers that
+decisions are made of are guarded themselves: once, whatever depends on them."""
 
 
 class UnknownValueError(Exception):
@@ -62,6 +71,69 @@ def known_value(session: Session, tensor: int) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value  # the session stores it
 
 
+def known_truth(run: Recorder, tensor: int) -> bool:
+    """Return the truth of a tensor, which Python decides by; raises UnknownValueError, as `known_value` does.
+
+    If it is made of Python's numbers by a few of Python's operators, the outcome is guarded, not the numbers: calls
+    with other numbers and the same outcome take the same path.
+    """
+    session = run.session
+    if tensor in session.known or len(session.decisions) == _MAX_DECISIONS:
+        return bool(known_value(session, tensor))
+    found = _Computation(session).of(tensor)
+    if found is None:
+        return bool(known_value(session, tensor))
+    chain, value = found
+    if not isinstance(value, bool):
+        chain, value = Chain.computed(operator.truth, (chain,)), bool(value)
+    session.decisions.add(chain)
+    run.environment.guard(chain, "IS", value)
+    return value
+
+
+class _Computation:
+    """The chain of Python's operators by which numbers are computed from feeds, and their values in this call."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._operators = 0
+
+    def of(self, tensor: int) -> tuple[Chain, Any] | None:
+        """Return the chain and the value of a number; None if it is a constant, or is made in another way."""
+        try:
+            operand, value = self._operand(tensor)
+        except (UnknownValueError, ArithmeticError, ValueError):
+            return None
+        return (operand, value) if isinstance(operand, Chain) else None
+
+    def _operand(self, tensor: int) -> tuple[Any, Any]:
+        session = self._session
+        if tensor in session.known:
+            value = session.known[tensor]
+            return value, value
+        node = session.graph.node(tensor)
+        if tensor in session.varying or not session.graph.metas[tensor].weak:
+            raise UnknownValueError
+        if node is None:
+            feed = session.feeds.get(tensor)
+            if feed is None:
+                raise UnknownValueError
+            return feed.source, feed.value
+        if node.op_name == "full":
+            value = dict(node.attrs)["value"]
+            return value, value
+        if node.op_name == "require":
+            return self._operand(node.input_ids[0])
+        self._operators += 1
+        if node.op_name not in _PYTHON or self._operators > _MAX_OPERATORS:
+            raise UnknownValueError
+        chains, values = zip(*map(self._operand, node.input_ids), strict=True)
+        python = _PYTHON[node.op_name]
+        if not any(isinstance(chain, Chain) for chain in chains):
+            return python(*values), python(*values)
+        return Chain.computed(python, chains), python(*values)
+
+
 def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
     """Return the value of the tensor on the stack; each value is computed once, however often Python reads it."""
     guards: dict[int, Any] = {}
@@ -73,7 +145,7 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
         if t in values:
             stack.pop()
             continue
-        if t in session.varying or t in session.unknown:
+        if t in session.varying or t in session.unknown or t in session.dynamic:
             raise UnknownValueError
         if t in known:
             values[t] = known[t]

@@ -5,7 +5,7 @@ Owns `Session`, `Feed`, and `TracedRegion`, the body of a loop or branch while i
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from jitfuse.ir.program import Meta
 from jitfuse.tracing.record import layout as layouts
 from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.graph import ProcessGraph
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.interception.chain import Chain
 
 _INT64 = (-(2**63), 2**63 - 1)
 
@@ -57,6 +60,8 @@ class Session:
         self.literals: dict[Any, int] = {}
         self.guarded_values: dict[int, bool | int | float | complex | bytes] = {}
         """Values that Python has read, and that each call must have again: numbers, and the bytes of small arrays."""
+        self.decisions: set[Chain] = set()
+        """Conditions over numbers that Python has decided by: their outcomes are guarded."""
         self.loops = 0
         """How many loops of the program have been traced, without nested ones."""
         self.in_order: set[Any] = set()
@@ -92,6 +97,8 @@ class Session:
         """Python ints that are run-time values, although they are computed from constants alone."""
         self.live: dict[int, int] = {}
         """The tensors that are live across the last graph break, and need not be computed again: tensor -> slot."""
+        self.dynamic: set[int] = set()
+        """Feeds that are numbers of which Python has read many values: they count as data."""
         self.varying: set[int] = set()
         """Tensors that are live across a break to which a loop may come back with other values: they count as data."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.record.known_values import UnknownValueError, known_value, value_read_error
+from jitfuse.tracing.record.known_values import UnknownValueError, known_truth, value_read_error
 from jitfuse.tracing.record.session import ModeMattersSignal
 from jitfuse.tracing.record.source import user_line
 
@@ -76,6 +76,10 @@ class GraphBreaker(Protocol):
         """Return whether Python decides a branch at a site, or reads a number there as soon as it is made."""
         ...
 
+    def varies(self, source: Any) -> bool:
+        """Return whether Python has read many values of a number, so that it counts as data from now on."""
+        ...
+
     def decide(self, sites: Iterable[Site]) -> NoReturn:
         """Have Python decide at these sites from now on, and end this run of the function."""
         ...
@@ -118,7 +122,7 @@ def read_value(run: Recorder, tensor: int, what: str, convert: Callable[[Any], A
 def read_truth(run: Recorder, tensor: int) -> bool:
     """Return the value of a bool, which Python reads where it is not known."""
     try:
-        return bool(known_value(run.session, tensor))
+        return known_truth(run, tensor)
     except UnknownValueError:
         return bool(read_value(run, tensor, "bool()", bool))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from jitfuse.base.later import Later
+from jitfuse.dtypes import kind
 from jitfuse.ir import statuses
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.tensor.lifting import lift
@@ -51,6 +52,8 @@ def _in_place_of(name: str) -> Callable[..., Any]:
             return python(*values)
         if name == "log" and len(values) == 2:
             return call(values[0]) / _divisor(values[0], call(values[1]))
+        if name in _WHOLE and kind(values[0]._meta.dtype) != "float":
+            return conversions.as_int(values[0])  # a double would round it
         run = next(v._run for v in values if type(v) is TracedTensor)
         ids = tuple(_number(run, v) for v in values)
         result = run.emit(row, ids)

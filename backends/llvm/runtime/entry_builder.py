@@ -78,9 +78,11 @@ class EntryBuilder:
         assert position >= 0
         return self._slot(GuardCode.INDEX, self._known(slot), position)
 
-    def call(self, slot: int, function: Callable[[Any], object]) -> int:
-        """Return a slot with ``function(slot)``, for the rare facts that no other guard can read."""
-        return self._slot(GuardCode.CALL, self._known(slot), self._keep.ref(function))
+    def call(self, function: Callable[..., Any], slot: int, other: int | None = None) -> int:
+        """Return a slot with ``function(slot)`` or ``function(slot, other)``, for facts that no other guard reads."""
+        count = 1 if other is None else 2
+        second = slot if other is None else other
+        return self._slot(GuardCode.CALL, self._keep.ref(function), count, self._known(slot), self._known(second))
 
     # ------------------------------------------------------------------ conditions
     def guard_absent(self, mapping: dict[Any, Any], key: object) -> None:

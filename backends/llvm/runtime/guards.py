@@ -14,6 +14,7 @@ from jitfuse.backends.llvm.runtime.layout import Config, EntryField, GuardCode
 from jitfuse.backends.llvm.runtime.pyobject import (
     I32_ZERO,
     address,
+    call_object,
     equal,
     has_type,
     item,
@@ -120,8 +121,12 @@ class _Guards(DataGuards):
         self.find(target)
 
     def call(self) -> None:
-        target = self.f.call("PyObject_CallOneArg", "ptr", [self.address(3), self.source(2)])
-        self.require(self.f.icmp("ne", target, self.f.null), "raised")
+        f = self.f
+        arguments = f.alloca("ptr", 2)
+        f.store(self.source(4), arguments)
+        f.store(self.source(5), f.offset(arguments, layout.WORD))
+        target = call_object(f, self.address(2), arguments, self.word(3))
+        self.require(f.icmp("ne", target, f.null), "raised")
         self.find(target)
 
     def index(self) -> None:

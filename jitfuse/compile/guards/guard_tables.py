@@ -113,6 +113,9 @@ class BoundEntry:
             return b.argument(chain.value) if isinstance(chain.value, int) else b.keyword(chain.value)
         if chain.kind == "global":
             return b.dict_item(*chain.value)
+        if chain.kind == "computed":
+            function, operands = chain.value
+            return b.call(function, *[self.slot(x) if isinstance(x, Chain) else b.constant(x) for x in operands])
         return b.cell(chain.value) if chain.kind == "cell" else b.constant(chain.value)
 
     def _bind_guard(self, guard: Guard) -> None:
@@ -131,18 +134,18 @@ class BoundEntry:
             else:
                 b.guard_equal(slot, guard.expected)
             if scalar or type(guard.expected) in (set, frozenset, slice, range):  # all other containers are unpacked
-                b.guard_equal(b.call(slot, exact_form), exact_form(guard.expected))
+                b.guard_equal(b.call(exact_form, slot), exact_form(guard.expected))
         elif guard.kind == "LEN":
             if guard.chain in self._exact:
                 b.guard_length(slot, guard.expected)
             else:
-                b.guard_equal(b.call(slot, len), guard.expected)
+                b.guard_equal(b.call(len, slot), guard.expected)
         elif guard.kind == "KEYS":
-            b.guard_equal(b.call(slot, tuple), guard.expected)
+            b.guard_equal(b.call(tuple, slot), guard.expected)
         elif guard.chain.kind == "object" and type(guard.chain.value) is dict:
             b.guard_absent(guard.chain.value, guard.expected)
         else:
-            b.guard_identity(b.call(slot, _has(guard.expected)), False)
+            b.guard_identity(b.call(_has(guard.expected), slot), False)
 
     # ------------------------------------------------------------------ feeds
     def _bind_feed(self, feed: int) -> None:
@@ -164,7 +167,7 @@ class BoundEntry:
                 slot, numpy_dtype(source.meta.dtype), source.meta.shape, exact, writeable=feed in entrance.writes
             )
             if feed in entrance.guarded_values:
-                b.guard_equal(b.call(slot, np.ndarray.tobytes), entrance.guarded_values[feed])
+                b.guard_equal(b.call(np.ndarray.tobytes, slot), entrance.guarded_values[feed])
         elif source.kind == "numpy":
             self.feed_values[feed] = b.guard_numpy_scalar(slot, numpy_dtype(source.meta.dtype))
         else:
@@ -174,7 +177,7 @@ class BoundEntry:
         """Return the slot that holds whether gradients are recorded."""
         found, b = exchange(), self._builder
         assert found is not None
-        return b.call(b.constant(found.grad_enabled), _called)
+        return b.call(_called, b.constant(found.grad_enabled))
 
     def _bind_tensor(self, feed: int, slot: int, source: FeedSource) -> None:
         found, b, shape = exchange(), self._builder, source.meta.shape
@@ -186,7 +189,7 @@ class BoundEntry:
         self.feed_values[feed] = b.guard_tensor(slot, source.meta.dtype, shape, strides, found)
         b.guard_no_gradient(slot, self._grad_enabled, found)
         if feed in self.entrance.guarded_values:
-            b.guard_equal(b.call(slot, _bytes), self.entrance.guarded_values[feed])
+            b.guard_equal(b.call(_bytes, slot), self.entrance.guarded_values[feed])
 
     def _bind_number(self, feed: int, slot: int) -> None:
         b, dtype = self._builder, self.entrance.feeds[feed].meta.dtype

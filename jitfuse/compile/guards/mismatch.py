@@ -5,7 +5,8 @@ is in `jitfuse.compile.pipeline`.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +16,13 @@ from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.record.device_array import seen
 
 _PYTHON_NAMES: Final = {"float64": "float", "int64": "int", "complex128": "complex", "bool": "bool"}
-_COMPARED: Final = 16
-"""The latest signatures, with which a call is compared: a trace takes far longer than that."""
+_COMPARED: Final = 4
+"""The latest signatures, with which a call is compared."""
 
 
-def mismatches(specs: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+def mismatches(specs: Iterable[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     """Return why a call does not match its nearest signature: one line per condition."""
-    found = [tuple(_failed(spec, args, kwargs)) for spec in specs[:_COMPARED]]
+    found = [tuple(_failed(spec, args, kwargs)) for spec in islice(specs, _COMPARED)]
     return min(found, key=len, default=())
 
 

@@ -228,7 +228,7 @@ def test_dicts_that_grow_are_left_to_python() -> None:
 @pytest.mark.filterwarnings("ignore::jitfuse.errors.FallbackWarning")
 @pytest.mark.parametrize("kind", [
     "appends", "views", "views_of_arguments", "shared", "makes_objects", "removes", "sets", "dict_of_attributes",
-    "deques", "bytes", "counts",
+    "deques", "bytes",
 ])
 def test_what_is_left_to_python(kind: str) -> None:
     class Node:
@@ -258,10 +258,6 @@ def test_what_is_left_to_python(kind: str) -> None:
             state.recent.append(x.sum())
             state.steps.append(len(state.steps))
             return np.mean(np.stack(list(state.recent))) + len(state.steps)
-        elif kind == "counts":
-            state.t += 1
-            if state.t % 3 == 0:
-                return x * state.t
         elif kind == "bytes":
             state.bytes[0] += 1
             return x + state.bytes[0]
@@ -293,6 +289,20 @@ def test_what_is_left_to_python(kind: str) -> None:
         if kind == "shared":
             assert states[1].a is states[1].b
     assert fused.stats()["traces"] == 0
+
+
+def test_a_step_counter_is_decided_by_its_outcome() -> None:
+    def function(state: Any, x: Any) -> Any:
+        state.t += 1
+        if state.t % 3 == 0:
+            return x * state.t
+        return x + 1
+
+    fused, states = jf.fuse(function), [types.SimpleNamespace(t=0) for _ in range(2)]
+    for k in range(9):
+        same(*[f(state, np.arange(6.0) + k) for f, state in zip((function, fused), states, strict=True)])
+        assert states[0] == states[1]
+    assert fused.stats()["traces"] == 2 and fused.stats()["fallbacks"] == 0
 
 
 @pytest.mark.parametrize("way", ["super", "object"])

@@ -88,15 +88,24 @@ def test_numpy_functions_of_python_scalars_are_strong(check):
 
 
 @pytest.mark.parametrize("look", [
-    lambda x, n: x * 2 if n else x, lambda x, n: sum([x] * n), lambda x, n: x[n], lambda x, n: x + [5, 6, 7][n],
+    lambda x, n: sum([x] * n), lambda x, n: x[n], lambda x, n: x + [5, 6, 7][n],
     lambda x, n: x * {2: 4.0}[n], lambda x, n: x * int(n), lambda x, n: x * float(n), lambda x, n: x * (n << n),
     lambda x, n: x * len(f"{n:05d}"), lambda x, n: x * round(n), lambda x, n: x[:n], lambda x, n: x * 2 ** -n,
-    lambda x, n: x * (2 if n + 1 > 2 else 3), lambda x, n: x * np.ones(n + 1), lambda x, n: x.sum(axis=n - 2),
+    lambda x, n: x * np.ones(n + 1), lambda x, n: x.sum(axis=n - 2),
     lambda x, n: x * n.bit_length(),
 ])
 def test_a_read_of_a_python_scalar_guards_its_value(check, look):
     t = check(look, np.arange(3.0), 2)
     assert list(t.guarded_values.values()) == [2]
+
+
+@pytest.mark.parametrize("decide", [
+    lambda x, n: x * 2 if n else x, lambda x, n: x * (2 if n + 1 > 2 else 3), lambda x, n: x if not n // 2 else -x,
+    lambda x, n: x[::-1] if -n in (-2, -3) else x, lambda x, n: x * max(n, 1),
+])
+def test_a_decision_by_a_python_scalar_guards_its_outcome(check, decide):
+    t = check(decide, np.arange(3.0), 2)
+    assert not t.guarded_values and any(guard.chain.kind == "computed" for guard in t.guards)
 
 
 def test_isinstance_sees_python_types(check):
