@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import warnings
 import weakref
 from typing import Any
 
@@ -136,15 +135,104 @@ def test_options_of_later_versions_say_so(options: dict[str, Any]) -> None:
         jf.fuse(lambda x: x, **options)
 
 
-def test_numbers_that_python_reads_warn_after_eight_values() -> None:
-    f = jf.fuse(lambda x, n: x.reshape(n, -1).sum(axis=0))
-    data = np.arange(2520.0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12):
-            np.testing.assert_allclose(f(data, n), data.reshape(n, -1).sum(axis=0))
-    assert [w.category for w in caught] == [jf.FallbackWarning]
-    assert "args[1]" in str(caught[0].message)
+def test_a_number_of_which_python_reads_many_values_is_data() -> None:
+    def element(x: Any, i: int) -> Any:
+        return x[i] * 2
+
+    def folded(x: Any, n: int) -> Any:
+        return x.reshape(n, -1).sum(axis=0)
+
+    data, at, fold = np.arange(2520.0), jf.fuse(element), jf.fuse(folded)
+    for i in (*range(40), -1, -2520):
+        assert at(data, i) == element(data, i)
+    with pytest.raises(IndexError):
+        at(data, 2520)
+    assert at.stats()["traces"] <= 10 and at.stats()["fallbacks"] == 0
+    with pytest.warns(jf.FallbackWarning, match="more than 8 different values"):
+        for n in (n for n in range(1, 120) if 2520 % n == 0):
+            np.testing.assert_allclose(fold(data, n), folded(data, n))
+    before = fold.stats()
+    for n in (1, 2, 3):
+        np.testing.assert_allclose(fold(data, n), folded(data, n))
+    assert fold.stats()["fallbacks"] == before["fallbacks"] and fold.stats()["traces"] < 20
+
+
+def test_decisions_are_guarded_by_their_outcomes() -> None:
+    class Run:
+        time, step = 0.0, 0
+
+    def advance(x: Any, run: Any) -> Any:
+        run.step += 1
+        run.time = run.time + 0.25
+        if run.step % 10 == 0 and not run.time - 1.0 < 1.75:
+            return x + run.time
+        if (run.step & 1) == 1 or run.time // 3 > 2:
+            return x * 2
+        return x - run.step
+
+    fused, states = jf.fuse(advance), (Run(), Run())
+    for k in range(100):
+        x = np.arange(3.0) + k
+        np.testing.assert_array_equal(fused(x, states[0]), advance(x, states[1]))
+        assert vars(states[0]) == vars(states[1])
+    assert fused.stats()["traces"] <= 6 and fused.stats()["fallbacks"] == 0
+
+
+@pytest.mark.parametrize("values", [
+    (1, 2, 3, True, False, 1.0, 0.0, -0.0, 2**40, 2**62, -(2**63), 7), (float("nan"), float("inf"), -1.5, 1, 0, True),
+    (np.float64(2.0), 2.0, 2, np.int64(2), np.float32(2), np.bool_(True), -3),
+])
+def test_decisions_by_numbers_of_changing_types(values: tuple[Any, ...]) -> None:
+    def sign(x: Any, n: Any) -> Any:
+        if n > 1:
+            return x * n
+        return x - n if n < 0 else x
+
+    def truth(x: Any, n: Any) -> Any:
+        return x + 1 if n else x - 1
+
+    for function in (sign, truth):
+        fused = jf.fuse(function)
+        for n in (*values, *reversed(values)) * 2:
+            with np.errstate(invalid="ignore"):
+                expected, found = function(np.arange(3.0), n), fused(np.arange(3.0), n)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_decision_that_raises_raises_again() -> None:
+    def f(x: Any, n: int, m: int) -> Any:
+        return x * 2 if n // m > 2 else x + 1
+
+    fused = jf.fuse(f)
+    for n, m in ((9, 3), (1, 3), (1, 0), (9, 0), (9, 3), (10, 3), (0, 0)):
+        if m:
+            np.testing.assert_array_equal(fused(np.ones(2), n, m), f(np.ones(2), n, m))
+        else:
+            with pytest.raises(ZeroDivisionError):
+                fused(np.ones(2), n, m)
+    assert fused.stats()["fallbacks"] == 0
+
+
+def test_signatures_that_are_new_in_each_call_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jitfuse.graph_breaks.budget.MAX_RETRACED", 20_000)
+
+    def f(x: Any) -> Any:
+        return x * 2 + 1
+
+    new, known = jf.fuse(f), jf.fuse(f)
+    with pytest.warns(jf.FallbackWarning, match=r"new again and again \(args\[0\]\)"):
+        for n in range(40):
+            np.testing.assert_array_equal(new(np.ones(n)), f(np.ones(n)))
+    assert new.stats()["traces"] < 12
+    before = new.stats()["fallbacks"]
+    np.testing.assert_array_equal(new(np.ones(3)), f(np.ones(3)))
+    assert new.stats()["fallbacks"] == before  # what is known stays compiled
+    for n in range(30):  # calls of known signatures earn new ones
+        for _ in range(150):
+            known(np.ones(4))
+        np.testing.assert_array_equal(known(np.ones(n)), f(np.ones(n)))
+    assert known.stats()["fallbacks"] == 0
 
 
 def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

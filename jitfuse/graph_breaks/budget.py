@@ -46,7 +46,7 @@ MAX_LONG: Final = 3
 MAX_ADDED: Final = 256
 """The same for few calls that add many graph breaks each."""
 MAX_RETRACED: Final = 1_000_000
-"""Estimated µs of tracing for signatures after the first; past that, new ones run as plain Python. Launches add to it."""
+"""Estimated µs of tracing for signatures after the first; past that, new ones run plainly. Launches add to it."""
 RETRACE: Final = 2000, 60
 """Estimated µs to trace and plan a signature whose kernels are known, and for each operator of it."""
 EARNED: Final = 25

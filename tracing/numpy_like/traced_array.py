@@ -20,6 +20,7 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 gathering = Later("jitfuse.tracing.tensor.gathering")
 indexing = Later("jitfuse.tracing.tensor.indexing")
 masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
+windows = Later("jitfuse.tracing.tensor.windows")
 
 
 class TracedArray(Operators, PythonReads, ArrayMethods):
@@ -32,6 +33,9 @@ class TracedArray(Operators, PythonReads, ArrayMethods):
             indexing.note_slices(self._run.slices, index, self._meta.shape)
         key = indexing.key_of(index)
         if key is None:
+            found = windows.taken(self, index)
+            if found is not None:
+                return found[0][found[1]]
             index = gathering.with_numbers(index)
             if gathering.is_advanced(index):
                 chosen = masked_selection.get_item(self, index)
@@ -46,6 +50,10 @@ class TracedArray(Operators, PythonReads, ArrayMethods):
         key = indexing.key_of(index)
         if key is not None:
             indexing.set_item(self, index, value, key)
+            return
+        found = windows.taken(self, index)
+        if found is not None:
+            found[0][found[1]] = value
             return
         index = gathering.with_numbers(index)
         advanced = gathering.is_advanced(index)

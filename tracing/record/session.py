@@ -62,6 +62,8 @@ class Session:
         """Values that Python has read, and that each call must have again: numbers, and the bytes of small arrays."""
         self.decisions: set[Chain] = set()
         """Conditions over numbers that Python has decided by: their outcomes are guarded."""
+        self.window_starts: dict[int, int] = {}
+        """Indices of slices that begin at run-time numbers -> the first of each."""
         self.loops = 0
         """How many loops of the program have been traced, without nested ones."""
         self.in_order: set[Any] = set()

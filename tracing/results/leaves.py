@@ -131,7 +131,7 @@ def picked(
         whole = len(leaves)
         leaves.append(RawLeaf(SameLeaf(x._storage.feed.id), None, "object", _NOBODYS - whole))
         paths.append(f"{paths[at]}: array")
-        found.append(PickedView(at, whole, tuple([_step(step, leaves, paths) for step in way])))
+        found.append(PickedView(at, whole, tuple([_step(run, step, leaves, paths) for step in way])))
     return tuple(found)
 
 
@@ -152,7 +152,7 @@ def _selected(run: Recorder, at: int, x: MaskedSelection, leaves: list[RawLeaf],
     return PickedCopy(at, number, number + 1, axis, str(whole.dtype), mask.size, mask.ndim == whole.ndim)
 
 
-def _step(step: ViewStep, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:
+def _step(run: Recorder, step: ViewStep, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:
     """Return a step of a path as a method of arrays and its arguments; computed indices become leaves."""
     attrs: Any = dict(step.attrs)
     if step.name == "slice":
@@ -162,9 +162,10 @@ def _step(step: ViewStep, leaves: list[RawLeaf], paths: list[str]) -> tuple[str,
         return step.name, tuple(attrs["shape" if step.name == "reshape" else "axes"])
     index: list[Any] = [slice(None)] * len(step.before)
     for other, axis in zip(step.others, attrs["axes"], strict=True):
-        index[axis] = LeafIndex(len(leaves))
+        first = run.session.window_starts.get(other)
+        index[axis] = LeafIndex(len(leaves), None if first is None else step.shape[axis])
         paths.append(f"{paths[0]}: place {len(leaves)}")
-        leaves.append(RawLeaf(None, other, "python", _NOBODYS - len(leaves)))
+        leaves.append(RawLeaf(None, other if first is None else first, "python", _NOBODYS - len(leaves)))
     while type(index[-1]) is slice:
         index.pop()
     if not step.shape:
@@ -221,7 +222,7 @@ def _is_view(run: Recorder, x: TracedTensor) -> bool:
 
 
 _VIEWS: Final = ("reshape", "transpose", "gather")
-"""Steps, besides slices, that give views of arguments; the indices of a `gather` on a path are scalars."""
+"""Steps, besides slices, that give views of arguments; indices of a `gather` on a path are scalars, or consecutive."""
 
 
 def _is_basic(step: ViewStep) -> bool:

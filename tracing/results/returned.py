@@ -84,7 +84,7 @@ class PickedView(Record, frozen=True):
         found = values[self.whole]
         for name, given in self.steps:
             if name == "index":
-                found = found[tuple([values[i.leaf] if type(i) is LeafIndex else i for i in given])]
+                found = found[tuple([i.of(values) if type(i) is LeafIndex else i for i in given])]
             elif name == "transpose" and not isinstance(found, np.ndarray):
                 found = found.permute(given)
             else:
@@ -117,9 +117,15 @@ class PickedCopy(Record, frozen=True):
 
 
 class LeafIndex(Record, frozen=True):
-    """The value of a leaf, as an item of an index."""
+    """The value of a leaf, as an item of an index, or as the first of so many indices."""
 
     leaf: int
+    count: int | None = None
+
+    def of(self, values: Sequence[Any]) -> int | slice:
+        """Return the item, from the values of all leaves."""
+        first = values[self.leaf]
+        return first if self.count is None else slice(first, first + self.count)
 
 
 def window(whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> np.ndarray[Any, Any]:

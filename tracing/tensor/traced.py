@@ -197,7 +197,9 @@ class TracedTensor(TracedArray):
         return made
 
     def picked(self, indices: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor:
-        """Return the view at traced scalar indices along some axes: writes into it write at these indices.
+        """Return the view at traced indices along some axes: writes into it write at these indices.
+
+        They are scalars, which drop their axes, or consecutive indices of a single axis.
 
         Elements read before are read again, so that equal loops over equal indices have equal ops. Equal ops of one
         program are merged later.
@@ -213,7 +215,7 @@ class TracedTensor(TracedArray):
             path = self._run.paths.anew(path)
         window = self._where()  # as for index 0: which reshapes are views does not depend on the index
         rest = layout.MemoryLayout(
-            window.offset, tuple(s for k, s in enumerate(window.strides) if k not in attrs["axes"])
+            window.offset, tuple(s for k, s in enumerate(window.strides) if k not in attrs["axes"] or indices[0].ndim)
         )
         view = TracedTensor(self._run, self._storage, meta, path, rest)
         view._id()

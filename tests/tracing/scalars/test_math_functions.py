@@ -129,3 +129,12 @@ def test_numbers_that_are_known_and_arrays() -> None:
         jf.fuse(lambda x: math.sqrt(x))(np.ones(3))
     with pytest.raises(TypeError):
         jf.fuse(lambda x: math.sqrt(x[0], 2))(np.ones(3))  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc"])
+def test_ints_of_data_are_not_rounded(name: str) -> None:
+    whole = getattr(math, name)
+    fused = jf.fuse(lambda x: (whole(int(x[0])), whole(x[0].item())))
+    for n in (2**53 + 1, -(2**62) - 1, 3):
+        x = np.array([n])
+        assert fused(x) == (n, n) and [type(found) for found in fused(x)] == [int, int]
