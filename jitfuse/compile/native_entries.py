@@ -6,6 +6,7 @@ Owns the state block and the callable attached to it. Does not own entries (`jit
 from __future__ import annotations
 
 import weakref
+from collections.abc import Collection
 from typing import Any
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
@@ -68,6 +69,14 @@ class NativeEntries:
         self._state.prepend(entry)
         self.generation += 1
         return True
+
+    def drop(self, dropped: Collection[NativeEntry]) -> None:
+        """Start over without these entries; calls try the others by how many calls they have answered."""
+        if self._state is not None:
+            kept = [entry for entry in self._state.entries if entry not in dropped]
+            self.retire()
+            for entry in sorted(kept, key=lambda entry: entry.answers):
+                self.prepend(entry)
 
     def retire(self) -> None:
         """Start over without entries.

@@ -185,6 +185,8 @@ def _aligned(leaf: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a call has eager arrays; only plain lists and tuples are searched."""
+    if "jitfuse.arrays.base" not in sys.modules:
+        return False
     leaves = [*args, *kwargs.values()]
     return any(isinstance(x, HostArray) for leaf in leaves for x in (leaf if type(leaf) in (list, tuple) else (leaf,)))
 

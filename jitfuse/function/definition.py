@@ -16,7 +16,7 @@ from jitfuse.errors import ArgumentError
 from jitfuse.function.adapters import holds_eager
 from jitfuse.function.options import Options
 from jitfuse.tracing.record.device_array import DeviceArray
-from jitfuse.tracing.record.mode import eager_mode, is_training
+from jitfuse.tracing.record.mode import EagerMode, is_training
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.tracer import trace_call
@@ -112,7 +112,7 @@ class Definition:
             given[_MODE] = training
         if inlined:
             return self.fn(*args, **given)
-        with eager_mode(bool(training), not holds_eager(args, given)):
+        with EagerMode(bool(training), not holds_eager(args, given)):
             return self.fn(*args, **given)
 
 

@@ -33,6 +33,8 @@ MAX_SIGNATURES: Final = 512
 """Signatures per table; past that it starts over. All kernels stay cached."""
 MAX_KEPT_PLANS: Final = 16
 """Signatures of a table whose plans are stored on disk: those that the next process starts with."""
+_USED: Final = 2
+"""Calls that a signature has answered natively if it is worth keeping; the first call may be among them."""
 GoOn = Callable[..., Any]
 """`jitfuse.function.pipeline.go_on`, handed in: the pipeline uses tables, not they it."""
 
@@ -124,7 +126,20 @@ class SignatureTable:
         self.specs.add(spec)
         self._in_python.add(id(spec))
         self.counters.note_new(why)
+        if self.breaks.limits.reason is not None:
+            self._drop_unused()
         return spec
+
+    def _drop_unused(self) -> None:
+        """Drop the signatures that have answered no calls but their first: calls need not be compared with these."""
+        native = [spec for spec in self.specs if id(spec) not in self._in_python]
+        unused = {id(spec): spec for spec in native if spec.bound.entry.answers < _USED}
+        self._retired, self.specs = self.specs, Signatures()
+        for spec in reversed(list(self._retired)):
+            if id(spec) not in unused:
+                self.specs.add(spec)
+        for entries in {self.entries, self.function_entries}:
+            entries.drop({spec.bound.entry for spec in unused.values()})
 
     def forget(self) -> None:
         """Start over with no signatures: their number is bounded, their kernels stay cached."""

@@ -6,7 +6,7 @@ import pytest
 
 from jitfuse.array_api import namespace as jf
 from jitfuse.ir.operators import ops
-from jitfuse.tracing.record.mode import eager_mode
+from jitfuse.tracing.record.mode import EagerMode
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.tracer import trace
 
@@ -39,7 +39,7 @@ def test_numpy_in_numpy_out():
 
 
 def test_creation_inside_a_trace_takes_traced_values(check):
-    @eager_mode(False)
+    @EagerMode(False)
     def fn(x):
         out = jf.zeros(x.shape)
         out[1] = jf.pow(x[0], 2)

@@ -69,6 +69,11 @@ class NativeEntry:
         self._values = values
         self._plans: dict[bool, Plan] = {}
 
+    @property
+    def answers(self) -> int:
+        """How many calls it has answered."""
+        return self.words[EntryWord.ANSWERS]
+
     def plan_builder(self) -> PlanBuilder:
         """Return a builder for a plan that runs under this entry's guards."""
         return PlanBuilder(self.words[EntryWord.SLOTS], self.words[EntryWord.CELLS], self._values)

@@ -224,6 +224,7 @@ class EntryBuilder:
             EntryWord.POSITIONAL: self._positional,
             EntryWord.KEYWORDS: self._keep.words(names),
             EntryWord.KEYWORD_COUNT: len(names),
+            EntryWord.ANSWERS: 0,
         }
         return NativeEntry(Words([words[i] for i in range(len(words))], self._keep.objects), self._values,
                      self._keywords)

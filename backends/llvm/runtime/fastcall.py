@@ -144,6 +144,7 @@ def _emit_fastcall(module: Module) -> None:
     f.label("finished")
     f.cond_br(f.icmp("eq", result, LEFT), "miss", "answered", likely=False)
     f.label("answered")
+    add_to_word(f, entry, EntryField.ANSWERS, 1)
     f.ret(result)
     f.label("next")
     f.emit(f"%after = load ptr, ptr {f.offset(entry, EntryField.NEXT * layout.WORD).ref}")

@@ -106,6 +106,7 @@ class EntryField:
     POSITIONAL: Final = 8
     KEYWORDS: Final = 9
     KEYWORD_COUNT: Final = 10
+    ANSWERS: Final = 11
 
 
 class PlanField:

@@ -8,7 +8,7 @@ import jitfuse as jf
 from jitfuse import nn, random
 from jitfuse.errors import ArgumentError, VolatileError
 from jitfuse.ir.semantics import reference
-from jitfuse.tracing.record.mode import eager_mode, is_training
+from jitfuse.tracing.record.mode import EagerMode, is_training
 from jitfuse.tracing.tracer import trace
 
 X = np.arange(1.0, 5.0)
@@ -104,7 +104,7 @@ def test_is_training_inside_and_outside(op_names):
     t = trace(helper, (X,), {})
     assert t.mode_sensitive and "mode_select" in op_names(t)
     assert is_training() is False
-    with eager_mode(True):
+    with EagerMode(True):
         assert is_training() is True
 
 
@@ -205,7 +205,7 @@ def test_random_numbers_outside_a_trace():
     random.seed(2**64 - 1)
     assert random.state()[0] == -1
     assert nn.dropout(X, 0.5) is X
-    with eager_mode(True):
+    with EagerMode(True):
         assert set(nn.dropout(np.ones(100), 0.5)) == {0.0, 2.0}
     with pytest.raises(ArgumentError, match=r"\[0, 1\)"):
         nn.dropout(X, 1.0)
