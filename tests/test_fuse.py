@@ -221,13 +221,17 @@ def test_signatures_that_are_new_in_each_call_settle(monkeypatch: pytest.MonkeyP
         return x * 2 + 1
 
     new, known = jf.fuse(f), jf.fuse(f)
+    for _ in range(5):
+        new(np.ones(3))
     with pytest.warns(jf.FallbackWarning, match=r"new again and again \(args\[0\]\)"):
         for n in range(40):
             np.testing.assert_array_equal(new(np.ones(n)), f(np.ones(n)))
     assert new.stats()["traces"] < 12
     before = new.stats()["fallbacks"]
     np.testing.assert_array_equal(new(np.ones(3)), f(np.ones(3)))
-    assert new.stats()["fallbacks"] == before  # what is known stays compiled
+    assert new.stats()["fallbacks"] == before  # what has been used stays compiled
+    np.testing.assert_array_equal(new(np.ones(4)), f(np.ones(4)))
+    assert new.stats()["fallbacks"] == before + 1
     for n in range(30):  # calls of known signatures earn new ones
         for _ in range(150):
             known(np.ones(4))
