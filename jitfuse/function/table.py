@@ -72,8 +72,11 @@ class SignatureTable:
     def is_settled(self) -> bool:
         """Whether all calls that native code declines run as plain Python, and a warning has said so."""
         limits = self.breaks.limits
-        return self.counters.has_warned(limits.reason) and not (
-            self._in_python or limits.keeps_paths or self.definition.options.strict)
+        if not self.counters.has_warned(limits.reason):
+            return False
+        if self._in_python or limits.keeps_paths or self.definition.options.strict:
+            return False
+        return not self.specs or compiler.native_runtime().accepts_error_state
 
     @property
     def launched(self) -> int:

@@ -156,6 +156,11 @@ class Runtime:
         self._error_state = error_state().get()
         ctypes.c_void_p.from_address(self.address(ERROR_STATE_ACCEPTED)).value = id(self._error_state)
 
+    @property
+    def accepts_error_state(self) -> bool:
+        """Whether calls run natively under the current `np.errstate`."""
+        return self._error_state is error_state().get()
+
     # ------------------------------------------------------------------ threads
     @property
     def threads(self) -> int:
