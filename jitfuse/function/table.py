@@ -200,14 +200,14 @@ class SignatureTable:
             go_on = functools.partial(self._go_on, weakref.ref(self))
             handler = functools.partial(raise_or_decline, self.definition.name)
             breaks.native_tree = NativeTree(handler, go_on, torch=bool(self.key.tensors))
-        if not breaks.native_tree.is_due(tree) or not compiler.runtime_is_ready():
-            return
         call = path.call
+        key = start_key(call.args, call.kwargs, call.training)
+        if not breaks.native_tree.is_due(tree, key) or not compiler.runtime_is_ready():
+            return
         if not self.lock.acquire(blocking=False):
             return  # a later call does it: the thread that holds the lock may wait for generators that this one holds
         try:
-            if tree is breaks.tree and breaks.limits.reason is None:
-                key = start_key(call.args, call.kwargs, call.training)
+            if tree is breaks.tree and (breaks.limits.reason is None or breaks.keeps_paths):
                 entry = breaks.native_tree.make(tree, walk, key, call.training)
                 if entry is not None:
                     compiler.native_runtime().accept_error_state()

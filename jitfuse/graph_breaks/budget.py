@@ -46,7 +46,7 @@ MAX_LONG: Final = 3
 MAX_ADDED: Final = 256
 """The same for few calls that add many graph breaks each."""
 MAX_RETRACED: Final = 1_000_000
-"""Estimated µs of tracing for signatures after the first; past that, new ones run plainly. Launches add to it."""
+"""Estimated µs of tracing for signatures and paths after the first; past that, new ones run plainly."""
 RETRACE: Final = 2000, 60
 """Estimated µs to trace and plan a signature whose kernels are known, and for each operator of it."""
 EARNED: Final = 25
@@ -86,7 +86,7 @@ class Limits:
         """By source line: how often a loop had to be traced through its iterations to find another end."""
         self._growing: tuple[int, ...] = ()
         """How many graph breaks each of the last calls has added."""
-        self._signatures = self._retraced = self._rerun = 0
+        self._news = self._retraced = self._rerun = 0
         self._moves = 0
         self._lost: int | None = None
         """Calls in a row that left the known paths; None unless known paths are still followed after a fallback."""
@@ -155,13 +155,28 @@ class Limits:
 
         Signatures are not traced for ever for arguments that are new in each call. Known ones still answer natively.
         """
-        self._signatures += 1
-        self._retraced += RETRACE[0] + RETRACE[1] * operators if self._signatures > 1 else 0
-        if self._retraced > MAX_RETRACED + EARNED * launched:
-            what = f" ({why[0].partition(':')[0]})" if why else ""
-            self.reason = (f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
-                          f"{self._signatures:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, "
-                          "and compare floats with np.where.")
+        what = f" ({why[0].partition(':')[0]})" if why else ""
+        self._note_new(RETRACE[1] * operators, launched,
+                       f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
+                       "{count:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, and compare "
+                       "floats with np.where.")
+
+    def note_path(self, effort: tuple[int, int, int], launched: int) -> None:
+        """Record a run that has added a path to the tree, and its effort, in the same way. Known paths stay."""
+        if self._note_new(_effort(*effort), launched,
+                          "calls take another path, or have other shapes, again and again, and each of {count:,} was "
+                          "traced. Work on whole arrays (np.where, masks) of few shapes, or use jf.cond and "
+                          "jf.while_loop."):
+            self._lost = 0
+
+    def _note_new(self, effort: int, launched: int, why: str) -> bool:
+        """Count one more; return whether that is beyond the budget, which gives the reason `why`."""
+        self._news += 1
+        self._retraced += RETRACE[0] + effort if self._news > 1 else 0
+        if self.reason is not None or self._retraced <= MAX_RETRACED + EARNED * launched:
+            return False
+        self.reason = why.format(count=self._news)
+        return True
 
     # ------------------------------------------------------------------ numbers that Python reads
     def note_number(self, source: str, value: Any) -> None:

@@ -81,6 +81,8 @@ class Path:
                 done = self._extend()
                 if done is not None:
                     limits.note_growth(self._added, self._rerun)
+                    if self._building is not None:
+                        limits.note_path(self._building.effort, self._table.launched)
                     return done
 
     def is_known(self, tree: TraceTree) -> bool:

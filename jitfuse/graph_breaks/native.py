@@ -19,7 +19,7 @@ from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.random import state_feeds
 
-MAX_ENTRIES: Final = 16
+MAX_ENTRIES: Final = 64
 """Entries of a function; they differ in what they expect of arguments and state."""
 
 GoOn = Callable[[TraceTree, Walk, Callable[[], TreePosition], bool], Any]
@@ -32,28 +32,40 @@ class _Made(Record, eq=False):
     size: int
 
 
+class _Waiting(Record):
+    """The calls that begin with one key, since its last table: how many Python has answered, and after how many of them
+    the next table comes; the size of the tree then."""
+
+    calls: int = 0
+    until: int = 1
+    size: int = 0
+
+
 class NativeTree:
     """The entries that replace a function's tree.
 
-    A table is rebuilt after calls took paths that it lacks. It waits for one call per eight edges of the tree since the
-    last table, so that building never takes longer than the calls. The first table comes after a quarter of these.
+    A table is rebuilt after calls took paths that it lacks. It waits for one call per eight edges of its share of the
+    tree since the last table, so that building never takes longer than the calls. The first table comes after a quarter
+    of these.
     `torch` as in `jitfuse.graph_breaks.paths.part_for`.
     """
 
     def __init__(self, handler: Handler, go_on: GoOn, *, torch: bool) -> None:
         self._handler, self._go_on, self._torch = handler, go_on, torch
         self._made: dict[Hashable, _Made] = {}
-        self._size = self._walks = 0
-        self._wait = 1
+        self._waiting: dict[Hashable, _Waiting] = {}
 
-    def is_due(self, tree: TraceTree) -> bool:
-        """Count a call that Python answered; return whether it is time for a table."""
-        self._walks += 1
-        if tree.size != self._size:
-            self._size, self._wait = tree.size, max(1, tree.size // (8 if self._made else 32))
-        if self._walks < self._wait:
+    def is_due(self, tree: TraceTree, key: Hashable) -> bool:
+        """Count a call that begins with `key` and that Python answered; return whether it is time for a table."""
+        is_first = key not in self._waiting
+        waiting = self._waiting.setdefault(key, _Waiting())
+        waiting.calls += 1
+        if tree.size != waiting.size:
+            share = len(tree.start.edges) * (32 if is_first else 8)
+            waiting.size, waiting.until = tree.size, max(1, tree.size // share)
+        if waiting.calls < waiting.until:
             return False
-        self._walks, self._wait = 0, 2 * self._wait
+        waiting.calls, waiting.until = 0, 2 * waiting.until
         return True
 
     def make(self, tree: TraceTree, walk: Walk, key: Hashable, training: bool) -> NativeEntry | None:
@@ -77,7 +89,7 @@ class NativeTree:
         """Stop calls from entering the tables."""
         for made in self._made.values():
             made.bound.entry.drop_plan(training=made.training)
-        self._made, self._size = {}, 0
+        self._made, self._waiting = {}, {}
 
 
 def _leaving(part: NativePaths, go_on: GoOn, left: Left) -> Callable[[list[Any]], Any]:

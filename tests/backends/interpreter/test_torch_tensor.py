@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from jitfuse.backends.interpreter import torch_functions  # noqa: E402
 from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor  # noqa: E402
 
-TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps} | {"softmax", "log_softmax", "logsumexp", "angle"}
+# torch's square roots of doubles are not rounded correctly on every machine
+TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps} | {"softmax", "log_softmax", "logsumexp", "angle", "sqrt"}
 ROOTS = {"std", "nanstd"}
 SUMS = {"sum", "mean", "var", "matmul", "nansum", "nanmean", "nanvar", "layer_norm", "rms_norm", *ROOTS}
 
