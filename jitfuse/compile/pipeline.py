@@ -114,9 +114,9 @@ def compile_mode(
 ) -> ModePlan:
     """Compile one mode: passes -> plan -> kernels. Modes that agree share one plan.
 
-    If the disk has the program, its plan and kernels come from there; with `keep_plan` they are stored there. `chosen`
-    holds lowerings of the same function's programs (`jitfuse.compile.planning`). Raises CompileError if a kernel cannot
-    be built.
+    With `keep_plan`, the plan and its kernels come from the disk if it has the program, else they are stored there.
+    `chosen` holds lowerings of the same function's programs (`jitfuse.compile.planning`). Raises CompileError if a kernel
+    cannot be built.
     """
     made = None if spec.trace.mode_sensitive else spec.plans.get(not training)
     if made is None:
@@ -146,7 +146,7 @@ def _mode_plan(
     trace: Trace, training: bool, origin: Origin, schedule: str, use_cache: bool, keep_plan: bool,
     chosen: dict[int, Any] | None,
 ) -> ModePlan:
-    uses_disk = use_cache and not debugging()
+    uses_disk = use_cache and keep_plan and not debugging()
     name = functools.cache(functools.partial(plan_name, trace, training, schedule))
     known = name() if uses_disk and not nothing_stored(default_store()) else None
     found = find_plan(known, origin) if known is not None else None
@@ -158,7 +158,7 @@ def _mode_plan(
     call, forms = lowered(runtime)
     made_for = origin.replace(program=trace.program)
     kernels = kernels_for(forms, made_for, use_cache=use_cache) if forms else None
-    _store(name if uses_disk and keep_plan else None, call, kernels, origin, use_cache)
+    _store(name if uses_disk else None, call, kernels, origin, use_cache)
     return ModePlan(call, kernels, trace, training, schedule, runtime)
 
 
