@@ -115,8 +115,8 @@ def compile_mode(
     """Compile one mode: passes -> plan -> kernels. Modes that agree share one plan.
 
     With `keep_plan`, the plan and its kernels come from the disk if it has the program, else they are stored there.
-    `chosen` holds lowerings of the same function's programs (`jitfuse.compile.planning`). Raises CompileError if a kernel
-    cannot be built.
+    `chosen` holds lowerings of the same function's programs (`jitfuse.compile.planning`). Raises CompileError if a
+    kernel cannot be built.
     """
     made = None if spec.trace.mode_sensitive else spec.plans.get(not training)
     if made is None:
