@@ -155,28 +155,25 @@ class Limits:
 
         Signatures are not traced for ever for arguments that are new in each call. Known ones still answer natively.
         """
-        what = f" ({why[0].partition(':')[0]})" if why else ""
-        self._note_new(RETRACE[1] * operators, launched,
-                       f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
-                       "{count:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, and compare "
-                       "floats with np.where.")
+        if self._exceeds(RETRACE[1] * operators, launched):
+            what = f" ({why[0].partition(':')[0]})" if why else ""
+            self.reason = (f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
+                           f"{self._news:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, and "
+                           "compare floats with np.where.")
 
     def note_path(self, effort: tuple[int, int, int], launched: int) -> None:
         """Record a run that has added a path to the tree, and its effort, in the same way. Known paths stay."""
-        if self._note_new(_effort(*effort), launched,
-                          "calls take another path, or have other shapes, again and again, and each of {count:,} was "
-                          "traced. Work on whole arrays (np.where, masks) of few shapes, or use jf.cond and "
-                          "jf.while_loop."):
+        if self._exceeds(_effort(*effort), launched):
             self._lost = 0
+            self.reason = ("calls take another path, or have other shapes, again and again, and each of "
+                           f"{self._news:,} was traced. Work on whole arrays (np.where, masks) of few shapes, or use "
+                           "jf.cond and jf.while_loop.")
 
-    def _note_new(self, effort: int, launched: int, why: str) -> bool:
-        """Count one more; return whether that is beyond the budget, which gives the reason `why`."""
+    def _exceeds(self, effort: int, launched: int) -> bool:
+        """Count one more that was traced; return whether that exceeds the budget."""
         self._news += 1
         self._retraced += RETRACE[0] + effort if self._news > 1 else 0
-        if self.reason is not None or self._retraced <= MAX_RETRACED + EARNED * launched:
-            return False
-        self.reason = why.format(count=self._news)
-        return True
+        return self.reason is None and self._retraced > MAX_RETRACED + EARNED * launched
 
     # ------------------------------------------------------------------ numbers that Python reads
     def note_number(self, source: str, value: Any) -> None:

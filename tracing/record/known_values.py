@@ -108,12 +108,12 @@ class _Computation:
 
     def _operand(self, tensor: int) -> tuple[Any, Any]:
         session = self._session
+        if tensor in session.varying or not session.graph.metas[tensor].weak:
+            raise UnknownValueError
         if tensor in session.known:
             value = session.known[tensor]
             return value, value
         node = session.graph.node(tensor)
-        if tensor in session.varying or not session.graph.metas[tensor].weak:
-            raise UnknownValueError
         if node is None:
             feed = session.feeds.get(tensor)
             if feed is None:
@@ -129,9 +129,8 @@ class _Computation:
             raise UnknownValueError
         chains, values = zip(*map(self._operand, node.input_ids), strict=True)
         python = _PYTHON[node.op_name]
-        if not any(isinstance(chain, Chain) for chain in chains):
-            return python(*values), python(*values)
-        return Chain.computed(python, chains), python(*values)
+        value = python(*values)
+        return Chain.computed(python, chains) if any(isinstance(chain, Chain) for chain in chains) else value, value
 
 
 def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
