@@ -133,10 +133,11 @@ def test_writes_before_an_error_stay() -> None:
     assert fused.stats()["fallbacks"] == 0
     for _ in range(2):
         out, expected = np.zeros(3), np.zeros(3)
-        with pytest.raises(np.linalg.LinAlgError, match="1-th leading minor"):
-            fused(-5 * good, out)
-        with pytest.raises(np.linalg.LinAlgError):
+        with pytest.raises(np.linalg.LinAlgError) as plain:
             function(-5 * good, expected)
+        with pytest.raises(np.linalg.LinAlgError) as caught:
+            fused(-5 * good, out)
+        assert str(caught.value) == str(plain.value)
         np.testing.assert_array_equal(out, expected)
         np.testing.assert_array_equal(fused(good, out), function(good, expected))
 
