@@ -237,6 +237,10 @@ def test_signatures_that_are_new_in_each_call_settle(monkeypatch: pytest.MonkeyP
     with np.errstate(over="ignore"):  # native code has not met this state
         np.testing.assert_array_equal(new(np.ones(3)), f(np.ones(3)))
     assert new.stats()["fallbacks"] == before + 1
+    monkeypatch.setattr("jitfuse.graph_breaks.budget.RETRIED", 20)
+    for _ in range(40):  # what has become usual is compiled
+        np.testing.assert_array_equal(new(np.ones(50)), f(np.ones(50)))
+    assert new.stats()["fallbacks"] < before + 30
     for n in range(30):  # calls of known signatures earn new ones
         for _ in range(150):
             known(np.ones(4))

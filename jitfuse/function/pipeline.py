@@ -51,7 +51,7 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if active() is not None or WORK.going_on or os.environ.get("JITFUSE_DISABLE"):
         return definition.run_fallback(args, kwargs)
     if parts.plain.is_settled and not (counters.draws_global_rng or needs_adapting(args, kwargs)):
-        counters.count_fallback()
+        parts.plain.count_plain()
         return definition.run_fallback(args, kwargs)
     refused = raising_error_state(definition.name) or definition.refuses(kwargs)
     if refused is not None:
@@ -72,7 +72,7 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
     with call.going_on():
         answered = attempt(_offer_adapted, call)
         if answered is None and call.table.is_settled:
-            parts.counters.count_fallback()
+            call.table.count_plain()
             return call.run_fallback()
         if answered is None:
             call.release_generators()
@@ -159,13 +159,13 @@ def _find_or_trace(call: Call) -> Returned | Specialisation:
     if spec is not None:
         return spec
     breaks = table.breaks
+    if (table.specs or breaks.tree is not None) and native_entries.is_supported and compiler.runtime_is_ready():
+        compiler.native_runtime().accept_error_state()
     if breaks.limits.reason is not None and not breaks.keeps_paths:
         raise VolatileError(breaks.limits.reason)
     if definition.options.strict or definition.runs_on_gpu:
         with table.lock:
             return table.find_or_trace(call)
-    if breaks.tree is not None and native_entries.is_supported and compiler.runtime_is_ready():
-        compiler.native_runtime().accept_error_state()
     if breaks.limits.tree_is_full:
         with table.lock:
             breaks.forget()

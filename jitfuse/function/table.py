@@ -78,6 +78,11 @@ class SignatureTable:
             return False
         return not self.specs or compiler.native_runtime().accepts_error_state
 
+    def count_plain(self) -> None:
+        """Count a call of a settled table, which runs as plain Python."""
+        self.counters.count_fallback()
+        self.breaks.limits.note_plain()
+
     @property
     def launched(self) -> int:
         """How many kernels native code has launched."""

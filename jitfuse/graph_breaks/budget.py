@@ -51,6 +51,8 @@ RETRACE: Final = 2000, 60
 """Estimated µs to trace and plan a signature whose kernels are known, and for each operator of it."""
 EARNED: Final = 25
 """Estimated µs that a native launch saves."""
+RETRIED: Final = 1000
+"""Plain calls beyond this budget after which one more signature is traced: what is new may have become usual."""
 LONG_TRACE: Final = 2048
 MAX_RERUN: Final = 65_536
 """Operators recorded again for calls that followed a known path at first; runs under `LONG_TRACE` do not count."""
@@ -86,7 +88,9 @@ class Limits:
         """By source line: how often a loop had to be traced through its iterations to find another end."""
         self._growing: tuple[int, ...] = ()
         """How many graph breaks each of the last calls has added."""
-        self._news = self._retraced = self._rerun = 0
+        self._news = self._retraced = self._rerun = self._plain = 0
+        self._beyond: str | None = None
+        """The reason for calls beyond the budget of signatures and paths, once there has been one."""
         self._moves = 0
         self._lost: int | None = None
         """Calls in a row that left the known paths; None unless known paths are still followed after a fallback."""
@@ -157,23 +161,32 @@ class Limits:
         """
         if self._exceeds(RETRACE[1] * operators, launched):
             what = f" ({why[0].partition(':')[0]})" if why else ""
-            self.reason = (f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
-                           f"{self._news:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, and "
-                           "compare floats with np.where.")
+            self._settle(f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
+                         f"{self._news:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, and "
+                         "compare floats with np.where.")
 
     def note_path(self, effort: tuple[int, int, int], launched: int) -> None:
         """Record a run that has added a path to the tree, and its effort, in the same way. Known paths stay."""
         if self._exceeds(_effort(*effort), launched):
             self._lost = 0
-            self.reason = ("calls take another path, or have other shapes, again and again, and each of "
-                           f"{self._news:,} was traced. Work on whole arrays (np.where, masks) of few shapes, or use "
-                           "jf.cond and jf.while_loop.")
+            self._settle("calls take another path, or have other shapes, again and again, and each of "
+                         f"{self._news:,} was traced. Work on whole arrays (np.where, masks) of few shapes, or use "
+                         "jf.cond and jf.while_loop.")
 
     def _exceeds(self, effort: int, launched: int) -> bool:
         """Count one more that was traced; return whether that exceeds the budget."""
         self._news += 1
         self._retraced += RETRACE[0] + effort if self._news > 1 else 0
         return self.reason is None and self._retraced > MAX_RETRACED + EARNED * launched
+
+    def _settle(self, why: str) -> None:
+        self.reason = self._beyond = self._beyond or why  # one warning
+
+    def note_plain(self) -> None:
+        """Record a call of a settled function; after `RETRIED` calls beyond the budget, the next one may be traced."""
+        self._plain += 1
+        if self._plain % RETRIED == 0 and self.reason is self._beyond:
+            self.reason = None
 
     # ------------------------------------------------------------------ numbers that Python reads
     def note_number(self, source: str, value: Any) -> None:
