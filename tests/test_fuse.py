@@ -201,6 +201,20 @@ def test_decisions_by_numbers_of_changing_types(values: tuple[Any, ...]) -> None
             np.testing.assert_array_equal(found, expected)
 
 
+def test_arguments_with_a_shape_of_their_own_are_no_arrays() -> None:
+    class Shaped:
+        shape = None
+
+        def __mul__(self, other: Any) -> Any:
+            return "product"
+
+    fused = jf.fuse(lambda x: x * 2)
+    for x in (np.ones(3), Shaped(), np.ones(3)):
+        expected, found = x * 2, fused(x)
+        assert type(found) is type(expected) and np.all(found == expected)
+    assert fused.stats()["fallbacks"] == 0
+
+
 def test_a_decision_that_raises_raises_again() -> None:
     def f(x: Any, n: int, m: int) -> Any:
         return x * 2 if n // m > 2 else x + 1

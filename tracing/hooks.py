@@ -122,9 +122,9 @@ class TracingHooks:
 
     def number(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of an int, float or complex number."""
-        session, breaker = self.run.session, self.run.breaker
-        feed = session.scalar_feed(chain, str(chain), value)
-        if breaker is not None and breaker.varies(chain):
+        session, breaker, name = self.run.session, self.run.breaker, str(chain)
+        feed = session.scalar_feed(chain, name, value)
+        if breaker is not None and breaker.varies(name):
             session.dynamic.add(feed.id)
         return self._tensor(feed)
 

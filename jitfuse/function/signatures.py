@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jitfuse.base.floats import exact_text
+from jitfuse.tracing.record.device_array import seen
 
 if TYPE_CHECKING:
     from jitfuse.compile.interface import Specialisation
@@ -33,9 +36,6 @@ class Signatures:
 
     def __len__(self) -> int:
         return len(self._all)
-
-    def __getitem__(self, index: slice) -> list[Specialisation]:
-        return self._all[index]
 
     def add(self, spec: Specialisation) -> None:
         """Add the newest signature."""
@@ -70,7 +70,12 @@ def _fixed(trace: Trace) -> tuple[_Parts, Hashable]:
 def _key(parts: _Parts, args: Sequence[Any]) -> Hashable:
     if parts and parts[-1][0] >= len(args):
         return None
-    return tuple([
-        exact_text(args[k]) if by_value and type(args[k]) in (bool, int, float, complex)
-        else tuple(getattr(args[k], "shape", ())) for k, by_value in parts
-    ])
+    return tuple([_value(args[k]) if by_value else _shape(seen(args[k])) for k, by_value in parts])
+
+
+def _value(found: Any) -> str | None:
+    return exact_text(found) if type(found) in (bool, int, float, complex) else None
+
+
+def _shape(found: Any) -> tuple[int, ...] | None:
+    return found.shape if type(found) is np.ndarray else None

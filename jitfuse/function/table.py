@@ -59,7 +59,7 @@ class SignatureTable:
         self.breaks = Breaks(definition, counters)
         self.binds_state = False
         """Whether calls have effects on Python state."""
-        self._retired = self.specs
+        self._retired = Signatures()
         self._in_python: set[int] = set()
         """The ids of signatures that Python runs: native code does not try them."""
 
@@ -140,14 +140,15 @@ class SignatureTable:
 
     def _drop_unused(self) -> None:
         """Drop the signatures that have answered no calls but their first: calls need not be compared with these."""
-        native = [spec for spec in self.specs if id(spec) not in self._in_python]
-        unused = {id(spec): spec for spec in native if spec.bound.entry.answers < _USED}
-        self._retired, self.specs = self.specs, Signatures()
-        for spec in reversed(list(self._retired)):
-            if id(spec) not in unused:
-                self.specs.add(spec)
+        kept, dropped = Signatures(), set()
+        for spec in reversed(list(self.specs)):
+            if id(spec) in self._in_python or spec.bound.entry.answers >= _USED:
+                kept.add(spec)
+            else:
+                dropped.add(spec.bound.entry)
+        self._retired, self.specs = self.specs, kept
         for entries in {self.entries, self.function_entries}:
-            entries.drop({spec.bound.entry for spec in unused.values()})
+            entries.drop(dropped)
 
     def forget(self) -> None:
         """Start over with no signatures: their number is bounded, their kernels stay cached."""

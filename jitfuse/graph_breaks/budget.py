@@ -83,7 +83,7 @@ class Limits:
         """Estimated microseconds that earlier runs of the function took in this call."""
         self._values: dict[tuple[str, str], set[Hashable]] = {}
         self._numbers: dict[str, set[str]] = {}
-        """By access path of a number, or of a small array: the values that Python has read, up to `MAX_VALUES`."""
+        """By name of a number: the values that Python has read, up to `MAX_VALUES`."""
         self._run_through: dict[str, int] = {}
         """By source line: how often a loop had to be traced through its iterations to find another end."""
         self._growing: tuple[int, ...] = ()
@@ -189,18 +189,18 @@ class Limits:
             self.reason = None
 
     # ------------------------------------------------------------------ numbers that Python reads
-    def note_number(self, source: str, value: Any) -> None:
+    def note_number(self, name: str, value: Any) -> None:
         """Record a value that Python has read of a number that is no data: calls with another value are traced anew."""
-        known = self._numbers.setdefault(source, set())
+        known = self._numbers.setdefault(name, set())
         if len(known) < MAX_VALUES:
             known.add(repr(value))
 
-    def varies(self, source: str) -> bool:
+    def varies(self, name: str) -> bool:
         """Return whether Python has read so many values of a number that it counts as data from now on.
 
         Then a place in an array or a bound of a slice is a run-time value, and other reads are graph breaks.
         """
-        return len(self._numbers.get(source, ())) == MAX_VALUES
+        return len(self._numbers.get(name, ())) == MAX_VALUES
 
     # ------------------------------------------------------------------ if-converted branches
     @property

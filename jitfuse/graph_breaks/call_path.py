@@ -221,7 +221,8 @@ class Path:
         """Record the values of numbers that Python has read in a run."""
         seen = made.session if isinstance(made, TraceEnd) else made
         for feed, value in seen.guarded_values.items():
-            self._breaks.limits.note_number(str(seen.feeds[feed].source), value)
+            if not isinstance(value, bytes):
+                self._breaks.limits.note_number(str(seen.feeds[feed].source), value)
 
     def _cause(self, error: BaseException) -> BaseException:
         """Return what ended the run; user code may have raised another error from it.
@@ -254,9 +255,9 @@ class Path:
         """Return whether Python takes this branch itself, so that it is not if-converted."""
         return self._breaks.limits.decides(site)
 
-    def varies(self, source: Any) -> bool:
+    def varies(self, name: str) -> bool:
         """Return whether Python has read many values of a number, so that it counts as data."""
-        return self._breaks.limits.varies(str(source))
+        return self._breaks.limits.varies(name)
 
     def decide(self, sites: Iterable[Site]) -> NoReturn:
         """Have Python take these branches itself from now on, and end this run of the function."""

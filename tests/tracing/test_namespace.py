@@ -39,11 +39,11 @@ def test_numpy_in_numpy_out():
 
 
 def test_creation_inside_a_trace_takes_traced_values(check):
-    @EagerMode(False)
     def fn(x):
-        out = jf.zeros(x.shape)
-        out[1] = jf.pow(x[0], 2)
-        return out, jf.concat([out, x]), jf.astype(x, "float32"), jf.add(1.0, 2.0), jf.matmul(x, x)
+        with EagerMode(False):
+            out = jf.zeros(x.shape)
+            out[1] = jf.pow(x[0], 2)
+            return out, jf.concat([out, x]), jf.astype(x, "float32"), jf.add(1.0, 2.0), jf.matmul(x, x)
 
     check(fn, X)
 

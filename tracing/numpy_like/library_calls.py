@@ -146,7 +146,7 @@ def call(
 
 def _as_called(function: Callable[..., Any], run: Recorder) -> Callable[..., Any]:
     """Return the function with the handling of errors and warnings that the traced function has set around the call."""
-    before, filters = dict(run.settings[0]), run.settings[1]
+    before, filters = run.settings
     errors: dict[str, Any] = {kind: how for kind, how in np.geterr().items() if how != before[kind]}
     if not errors and warnings.filters is filters:
         return function

@@ -19,8 +19,6 @@ _VARIABLE: Any = umath._extobj_contextvar
 current: Final = _VARIABLE.get
 """Return the state: a new object wherever `np.errstate` is entered or `np.seterr` called."""
 
-options: Final = np.geterr
-
 
 def asked_for() -> str:
     """Return the options that are set beyond warnings, as arguments of `np.errstate`; "" for none."""
@@ -29,9 +27,9 @@ def asked_for() -> str:
 
 def reject_shown() -> None:
     """Raise UntraceableError where the traced function has set such an option."""
-    found = asked_for()
-    if found:
+    options = asked_for()
+    if options:
         raise UntraceableError(
-            f"the function computes under np.errstate({found}), at {user_line()}, but fused kernels do not check "
+            f"the function computes under np.errstate({options}), at {user_line()}, but fused kernels do not check "
             "floating-point flags. Check the results instead (np.isfinite)."
         )

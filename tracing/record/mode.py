@@ -5,7 +5,6 @@ the function is traced once per mode. Operators that depend on the mode take the
 """
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import Any
 
@@ -84,7 +83,7 @@ def is_training() -> Any:
     return _eager.training if run is None else ModeFlag(run)
 
 
-class EagerMode(contextlib.ContextDecorator):
+class EagerMode:
     """Makes `is_training()` return `training` while a fused function runs as plain Python; `arrays`: on NumPy arrays.
 
     A class: a generator's context takes a microsecond more.

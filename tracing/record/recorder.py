@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+import numpy as np
+
 from jitfuse.base.floats import exact_text
 from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple
@@ -114,7 +116,7 @@ class Recorder(Memory):
         self._lines = UserLines()
         self._errors = error_state.current()
         """The last state of `np.errstate` that was found to be supported."""
-        self.settings = error_state.options(), warnings.filters
+        self.settings = dict(np.geterr()), warnings.filters
         """How floating-point errors and warnings are handled where the function begins."""
         self.random_calls = 0
         self.random_base: int | None = None

@@ -76,8 +76,8 @@ class GraphBreaker(Protocol):
         """Return whether Python decides a branch at a site, or reads a number there as soon as it is made."""
         ...
 
-    def varies(self, source: Any) -> bool:
-        """Return whether Python has read many values of a number, so that it counts as data from now on."""
+    def varies(self, name: str) -> bool:
+        """Return whether Python has read many values of the number of this name, so that it counts as data."""
         ...
 
     def decide(self, sites: Iterable[Site]) -> NoReturn:

@@ -5,15 +5,15 @@ own views (`TracedTensor.picked`).
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.tracing.numbers import arithmetic
+from jitfuse.tracing.numbers.linear import Linear
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
-_MAX_TERMS = 32
-_Linear = tuple[dict[int, int], int]
-"""Tensors with their factors, and a constant."""
+_MAX_OPERANDS: Final = 32
+"""Operands of a bound of a slice; longer computations count as not linear."""
 
 
 def taken(x: Any, index: Any) -> tuple[TracedTensor, tuple[Any, ...]] | None:
@@ -49,11 +49,14 @@ def _window(x: TracedTensor, axis: int, item: slice) -> TracedTensor | None:
     """Return the indices of a slice of an axis, if its length is fixed and it is within the axis."""
     start: Any = item.start
     run = x._run
-    first, last = _linear(run, start), _linear(run, item.stop)
-    if axis >= x.ndim or type(item.start) is not TracedTensor or first is None or last is None or first[0] != last[0]:
+    first, last = _linear(run, item.start), _linear(run, item.stop)
+    distance = None if first is None or last is None else last.plus(first, -1)
+    if axis >= x.ndim or type(item.start) is not TracedTensor or distance is None:
         return None
-    count = last[1] - first[1]
-    if count <= 0 or not (start >= 0 and start + count <= x.shape[axis]):
+    if distance.steps or distance.constant <= 0:
+        return None
+    count = distance.constant
+    if not (start >= 0 and start + count <= x.shape[axis]):
         return None
     places = run.emit("arange", (), {"start": 0, "step": 1, "count": count, "dtype": "int64"})
     begin = run.emit("astype", (start._id(),), {"dtype": "int64"})
@@ -62,45 +65,30 @@ def _window(x: TracedTensor, axis: int, item: slice) -> TracedTensor | None:
     return indices
 
 
-def _linear(run: Recorder, end: Any) -> _Linear | None:
+def _linear(run: Recorder, end: Any) -> Linear | None:
     """Return an end of a slice as a sum of multiples of arguments and other numbers of the caller; None if it is not.
     """
     if type(end) is int:
-        return {}, end
-    if type(end) is not TracedTensor:
-        return None
-    left = _MAX_TERMS
+        return Linear(end)
+    left = _MAX_OPERANDS
 
-    def of(tensor: int) -> _Linear | None:
+    def of(tensor: int) -> Linear | None:
         nonlocal left
         left -= 1
         node = run.graph.node(tensor)
         if node is None:
-            return ({tensor: 1}, 0) if tensor in run.session.feeds else None
+            return Linear(0, ((tensor, 1),)) if tensor in run.session.feeds else None
         if node.op_name == "full":
             value = dict(node.attrs)["value"]
-            return ({}, value) if type(value) is int else None
+            return Linear(value) if type(value) is int else None
         if node.op_name not in ("add", "subtract", "multiply", "negative") or left < 0:
             return None
-        parts = [part for part in map(of, node.input_ids) if part is not None]
-        if len(parts) != len(node.input_ids):
+        operands = [known for known in map(of, node.input_ids) if known is not None]
+        if len(operands) != len(node.input_ids):
             return None
         if node.op_name == "negative":
-            return _times(-1, parts[0])
-        one, other = parts
-        if node.op_name != "multiply":
-            return _plus(one, _times(-1 if node.op_name == "subtract" else 1, other))
-        if one[0] and other[0]:
-            return None
-        return _times(one[1], other) if not one[0] else _times(other[1], one)
+            return Linear(0).plus(operands[0], -1)
+        one, other = operands
+        return one.times(other) if node.op_name == "multiply" else one.plus(other, 1 if node.op_name == "add" else -1)
 
-    return of(end._id())
-
-
-def _times(factor: int, linear: _Linear) -> _Linear:
-    return {t: n * factor for t, n in linear[0].items() if n * factor}, linear[1] * factor
-
-
-def _plus(a: _Linear, b: _Linear) -> _Linear:
-    sums = {t: a[0].get(t, 0) + b[0].get(t, 0) for t in (*a[0], *b[0])}
-    return {t: n for t, n in sums.items() if n}, a[1] + b[1]
+    return of(end._id()) if type(end) is TracedTensor else None

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.tracing.control.vectorise.values import Linear, LoopAxes, LoopValue, OwnPartError, raise_not_vectorised
+from jitfuse.tracing.control.vectorise.values import LoopAxes, LoopValue, OwnPartError, raise_not_vectorised
+from jitfuse.tracing.numbers.linear import Linear
 
 Pairs = list[tuple[int, LoopValue]]
 """Pairs of an axis and its index."""

@@ -16,7 +16,8 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.control.carried_numbers import BOUND, within_bound
 from jitfuse.tracing.control.vectorise.arrays import Arrays
-from jitfuse.tracing.control.vectorise.values import Linear, LoopValue, Total, Within, raise_not_vectorised
+from jitfuse.tracing.control.vectorise.values import LoopValue, Total, Within, raise_not_vectorised
+from jitfuse.tracing.numbers.linear import Linear
 from jitfuse.tracing.record.recorder import Recorder
 
 _SAME: Final = frozenset({"python_number", "astype", "require"})
@@ -280,9 +281,7 @@ def _known(step: OpStep, values: Sequence[LoopValue]) -> Linear | None:
         return None
     other = values[1].known
     if name == "multiply":
-        if other.steps:
-            known, other = other, known
-        return None if other.steps else Linear(0).plus(known, other.constant)
+        return known.times(other)
     return known.plus(other, 1 if name == "add" else -1)
 
 

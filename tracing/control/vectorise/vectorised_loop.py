@@ -25,7 +25,6 @@ from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.control.loop_ranges import WIDEST
 from jitfuse.tracing.control.vectorise.ordered_loops import InOrder
 from jitfuse.tracing.control.vectorise.values import (
-    Linear,
     LoopValue,
     NotVectorisedError,
     OwnPartError,
@@ -33,6 +32,7 @@ from jitfuse.tracing.control.vectorise.values import (
     Total,
     raise_not_vectorised,
 )
+from jitfuse.tracing.numbers.linear import Linear
 from jitfuse.tracing.record.recorder import Recorder
 
 _WRITTEN_OUT: Final = 8
