@@ -15,6 +15,7 @@ from jitfuse.base.gc_pause import search_young as _search_young
 from jitfuse.base.later import Later as _Later
 
 with _PAUSED:  # objects that modules make are long-lived
+    from jitfuse.budget import Budget as Budget
     from jitfuse.errors import ArgumentError as ArgumentError
     from jitfuse.errors import CacheWarning as CacheWarning
     from jitfuse.errors import CompileError as CompileError

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Proto
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.base import forks
 from jitfuse.base.later import Later
+from jitfuse.budget import DEFAULT, Budget
 from jitfuse.function import pipeline
 from jitfuse.function.options import Options, reject_unfit, reject_unknown
 from jitfuse.function.parts import Parts
@@ -47,17 +48,19 @@ Schedule = Literal["slack", "asap", "alap", "ilp"]
 def fuse(
     fn: FusedFunction[P, R] | Callable[P, R], *, training: bool | None = None, device: Device | None = None,
     strict: bool = False, schedule: Schedule = "slack", static_argnames: Collection[str] = (), cache: bool = True,
-    name: str | None = None,
+    name: str | None = None, budget: Budget | None = None,
 ) -> FusedFunction[P, R]: ...
 @overload
 def fuse(
     fn: None = None, *, training: bool | None = None, device: Device | None = None, strict: bool = False,
     schedule: Schedule = "slack", static_argnames: Collection[str] = (), cache: bool = True, name: str | None = None,
+    budget: Budget | None = None,
 ) -> _Decorator: ...
 def fuse(
     fn: Callable[..., Any] | None = None, *, training: bool | None = None, device: Device | None = None,
     strict: bool = False, schedule: Schedule = "slack", static_argnames: Collection[str] = (),
     donate: Collection[str] = (), fastmath: bool = False, cache: bool = True, name: str | None = None,
+    budget: Budget | None = None,
 ) -> Any:
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
 
@@ -74,6 +77,7 @@ def fuse(
         donate, fastmath: options of later versions.
         cache: keep compiled kernels on disk.
         name: the function's name in reports; its own name by default.
+        budget: a `jf.Budget`: how much is traced and compiled before calls run as plain Python.
 
     Returns:
         A `FusedFunction`, or a decorator if `fn` is left out. Its results have the shapes and dtypes that NumPy gives.
@@ -91,8 +95,8 @@ def fuse(
         array([1., 5.])
     """
     static = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
-    options = Options(training, device, strict, schedule, static, cache, name)
-    reject_unknown(device, schedule, donate, fastmath)
+    reject_unknown(device, schedule, donate, fastmath, budget)
+    options = Options(training, device, strict, schedule, static, cache, name, budget or DEFAULT)
     if fn is None:
         return functools.partial(_make, options)
     return _make(options, fn)

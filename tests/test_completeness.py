@@ -16,7 +16,7 @@ from surface import numpy_examples
 from jitfuse.backends.llvm import codegen, math
 from jitfuse.backends.llvm.codegen import body
 from jitfuse.backends.llvm.codegen.elements import elementwise
-from jitfuse.graph_breaks import budget
+from jitfuse.graph_breaks import limits
 from jitfuse.ir.kernels import stages, verify_stages
 from jitfuse.ir.operators import families, op, ops
 from jitfuse.ir.program import Meta
@@ -180,9 +180,9 @@ def test_reasons_are_given_somewhere() -> None:
     for reason in group.Refusal:
         assert f"Refusal.{reason.name}" in _sources(plans), (
             f"the reason Refusal.{reason.name} of {place(group)} is given nowhere in {plans.relative_to(ROOT)}")
-    own = (ROOT / place(budget)).read_text(encoding="utf-8")
+    own = (ROOT / place(limits)).read_text(encoding="utf-8")
     others = _sources(ROOT / "jitfuse").replace(own, "")
-    for name, method in vars(budget.Limits).items():
+    for name, method in vars(limits.Limits).items():
         if inspect.isfunction(method) and not name.startswith("_") and f".{name}(" not in own:
             assert f".{name}(" in others, f"Limits.{name} is called nowhere: call it where what it counts happens"
 

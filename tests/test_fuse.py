@@ -231,12 +231,12 @@ def test_a_decision_that_raises_raises_again() -> None:
 
 def test_signatures_that_are_new_in_each_call_settle(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler.native_runtime()  # else Python answers the first calls, and native code knows of no others
-    monkeypatch.setattr("jitfuse.graph_breaks.budget.MAX_RETRACED", 20_000)
 
     def f(x: Any) -> Any:
         return x * 2 + 1
 
-    new, known = jf.fuse(f), jf.fuse(f)
+    budget = jf.Budget(seconds=0.02)
+    new, known = jf.fuse(f, budget=budget), jf.fuse(f, budget=budget)
     for _ in range(5):
         new(np.ones(3))
     with pytest.warns(jf.FallbackWarning, match=r"new again and again \(args\[0\]\)"):
@@ -251,7 +251,7 @@ def test_signatures_that_are_new_in_each_call_settle(monkeypatch: pytest.MonkeyP
     with np.errstate(over="ignore"):  # native code has not met this state
         np.testing.assert_array_equal(new(np.ones(3)), f(np.ones(3)))
     assert new.stats()["fallbacks"] == before + 1
-    monkeypatch.setattr("jitfuse.graph_breaks.budget.RETRIED", 20)
+    monkeypatch.setattr("jitfuse.graph_breaks.limits.RETRIED", 20)
     for _ in range(40):  # what has become usual is compiled
         np.testing.assert_array_equal(new(np.ones(50)), f(np.ones(50)))
     assert new.stats()["fallbacks"] < before + 30
@@ -262,10 +262,8 @@ def test_signatures_that_are_new_in_each_call_settle(monkeypatch: pytest.MonkeyP
     assert known.stats()["fallbacks"] == 0
 
 
-def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.function.table.MAX_SIGNATURES", 3)
-
-    @jf.fuse
+def test_signatures_are_bounded() -> None:
+    @jf.fuse(budget=jf.Budget(subgraphs=3))
     def f(x: Any) -> Any:
         if x.shape == (7,):
             raise RuntimeError("not this one")

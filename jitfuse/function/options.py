@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from jitfuse.budget import Budget
 from jitfuse.errors import ArgumentError
 
 _SCHEDULES: Final = ("slack", "asap", "alap", "ilp")
@@ -17,11 +18,11 @@ _SCHEDULES: Final = ("slack", "asap", "alap", "ilp")
 class Options:
     """The options of one fused function; see `jitfuse.fuse.fuse`."""
 
-    __slots__ = ("cache", "device", "name", "schedule", "static", "strict", "training")
+    __slots__ = ("budget", "cache", "device", "name", "schedule", "static", "strict", "training")
 
     def __init__(
         self, training: bool | None, device: str | None, strict: bool, schedule: str, static: frozenset[str],
-        cache: bool, name: str | None,
+        cache: bool, name: str | None, budget: Budget,
     ) -> None:
         self.training = training
         self.device = device
@@ -30,14 +31,19 @@ class Options:
         self.static = static
         self.cache = cache
         self.name = name
+        self.budget = budget
 
 
-def reject_unknown(device: str | None, schedule: str, donate: Collection[str], fastmath: bool) -> None:
+def reject_unknown(
+    device: str | None, schedule: str, donate: Collection[str], fastmath: bool, budget: Budget | None,
+) -> None:
     """Raise ArgumentError for options that this version does not have."""
     if schedule not in _SCHEDULES:
         raise ArgumentError(f"schedule={schedule!r}: pass one of {', '.join(map(repr, _SCHEDULES))}")
     if device not in (None, "cpu", "gpu"):
         raise ArgumentError(f"device={device!r}: pass 'cpu' or 'gpu', or leave it out to run where the inputs live")
+    if budget is not None and not isinstance(budget, Budget):
+        raise ArgumentError(f"budget={budget!r}: pass a jf.Budget, such as jf.Budget(seconds=10)")
     if donate:
         raise ArgumentError("donate= is not available in this version; write into an argument (x[...] = ...) instead")
     if fastmath:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from jitfuse.graph_breaks.call_path import Path
     from jitfuse.tracing.record.value_reads import GraphBreaker
 
-MAX_SIGNATURES: Final = 512
-"""Signatures per table; past that it starts over. All kernels stay cached."""
 MAX_KEPT_PLANS: Final = 16
 """Signatures of a table whose plans are stored on disk: those that the next process starts with."""
 _USED: Final = 2
@@ -125,7 +123,7 @@ class SignatureTable:
 
     def add(self, call: Call, trace: Trace, why: tuple[str, ...]) -> compiler.Specialisation:
         """Add and return the signature of a new trace; `why` it is new is for reports."""
-        if len(self.specs) >= MAX_SIGNATURES:
+        if len(self.specs) >= self.definition.options.budget.subgraphs:
             self.forget()
         tensors = tensor_feeds(trace, call.tensor_ids, call.args, call.kwargs)
         handler = functools.partial(raise_or_decline, self.definition.name)

@@ -1,7 +1,8 @@
 """The graph breaks of one key: the trace tree, its budget, and its native side.
 
 Owns which tree calls follow, and when native code takes it over. Does not own one call's path through it
-(`jitfuse.graph_breaks.call_path`), the budget (`jitfuse.graph_breaks.budget`), or trees (`jitfuse.graph_breaks.tree`).
+(`jitfuse.graph_breaks.call_path`), what is used of the budget (`jitfuse.graph_breaks.limits`), or trees
+(`jitfuse.graph_breaks.tree`).
 """
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse.graph_breaks.budget import Limits
+from jitfuse.graph_breaks.limits import Limits
 
 if TYPE_CHECKING:
     from jitfuse.function.counters import Counters
@@ -27,7 +28,7 @@ class Breaks:
     """The state shared by all calls of one key, and by whatever extends their tree."""
 
     def __init__(self, definition: Definition, counters: Counters) -> None:
-        self.limits = Limits()
+        self.limits = Limits(definition.options.budget)
         self.tree: TraceTree | None = None
         self.subgraphs: dict[Hashable, CompiledSubgraph] = {}
         self.native_tree: NativeTree | None = None

@@ -21,8 +21,6 @@ from jitfuse.graph_breaks.signals import (
     BRANCHED_IF_REPEATED,
     LOOPED,
     REPLAYED,
-    TRACED,
-    TRACED_AT_SITE,
     BackEdgeSignal,
     BreakSignal,
     RestartSignal,
@@ -83,11 +81,6 @@ class Building:
         return self._stopped if isinstance(self._stopped, BreakSignal | OverlapError) else None
 
     @property
-    def recorded(self) -> int:
-        """How many operators the run had recorded at its last read."""
-        return self._ops
-
-    @property
     def effort(self) -> tuple[int, int, int]:
         """How many operators the run has recorded, graph breaks it has added, and steps of the new subgraphs."""
         return self._recorded, max(0, self._count - len(self._known)), self._steps
@@ -109,7 +102,7 @@ class Building:
             new = nth - len(self._known)
             if new >= 0:
                 added = self._added[question.line] = self._added.get(question.line, 0) + 1
-                if new >= TRACED or added > TRACED_AT_SITE:
+                if new >= self._limits.budget.branches or added > self._limits.budget.branches // 2:
                     self._limits.note_length(question, new)
             due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
             if due and question.line not in self._decided and self._convert_branches(question):
@@ -119,7 +112,7 @@ class Building:
             if often == REPLAYED and nth < len(self._known):
                 self._limits.note_iterations(question)
             if nth < len(self._known):
-                return self._replay(run, question, *self._known[nth])
+                return self._replay(run, question, tensors, *self._known[nth])
             return self._run_to(run, question, tensors, _written(run))
         except BaseException as error:
             self._stopped = error
@@ -169,11 +162,13 @@ class Building:
         feeds = tuple((feed.id, feed.kind, feed.meta) for feed in session.feeds.values())
         self._mark = hash((self._mark, new, feeds))
 
-    def _replay(self, run: Recorder, question: Question, state: TreeState, answer: Answer) -> Any:
+    def _replay(
+        self, run: Recorder, question: Question, tensors: tuple[int, ...], state: TreeState, answer: Answer,
+    ) -> Any:
         known = state.question
         assert known is not None
-        if (state.mark, known.what, known.line, known.given) != (
-                self._mark, question.what, question.line, question.given):
+        if (state.mark, state.asked, known.what, known.line, known.given) != (
+                self._mark, tensors, question.what, question.line, question.given):
             self._limits.note_change()
             raise RestartSignal
         self._conditions(run.session, run.environment.guard_log.guards, _written(run))
@@ -208,7 +203,8 @@ class Building:
         numbers = self._live(run, live)
         loop = self._ancestor(question, python)
         part, slots = self._cut(run.session, (*tensors, *numbers))
-        target = loop or TreeState(question, self.position.state, self._answer_here(), numbers, self._mark, python)
+        target = loop or TreeState(
+            question, self.position.state, self._answer_here(), tensors, numbers, self._mark, python)
         edge = self._edge(
             run.session, run.environment.guard_log.guards, part, written, asked=slots[: len(tensors)],
             keep=slots[len(tensors) :], target=target,

@@ -40,11 +40,6 @@ class Path:
         self._building: Building | None = None
         self._ended_by: BaseException | None = None
         """The exception with which this path ended the run of the function; user code may have caught it."""
-        self._states = self._breaks.limits.states
-        self._returns: bool | None = None
-        """Whether the call had followed a known path before the function first ran for it."""
-        self._rerun = 0
-        """Operators recorded for a call that first followed a known path."""
 
     @classmethod
     def from_tree(cls, call: Call, tree: TraceTree, walk: Walk, arrive: Callable[[], TreePosition]) -> Path:
@@ -71,7 +66,7 @@ class Path:
         while True:
             done: Returned | Specialisation | None = self._go_along()
             if done is not None:
-                limits.note_growth(self._added, self._rerun)
+                limits.note_known()
                 self._table.attach_tree(self)
                 return done
             if limits.reason is not None:
@@ -80,7 +75,6 @@ class Path:
             with self._table.lock:
                 done = self._extend()
                 if done is not None:
-                    limits.note_growth(self._added, self._rerun)
                     if self._building is not None:
                         limits.note_path(self._building.effort, self._table.launched)
                     return done
@@ -145,11 +139,6 @@ class Path:
 
     # ------------------------------------------------------------------ how far the call has come
     @property
-    def _added(self) -> int:
-        """How many graph breaks have been added to the tree since the call began."""
-        return max(0, self._breaks.limits.states - self._states)
-
-    @property
     def _began(self) -> bool:
         """Whether the call has read a traced value."""
         return self._position is not None and self._position.answer is not None
@@ -164,7 +153,6 @@ class Path:
         if self.walk is not None:
             self.walk.restore_rng_state()
         self.tree = self.walk = self._position = self._building = self._ended_by = None
-        self._states = self._breaks.limits.states
         output.forget()
 
     def _start(self, tree: TraceTree) -> tuple[Walk, TreePosition]:
@@ -188,7 +176,6 @@ class Path:
         """
         table, limits = self._table, self._breaks.limits
         self._building = self._ended_by = None
-        self._returns = self._began if self._returns is None else self._returns
         try:
             made = table.trace(self.call, self)
             self._note_values(made)
@@ -209,7 +196,6 @@ class Path:
         finally:
             if self._building is not None:
                 self._position = self._building.position
-                self._rerun += self._building.recorded if self._returns else 0
                 limits.note_run(*self._building.effort)
                 self._building.close()
         if self._began:
@@ -250,6 +236,11 @@ class Path:
             walk, position = self._start(tree)
             self._building = Building(tree, walk, position, self.call.training, self._breaks)
         return self._building.answer(run, question, tensors)
+
+    @property
+    def most_operators(self) -> int:
+        """How many operators the run may record."""
+        return self._breaks.limits.budget.operators
 
     def decides(self, site: Site) -> bool:
         """Return whether Python takes this branch itself, so that it is not if-converted."""

@@ -8,12 +8,6 @@ from typing import Final
 
 REPLAYED: Final = 32
 """Reads at one source line in one run after which it is recorded as a loop traced iteration by iteration."""
-TRACED: Final = 128
-"""Graph breaks that one call may add to the tree: each takes milliseconds, 20 if its subgraph has a new kernel."""
-TRACED_AT_SITE: Final = 64
-"""The same per source line. Of 184 programs seven had more; one of them stayed compiled, no faster than NumPy."""
-
-
 BRANCHED: Final = 6
 """Reads at one source line in one run after which its branches are if-converted, if they can be."""
 BRANCHED_IF_REPEATED: Final = 24

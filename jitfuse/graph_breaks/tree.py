@@ -32,6 +32,7 @@ MAX_SEEN: Final = 64
 class TreeState(Record, eq=False):
     """A question that the function asks, and the known paths to continue.
 
+    asked     the tensors that the question is about, as that run numbers them
     live      the live tensors in order, as the first run that came here numbers them
     mark      a hash of what that run had recorded so far
     python    the fingerprint of Python's variables, if there is one; equal ones continue equally
@@ -41,6 +42,7 @@ class TreeState(Record, eq=False):
     parent: TreeState | None = None
     answer: Answer | None = None
     """The answer to the parent's question that leads here."""
+    asked: tuple[int, ...] = ()
     live: tuple[int, ...] = ()
     mark: Hashable = None
     python: PythonState | None = None

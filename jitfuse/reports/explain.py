@@ -99,10 +99,10 @@ def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
     return [section for section in sections if section.lines]
 
 
-def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan) -> str:
-    """Return the report as text."""
+def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan, budget: str) -> str:
+    """Return the report as text; `budget` says what is used of the function's budget."""
     parts = ["\n".join([s.title, *("  " + line for line in s.lines)]) for s in report(spec, plan)]
-    return "\n\n".join([heading(function, spec, training), *parts])
+    return "\n\n".join([heading(function, spec, training), *parts, f"budget\n  {budget}"])
 
 
 def _feeds(trace: Any) -> list[str]:

@@ -89,7 +89,7 @@ def explain(call: Call, function: Any, html: str | os.PathLike[str] | None) -> s
             from jitfuse.reports.explain_html import write_page
 
             write_page(html, function, spec, training, plan, kernels)
-        return explain(function, spec, training, plan)
+        return explain(function, spec, training, plan, str(table.breaks.limits))
 
 
 def _explain_breaks(call: Call) -> str | None:
@@ -107,6 +107,7 @@ def _explain_breaks(call: Call) -> str | None:
 
     title = f"{name}, {'training' if call.training else 'evaluation'}, with graph breaks where Python reads data"
     title += f"\n{plain}" if plain else ""
+    title += f"\nbudget: {breaks.limits}"
     return f"{title}\n\n{tree_report(breaks.tree, {s: k for k, s in enumerate(breaks.subgraphs.values())})}"
 
 

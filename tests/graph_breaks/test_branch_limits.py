@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.graph_breaks.budget import MAX_BRANCHINGS
+from jitfuse.graph_breaks.limits import MAX_BRANCHINGS
 
 REFUSED = """
 def function(x, other):

@@ -91,10 +91,9 @@ def test_giving_up_leaves_the_tables() -> None:
     assert fused.stats()["fallbacks"] == fallbacks + 1
 
 
-@pytest.mark.parametrize("limit", ["MAX_SUBGRAPHS", "MAX_STATES"])
-def test_starting_over(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(f"jitfuse.graph_breaks.budget.{limit}", 6)
-    monkeypatch.setattr("jitfuse.function.table.MAX_SIGNATURES", 2)
+@pytest.mark.parametrize(("subgraphs", "states"), [(2, 40), (6, 1)])
+def test_starting_over(monkeypatch: pytest.MonkeyPatch, subgraphs: int, states: int) -> None:
+    monkeypatch.setattr("jitfuse.graph_breaks.limits.STATES", states)
 
     def f(x):
         if x.shape[0] == 9:
@@ -103,7 +102,7 @@ def test_starting_over(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
             x = x * 0.5
         return x * 2 if x[0] > 1 else x
 
-    fused = jf.fuse(f)
+    fused = jf.fuse(f, budget=jf.Budget(subgraphs=subgraphs, seconds=1e6))
     for _ in range(4):
         for n in (1, 2, 3, 9):
             for k in range(4):

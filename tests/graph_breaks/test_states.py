@@ -12,7 +12,7 @@ import pytest
 from split_results import check
 
 import jitfuse as jf
-from jitfuse.graph_breaks import budget
+from jitfuse.graph_breaks import limits
 
 UP, DOWN = np.arange(1.0, 6.0), -np.arange(1.0, 6.0)
 
@@ -179,8 +179,8 @@ def test_a_change_of_mode_that_user_code_catches() -> None:
                 np.testing.assert_array_equal(fused(x, training=training), function(x, training=training))
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_STATES", 10), ("MAX_SUBGRAPHS", 3)])
-def test_trees_start_over(monkeypatch: Any, limit: str, value: int) -> None:
+@pytest.mark.parametrize(("subgraphs", "states"), [(10, 1), (3, 40)])
+def test_trees_start_over(monkeypatch: Any, subgraphs: int, states: int) -> None:
     def function(x: Any) -> Any:
         n = 0
         for v in x:
@@ -190,9 +190,10 @@ def test_trees_start_over(monkeypatch: Any, limit: str, value: int) -> None:
             x = x * 0.5
         return x + n
 
-    monkeypatch.setattr(budget, limit, value)
-    monkeypatch.setattr(budget, "MAX_RETRACED", 10**12)  # what starts over is traced again
-    check(function, *([1.0 if k >> b & 1 else -1.0 for b in range(4)] * np.ones(4) for k in range(16)))
+    monkeypatch.setattr(limits, "STATES", states)
+    budget = jf.Budget(subgraphs=subgraphs, seconds=1e6)  # what starts over is traced again
+    calls = ([1.0 if k >> b & 1 else -1.0 for b in range(4)] * np.ones(4) for k in range(16))
+    check(function, *calls, budget=budget)
 
 
 class Flow(NamedTuple):

@@ -10,7 +10,7 @@ from oracle import ROUNDED, Near, same
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.graph_breaks import budget
+from jitfuse.graph_breaks import limits as compiling
 from jitfuse.ir.analysis.verify import verify
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.control.reroll import long_runs, loop_step
@@ -21,13 +21,13 @@ RNG = np.random.default_rng(5)
 @contextmanager
 def limits(ops: int, iterations: int, fused: int = 64) -> Iterator[None]:
     """Roll from so many ops and iterations on, with so many ops in one iteration; what is written out may be long."""
-    before = long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS
+    before = long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS, compiling.STEP
     long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS = ops, iterations, fused
-    budget.MAX_STEPS = 1 << 60  # type: ignore[misc]
+    compiling.STEP = 1e-9  # type: ignore[misc]
     try:
         yield
     finally:
-        long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS = before  # type: ignore[misc]
+        long_runs.REROLLED_OPS, long_runs.REROLLED_ITERATIONS, loop_step.FUSED_OPS, compiling.STEP = before  # type: ignore[misc]
 
 
 def results(fn: Callable[..., Any], args: tuple[Any, ...], calls: int = 2) -> list[np.ndarray]:

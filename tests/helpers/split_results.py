@@ -10,9 +10,12 @@ from oracle import arguments, outcome, outcome_without_warnings, same, same_outc
 import jitfuse as jf
 
 
-def check(function: Callable[..., Any], *calls: Any, iterations: int = 3, writes: bool = True) -> jf.FusedFunction:
+def check(
+    function: Callable[..., Any], *calls: Any, iterations: int = 3, writes: bool = True,
+    budget: jf.Budget | None = None,
+) -> jf.FusedFunction:
     """Run a function fused and plain on several calls, all of them so many times; return the fused function."""
-    fused = jf.fuse(function)
+    fused = jf.fuse(function, budget=budget)
     for _ in range(iterations):
         for call in calls:
             args = call if isinstance(call, tuple) else (call,)

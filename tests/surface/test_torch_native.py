@@ -253,9 +253,8 @@ def test_without_an_exchange_table(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(g(np.ones(3, "float32")), torch.Tensor)
 
 
-def test_more_signatures_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.function.table.MAX_SIGNATURES", 3)
-    f = jf.fuse(scaled)
+def test_more_signatures_than_are_kept() -> None:
+    f = jf.fuse(scaled, budget=jf.Budget(subgraphs=3))
     for _ in range(3):
         for n in range(1, 9):
             x = torch.rand(n)

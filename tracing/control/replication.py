@@ -31,9 +31,8 @@ from jitfuse.tracing.control.replicated_iteration import (
     mark,
     recorded_state,
 )
-from jitfuse.tracing.record import recorder
 from jitfuse.tracing.record.mode import ModeFlag
-from jitfuse.tracing.record.recorder import MAX_OPS, Recorder
+from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.rewrite.uniform_loops import FUNCTIONS, UniformLoop, uniform_loop
 from jitfuse.tracing.tensor.traced import TracedTensor
 
@@ -146,9 +145,9 @@ class ReplicatedLoop:
             return
         recorded = len(run.graph.ops) + count * len(found.ops)
         outer = run.profiled_loops[0]
-        if recorded > (recorder.MANY_OPS if outer.decides else _MANY):
+        if recorded > (run.many_operators if outer.decides else _MANY):
             outer.become_loops(frame.f_code)
-        if recorded > MAX_OPS:
+        if recorded > run.most_operators:
             return
         if any(held.keys() != names[0].keys() for held in names) or not all(
             _is_handed_on([held[name] for held in names], self._held[0], found.tensors) for name in names[0]

@@ -16,7 +16,7 @@ from jitfuse.errors import DivisionByZeroError
 from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.record import try_blocks
-from jitfuse.tracing.record.known_values import python_operator
+from jitfuse.tracing.record.known_values import fails_now, known_truth, python_operator
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.record.source import user_line
@@ -234,9 +234,12 @@ def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta
 def _is_read(run: Recorder, ok: int | None, name: str, metas: Sequence[Meta], *example: int) -> bool:
     """Return whether Python has read `ok`, because the function would catch the operator's error.
 
-    If `ok` is false, raise the error by Python's operator on an example.
+    If `ok` is false, raise the error by Python's operator on an example. Also where only the numbers of this call make
+    it false: later lines may be in a `try`, and the error belongs to this one.
     """
     found = None if ok is None else try_blocks.holds(run, ok)
+    if ok is not None and found is None and fails_now(run.session, ok):
+        found = known_truth(run, ok)
     if found is False:
         python = python_operator(name)
         assert python is not None

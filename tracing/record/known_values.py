@@ -91,6 +91,12 @@ def known_truth(run: Recorder, tensor: int) -> bool:
     return value
 
 
+def fails_now(session: Session, tensor: int) -> bool:
+    """Return whether a condition of Python's numbers is false in this call; nothing is guarded."""
+    found = _Computation(session).of(tensor)
+    return found is not None and not found[1]
+
+
 class _Computation:
     """The chain of Python's operators by which numbers are computed from feeds, and their values in this call."""
 
@@ -136,9 +142,21 @@ class _Computation:
 def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
     """Return the value of the tensor on the stack; each value is computed once, however often Python reads it."""
     guards: dict[int, Any] = {}
+    tensor = stack[0]
+    try:
+        values = _values(session, stack, entered, guards)
+    except (ArithmeticError, ValueError):
+        session.guarded_values.update(guards)  # the function may catch it
+        raise
+    session.guarded_values.update(guards)
+    _keep(session, values)
+    return values[tensor]
+
+
+def _values(session: Session, stack: list[int], entered: set[int], guards: dict[int, Any]) -> dict[int, Any]:
+    """Return the values of the tensor on the stack and of what it depends on; add what is to be guarded to `guards`."""
     values: dict[int, Any] = {}
     known = session.known
-    tensor = stack[0]
     while stack:
         t = stack[-1]
         if t in values:
@@ -169,9 +187,7 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
             values[t] = _evaluate(session, node, [values[i] for i in node.input_ids])
             if not node.input_ids:
                 _keep(session, {t: values[t]})  # also if the rest is unknown
-    session.guarded_values.update(guards)
-    _keep(session, values)
-    return values[tensor]
+    return values
 
 
 def _keep(session: Session, values: dict[int, Any]) -> None:

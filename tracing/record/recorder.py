@@ -19,6 +19,7 @@ import numpy as np
 from jitfuse.base.floats import exact_text
 from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple
+from jitfuse.budget import DEFAULT
 from jitfuse.errors import DTypeError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
@@ -35,15 +36,13 @@ if TYPE_CHECKING:
 try_blocks = Later("jitfuse.tracing.record.try_blocks")
 
 
-MAX_OPS: Final = 500_000
-"""Operators that one run may record where plain Python can take over. They take seconds to trace, like ten thousand
-iterations of a loop of fifty operators; plain Python takes a tenth of that."""
 _AS_LONG: Final = 10
 """Operators of replicated iterations that take as long as one recorded operator."""
+CAPTURED: Final = 2
+"""Python's loops are captured as loops of the program, where possible, once a run has recorded this part of what it
+may record."""
 _NOTED: Final = 16_384
 """Operators between two reports of their number to the breaker."""
-MANY_OPS: Final = 262_144
-"""Operators after which Python's loops are captured as loops of the program, where possible."""
 
 
 class Mixed(NamedTuple):
@@ -85,7 +84,9 @@ class Recorder(Memory):
         """The sites of if-converted conditionals, captured loops, and numbers that were made without a read."""
         self.external_generators: dict[int, Any] = {}
         """The proxies of generators from outside, by the tensors of their states."""
-        self._most = min(_NOTED, MANY_OPS, MAX_OPS)
+        self.most_operators = DEFAULT.operators if breaker is None else breaker.most_operators
+        """How many operators the run may record where plain Python can take over."""
+        self._most = min(_NOTED, self.many_operators)
         """The number of operators at which `_note_many` is called next."""
         self._are_many = False
         self.replicated_ops = 0
@@ -200,18 +201,24 @@ class Recorder(Memory):
         return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
 
     def _note_many(self, source: str) -> None:
-        """Report the number of operators; capture long loops after `MANY_OPS`, give up at `MAX_OPS`."""
+        """Report the number of operators; capture long loops after half of the budget, give up at its end."""
         assert self.breaker is not None
         count = len(self.graph.ops)
         self.breaker.note_operators(self.recorded, source)
-        if count < MAX_OPS:
-            self._most = min(count + _NOTED, MANY_OPS if count < MANY_OPS else MAX_OPS)
-            if count >= MANY_OPS and not self._are_many:
+        many = self.many_operators
+        if count < self.most_operators:
+            self._most = min(count + _NOTED, many if count < many else self.most_operators)
+            if count >= many and not self._are_many:
                 self._are_many = True
                 self.environment.hooks.capture_long_loops()
             return
-        self.breaker.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
-                              "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+        self.breaker.give_up(f"its calls come to more than {self.most_operators:,} operators, last at {source}, and "
+                              "each is traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+
+    @property
+    def many_operators(self) -> int:
+        """How many operators make a run a long one, whose loops are captured."""
+        return self.most_operators // CAPTURED
 
     @property
     def recorded(self) -> int:

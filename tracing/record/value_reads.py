@@ -72,6 +72,11 @@ class GraphBreaker(Protocol):
     training: bool
     """The mode of the call that is traced."""
 
+    @property
+    def most_operators(self) -> int:
+        """How many operators the run may record."""
+        ...
+
     def decides(self, site: Site) -> bool:
         """Return whether Python decides a branch at a site, or reads a number there as soon as it is made."""
         ...

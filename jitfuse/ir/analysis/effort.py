@@ -2,7 +2,7 @@
 
 A kernel stores at offsets that its launch knows. So `x[i] = v` with an `i` from data goes over all of `x`, where NumPy
 touches one element; only loops of the program store single elements in place.
-Owns the estimate. Does not own what follows from it (`jitfuse.graph_breaks.budget`).
+Owns the estimate. Does not own what follows from it (`jitfuse.graph_breaks.limits`).
 """
 from __future__ import annotations
 

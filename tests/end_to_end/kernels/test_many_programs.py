@@ -19,7 +19,6 @@ PROGRAM = """
 import gc, json, sys
 import numpy as np
 import jitfuse as jf
-import jitfuse.graph_breaks.budget as budget
 from jitfuse.compile.interface import native_runtime, totals
 from jitfuse.compile.objects.objects import _objects
 
@@ -43,11 +42,10 @@ def pages():
     with open("/proc/self/maps") as file:
         return {"resident": resident, "mappings": sum(1 for _ in file), "objects": len(_objects)}
 
-sys.modules["jitfuse.function.table"].MAX_SIGNATURES = 32
-budget.MAX_RETRACED = 10**12  # else the function settles as plain Python
 native_runtime()
 x = np.linspace(0.1, 7.0, 61)
-many = jf.fuse(lambda x, number: chain(100_003, x), static_argnames=("number",))
+budget = jf.Budget(subgraphs=32, seconds=1e6)  # else the function settles as plain Python
+many = jf.fuse(lambda x, number: chain(100_003, x), static_argnames=("number",), budget=budget)
 measured = []
 for n in range(count):
     number = 10 ** 5 + n * 7919 % 900_000  # six operators, each program another

@@ -15,7 +15,7 @@ import jitfuse as jf
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jitfuse.tracing.control.replication._MANY", 300)
-    monkeypatch.setattr("jitfuse.tracing.record.recorder.MANY_OPS", 600)
+    monkeypatch.setattr("jitfuse.tracing.record.recorder.CAPTURED", jf.Budget().operators // 600)
 
 
 def product(a: Any, b: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The budget of a function: how many graph breaks, and how much tracing and compiling, before calls fall back.
+"""What one function has used of its budget: graph breaks, tracing and compiling, before calls fall back.
 
-Owns the limits, what is counted against them, and the reason given when one is reached. Does not own the fallback
-itself (`jitfuse.graph_breaks.call_path`).
+Owns what is counted, and the reason given when a limit is reached. Does not own the budget (`jitfuse.budget`) or the
+fallback itself (`jitfuse.graph_breaks.call_path`).
 """
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jitfuse.errors import reason_of
 from jitfuse.tracing.record.known_values import way_out
 
 if TYPE_CHECKING:
+    from jitfuse.budget import Budget
     from jitfuse.ir.program import FusedProgram
     from jitfuse.tracing.record.value_reads import Answer, Question, Site
 
@@ -21,41 +22,24 @@ effort = Later("jitfuse.ir.analysis.effort")
 loop_ranges = Later("jitfuse.tracing.control.loop_ranges")
 signals = Later("jitfuse.graph_breaks.signals")
 
-MAX_VALUES: Final = 8
-"""Different values that a function may read at one source line; past that it runs as plain Python."""
-MAX_EXTENTS: Final = 64
-"""The same for extents of arrays with data-dependent shapes."""
-MAX_SUBGRAPHS: Final = 512
-"""Subgraphs kept per function; past that the function starts over. All kernels stay cached."""
-MAX_STATES: Final = 20_000
-"""Graph breaks in a tree; past that the function starts over."""
-MAX_STEPS: Final = 16_384
-"""Steps of a program. A loop counts as one, a complex step as several. More take many seconds to plan."""
-MAX_EFFORT: Final = 1_500_000
-"""Estimated µs that one call with graph breaks may cost, by the estimates in `EFFORT`."""
+EXTENTS: Final = 8
+"""Extents of arrays with data-dependent shapes that a source line may have, for each value that it may read."""
+STATES: Final = 40
+"""Graph breaks in a tree, for each subgraph of the budget; past that the function starts over."""
+STEP: Final = 32
+"""Operators that are traced in the time in which one step is planned and compiled. A loop counts as one step, a complex
+step as several."""
 EFFORT: Final = 15, 4000, 300
 """Estimated µs: to record an operator in one run, to add a graph break, to plan and compile a step of a subgraph.
-A call past `MAX_EFFORT` seldom pays off: most of its cost is ever new graph breaks."""
+A call past the budget seldom pays off: most of its cost is ever new graph breaks."""
 MAX_REFUSALS: Final = 3
 """Failed traces in a row, after which the function runs as plain Python without another try."""
-PROFILED_CALLS: Final = 16
-MAX_GROWING: Final = 12
-MAX_GROWN: Final = 96
-"""Of the last `PROFILED_CALLS` calls: how many may add branches, and how many graph breaks they may add together."""
-MAX_LONG: Final = 3
-MAX_ADDED: Final = 256
-"""The same for few calls that add many graph breaks each."""
-MAX_RETRACED: Final = 1_000_000
-"""Estimated µs of tracing for signatures and paths after the first; past that, new ones run plainly."""
 RETRACE: Final = 2000, 60
 """Estimated µs to trace and plan a signature whose kernels are known, and for each operator of it."""
 EARNED: Final = 25
 """Estimated µs that a native launch saves."""
 RETRIED: Final = 1000
-"""Plain calls beyond this budget after which one more signature is traced: what is new may have become usual."""
-LONG_TRACE: Final = 2048
-MAX_RERUN: Final = 65_536
-"""Operators recorded again for calls that followed a known path at first; runs under `LONG_TRACE` do not count."""
+"""Plain calls beyond the budget after which one more signature is traced: what is new may have become usual."""
 MAX_LOST: Final = 8
 """Calls in a row that left the known paths, after which a function that fell back stops trying them."""
 MAX_CHANGES: Final = 3
@@ -68,7 +52,8 @@ every branch itself."""
 class Limits:
     """What one function has used of its budget. Methods record events; some raise GiveUpSignal, as they say."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         self.reason: str | None = None
         """Why every call that fits no signature runs as plain Python; None while none does."""
         self.refusals = 0
@@ -83,12 +68,10 @@ class Limits:
         """Estimated microseconds that earlier runs of the function took in this call."""
         self._values: dict[tuple[str, str], set[Hashable]] = {}
         self._numbers: dict[str, set[str]] = {}
-        """By name of a number: the values that Python has read, up to `MAX_VALUES`."""
+        """By name of a number: the values that Python has read, up to those of the budget."""
         self._run_through: dict[str, int] = {}
         """By source line: how often a loop had to be traced through its iterations to find another end."""
-        self._growing: tuple[int, ...] = ()
-        """How many graph breaks each of the last calls has added."""
-        self._news = self._retraced = self._rerun = self._plain = 0
+        self._news = self._retraced = self._plain = 0
         self._beyond: str | None = None
         """The reason for calls beyond the budget of signatures and paths, once there has been one."""
         self._moves = 0
@@ -99,11 +82,17 @@ class Limits:
     @property
     def tree_is_full(self) -> bool:
         """Whether the tree has to start over."""
-        return self.states > MAX_STATES
+        return self.states > STATES * self.budget.subgraphs
 
     def are_full(self, subgraphs: int) -> bool:
         """Return whether this number of subgraphs leaves no room for another."""
-        return subgraphs >= MAX_SUBGRAPHS
+        return subgraphs >= self.budget.subgraphs
+
+    def __str__(self) -> str:
+        """Return what is used of the budget, as reports show it."""
+        budget = self.budget
+        return (f"{self._retraced / 1e6:.2f} of {budget.seconds:g} s for {self._news:,} signatures and paths; "
+                f"a call: {budget.operators:,} operators, {budget.branches:,} reads, {budget.values:,} values a line")
 
     # ------------------------------------------------------------------ calls
     def note_refusal(self, error: Exception) -> None:
@@ -115,30 +104,17 @@ class Limits:
     def note_change(self) -> None:
         """Record a call that read something else than an earlier call at the same point of the same path."""
         self._changes += 1
-        if self._changes > MAX_CHANGES:
+        if self._changes > MAX_CHANGES + sum(map(self.varies, self._numbers)):  # what has become data is read anew
             self.reason = "Python takes other decisions in the same situation from call to call"
-
-    def note_growth(self, added: int, rerun: int) -> None:
-        """Record how many graph breaks a call added, and how many operators it recorded after following a known path.
-
-        A function whose calls keep taking new paths is not traced for ever. Its known paths are still followed.
-        """
-        self._growing = (*self._growing, added)[-PROFILED_CALLS:]
-        self._rerun += rerun if rerun >= LONG_TRACE else 0
-        if self._lost is not None:
-            self._lost = 0
-            return
-        calls, reads = sum(map(bool, self._growing)), sum(self._growing)
-        many = (calls >= MAX_GROWING and reads >= MAX_GROWN) or (calls >= MAX_LONG and reads >= MAX_ADDED)
-        if self.reason is None and (many or self._rerun >= MAX_RERUN):
-            self._lost = 0
-            self.reason = ("Python reads data and takes another path in each call, and each path is traced. Work on "
-                          "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 
     @property
     def keeps_paths(self) -> bool:
         """Whether calls still follow known paths although the function has fallen back."""
         return self._lost is not None and self._lost < MAX_LOST
+
+    def note_known(self) -> None:
+        """Record a call that a known path has answered."""
+        self._lost = None if self._lost is None else 0
 
     def note_lost(self) -> None:
         """Record a call that has left the known paths."""
@@ -150,7 +126,7 @@ class Limits:
         State that grows from call to call needs a new trace each time. Signatures that are known stay native.
         """
         self._moves += 1
-        if self._moves > MAX_VALUES:
+        if self._moves > self.budget.values:
             self.reason = ("the function leaves its caller's state with other keys, lengths, shapes or texts in call "
                           "after call, each of which is traced. Return what is new instead, and store it there.")
 
@@ -177,7 +153,7 @@ class Limits:
         """Count one more that was traced; return whether that exceeds the budget."""
         self._news += 1
         self._retraced += RETRACE[0] + effort if self._news > 1 else 0
-        return self.reason is None and self._retraced > MAX_RETRACED + EARNED * launched
+        return self.reason is None and self._retraced > 1e6 * self.budget.seconds + EARNED * launched
 
     def _settle(self, why: str) -> None:
         self.reason = self._beyond = self._beyond or why  # one warning
@@ -192,7 +168,7 @@ class Limits:
     def note_number(self, name: str, value: Any) -> None:
         """Record a value that Python has read of a number that is no data: calls with another value are traced anew."""
         known = self._numbers.setdefault(name, set())
-        if len(known) < MAX_VALUES:
+        if len(known) < self.budget.values:
             known.add(repr(value))
 
     def varies(self, name: str) -> bool:
@@ -200,7 +176,7 @@ class Limits:
 
         Then a place in an array or a bound of a slice is a run-time value, and other reads are graph breaks.
         """
-        return len(self._numbers.get(name, ())) == MAX_VALUES
+        return len(self._numbers.get(name, ())) == self.budget.values
 
     # ------------------------------------------------------------------ if-converted branches
     @property
@@ -227,7 +203,7 @@ class Limits:
     def note_iterations(self, question: Question) -> None:
         """Record a loop that is traced iteration by iteration; raises GiveUpSignal if that has happened often."""
         times = self._run_through[question.line] = self._run_through.get(question.line, 0) + 1
-        if times > MAX_VALUES:
+        if times > self.budget.values:
             self.give_up(f"a loop at {question.line} is traced iteration by iteration, because each changes what "
                           "Python knows (a list that grows, a counter that is more than counted with), and its end "
                           "changes from call to call. Count in an array, or use jf.while_loop.")
@@ -250,8 +226,9 @@ class Limits:
     def note_program(self, program: FusedProgram) -> None:
         """Check a program that is to be compiled; raises GiveUpSignal if it has too many steps."""
         steps = len(program.steps) if program.dtypes.isdisjoint(COMPONENT) else effort.planned(program)
-        if steps > MAX_STEPS:
-            self.give_up(f"its calls come to more than {MAX_STEPS:,} steps that are no equal iterations, and each "
+        most = self.budget.operators // STEP
+        if steps > most:
+            self.give_up(f"its calls come to more than {most:,} steps that are no equal iterations, and each "
                           "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def begin_call(self) -> None:
@@ -272,18 +249,21 @@ class Limits:
 
     def is_too_much(self, operators: int, reads: int, steps: int) -> bool:
         """Return whether this run has brought the cost of a call with graph breaks over the budget."""
-        return self._spent + _effort(operators, reads, steps) > MAX_EFFORT
+        return self._spent + _effort(operators, reads, steps) > 1e6 * self.budget.seconds
 
     def is_one_too_many(self, question: Question, answer: Answer) -> bool:
         """Count an answer at its source line; return whether there have been too many different ones."""
         values = self._values.setdefault((question.line, question.what), set())
         values.add(answer.key)
-        return len(values) > (MAX_EXTENTS if question.extent else MAX_VALUES)
+        return len(values) > self._allowed(question)
+
+    def _allowed(self, question: Question) -> int:
+        return self.budget.values * (EXTENTS if question.extent else 1)
 
     def note_answer(self, question: Question, answer: Answer) -> None:
         """Count an answer at its source line; raises GiveUpSignal if there have been too many different ones."""
         if self.is_one_too_many(question, answer):
-            limit = MAX_EXTENTS if question.extent else MAX_VALUES
+            limit = self._allowed(question)
             what = "extents" if question.extent else "values"
             self.give_up(f"{question.what} at {question.line} has read more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
