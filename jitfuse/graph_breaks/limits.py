@@ -34,12 +34,13 @@ EFFORT: Final = 15, 4000, 300
 A call past the budget seldom pays off: most of its cost is ever new graph breaks."""
 MAX_REFUSALS: Final = 3
 """Failed traces in a row, after which the function runs as plain Python without another try."""
-RETRACE: Final = 2000, 60
+RETRACE: Final = 3000, 80
 """Estimated µs to trace and plan a signature whose kernels are known, and for each operator of it."""
 EARNED: Final = 25
 """Estimated µs that a native launch saves."""
 RETRIED: Final = 1000
-"""Plain calls beyond the budget after which one more signature is traced: what is new may have become usual."""
+"""Plain calls beyond the budget after which one more signature is traced: what is new may have become usual. Each
+further one takes twice as many, so that tracing becomes no part of the time of a call."""
 MAX_LOST: Final = 8
 """Calls in a row that left the known paths, after which a function that fell back stops trying them."""
 MAX_CHANGES: Final = 3
@@ -71,7 +72,7 @@ class Limits:
         """By name of a number: the values that Python has read, up to those of the budget."""
         self._run_through: dict[str, int] = {}
         """By source line: how often a loop had to be traced through its iterations to find another end."""
-        self._news = self._retraced = self._plain = 0
+        self._news = self._retraced = self._plain = self._retries = 0
         self._beyond: str | None = None
         """The reason for calls beyond the budget of signatures and paths, once there has been one."""
         self._moves = 0
@@ -159,10 +160,10 @@ class Limits:
         self.reason = self._beyond = self._beyond or why  # one warning
 
     def note_plain(self) -> None:
-        """Record a call of a settled function; after `RETRIED` calls beyond the budget, the next one may be traced."""
+        """Record a call of a settled function; after many calls beyond the budget, the next one may be traced."""
         self._plain += 1
-        if self._plain % RETRIED == 0 and self.reason is self._beyond:
-            self.reason = None
+        if self._plain >= RETRIED << self._retries and self.reason is self._beyond:
+            self._plain, self._retries, self.reason = 0, self._retries + 1, None
 
     # ------------------------------------------------------------------ numbers that Python reads
     def note_number(self, name: str, value: Any) -> None:
@@ -264,6 +265,11 @@ class Limits:
         """Count an answer at its source line; raises GiveUpSignal if there have been too many different ones."""
         if self.is_one_too_many(question, answer):
             limit = self._allowed(question)
+            if question.of_numbers:
+                self.give_up(f"Python needs a number of the call at {question.line}, which has had more than {limit} "
+                              "different values, and each is traced anew. Numbers to compute with, and positions such "
+                              "as x[i] and x[t - 5 : t], may vary; lengths, ranges and texts should be few. Take "
+                              "this line out of the function, or select by a mask of a fixed length.")
             what = "extents" if question.extent else "values"
             self.give_up(f"{question.what} at {question.line} has read more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "

@@ -85,3 +85,23 @@ def test_errors_of_numbers_belong_to_their_line(function: Callable[..., Any], fi
                 fused(x, s, n)
         else:
             np.testing.assert_array_equal(fused(x, s, n), want)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, n: x[:n] * 2, lambda x, n: x + sum(range(n)), lambda x, n: x * len(str(n)),
+    lambda x, n: x[max(0, n - 3) : n],
+])
+def test_warnings_tell_numbers_of_the_call_from_data(function: Callable[..., Any]) -> None:
+    fused, x = jf.fuse(function), np.arange(30.0)
+    with pytest.warns(jf.FallbackWarning, match=r"Python needs a number of the call at .*test_two_numbers\.py"):
+        for n in range(40):
+            np.testing.assert_array_equal(fused(x, n), function(x, n))
+
+
+def test_warnings_tell_data_from_numbers_of_the_call() -> None:
+    data = jf.fuse(lambda x, n: x[: int(x[n])])
+    with pytest.warns(jf.FallbackWarning, match="different (values|extents) of traced data"):
+        for n in range(30):
+            x = np.arange(80.0)
+            np.testing.assert_array_equal(data(x + n, 3), (x + n)[: 3 + n])
+            np.testing.assert_array_equal(data(x * 0 + n, 3), (x * 0 + n)[:n])

@@ -14,7 +14,7 @@ import numpy as np
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.record.known_values import UnknownValueError, known_truth, value_read_error
-from jitfuse.tracing.record.session import ModeMattersSignal
+from jitfuse.tracing.record.session import ModeMattersSignal, Session
 from jitfuse.tracing.record.source import user_line
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Question(Record, frozen=True):
     the value is, or bounds, an extent of an array with a data-dependent shape. `reads_data`: the answer is made of one
     array in C order, and the read has no other effect. `brings`: the answer may bring arrays; asking has no effect.
     `cost`: what asking takes, if that is a call of Python's, and `given` its arguments that are not traced.
+    `of_numbers`: what is read is made of the call's own numbers alone, which are data because they vary.
     """
 
     what: str
@@ -60,6 +61,7 @@ class Question(Record, frozen=True):
     brings: bool = False
     cost: Cost | None = None
     given: Hashable = None
+    of_numbers: bool = False
 
 
 Site = tuple[str, int, int] | tuple[str, str, int]
@@ -164,9 +166,24 @@ def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
             run.mode_matters = True
             raise ModeMattersSignal
         run.mode = breaker.training
+    if tensors and all(_is_of_numbers(run.session, tensor) for tensor in tensors):
+        question = question.replace(of_numbers=True)
     found = breaker.answer(run, question, tensors)
     run.value_reads += 1
     return found
+
+
+def _is_of_numbers(session: Session, tensor: int) -> bool:
+    """Return whether a tensor is computed from the call's numbers and constants alone."""
+    todo, seen = [tensor] if session.dynamic else [], set[int]()
+    while todo:
+        t = todo.pop()
+        node = session.graph.node(t)
+        if node is None and t not in session.dynamic:
+            return False
+        seen.add(t)
+        todo += () if node is None else (i for i in node.input_ids if i not in seen)
+    return bool(seen)
 
 
 def exact(value: Any) -> Hashable:
