@@ -14,30 +14,31 @@ from jitfuse.tracing.rewrite.loop_names import assignments, begun_in, chain_of, 
 from jitfuse.tracing.rewrite.loop_statements import breaks
 from jitfuse.tracing.rewrite.uniform_loops import METHODS
 
-_MODULES: Final = frozenset({("np",), ("numpy",), ("math",), ("jf",), ("jitfuse",), ("scipy",), ("special",)})
 _NO: Final = (ast.Return, ast.Raise, ast.Try, ast.With, ast.FunctionDef, ast.Lambda, ast.ListComp)
 
 
 def lines_of(function: ast.FunctionDef) -> frozenset[int]:
     """Return the lines of the outermost loops that may be vectorised."""
-    return frozenset(loop.lineno for loop in _outermost(function.body))
+    own = {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)} | _changing(function)
+    return frozenset(loop.lineno for loop in _outermost(function.body, own))
 
 
-def _outermost(body: Sequence[ast.stmt]) -> Iterator[ast.For]:
+def _outermost(body: Sequence[ast.stmt], own: set[str]) -> Iterator[ast.For]:
+    """Yield the outermost loops that may be vectorised; `own` are the names that the function itself gives values."""
     for s in body:
-        if isinstance(s, ast.For) and _is_independent(s):
+        if isinstance(s, ast.For) and _is_independent(s, own):
             yield s
         elif isinstance(s, ast.If | ast.For | ast.While | ast.With | ast.Try):
-            yield from _outermost(s.body)
+            yield from _outermost(s.body, own)
             if not isinstance(s, ast.With):
-                yield from _outermost(s.orelse)
+                yield from _outermost(s.orelse, own)
 
 
-def _is_independent(loop: ast.For) -> bool:
+def _is_independent(loop: ast.For, own: set[str]) -> bool:
     if not isinstance(loop.target, ast.Name) or any(isinstance(n, _NO) for n in ast.walk(loop)) or breaks(loop.body):
         return False
     variable, body = loop.target.id, loop.body
-    if not all(map(_may_be_called, (n.func for s in body for n in ast.walk(s) if isinstance(n, ast.Call)))):
+    if not all(_may_be_called(n.func, own) for s in body for n in ast.walk(s) if isinstance(n, ast.Call)):
         return False
     slices = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Slice)]
     if any(not names_in(n).isdisjoint(_changing(loop)) for n in slices):
@@ -52,16 +53,20 @@ def _is_independent(loop: ast.For) -> bool:
     return bool(arrays or added) and all(_only_added_to(name, body) for name in added)
 
 
-def _may_be_called(function: ast.expr) -> bool:
-    """Return whether a callee is a function or an array method: others may keep state."""
+def _may_be_called(function: ast.expr, own: set[str]) -> bool:
+    """Return whether a callee is a function, an array's method or one of a module: objects' methods may keep state.
+
+    A module is what the function does not give a value itself, whatever its name.
+    """
     if isinstance(function, ast.Name) or (isinstance(function, ast.Attribute) and function.attr in METHODS):
         return True
-    return chain_of(function)[:1] in _MODULES
+    root = chain_of(function)[:1]
+    return bool(root) and root[0] not in own
 
 
-def _changing(loop: ast.For) -> set[str]:
-    """Return the names that a loop assigns, inner loop variables included."""
-    return {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+def _changing(part: ast.AST) -> set[str]:
+    """Return the names that a part of a function assigns, loop variables included."""
+    return {n.id for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _name(item: ast.Subscript) -> str:
