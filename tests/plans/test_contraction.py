@@ -51,7 +51,7 @@ def launched(function: Callable[..., Any], *args: Any) -> tuple[Any, int]:
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "float16", *INTEGERS])
 def test_products_of_all_sizes(dtype: str) -> None:
-    fused = jf.fuse(lambda a, b: a @ b)
+    fused = jf.fuse(lambda a, b: a @ b, budget=jf.Budget(seconds=1000))  # each size is a signature
     rng = np.random.default_rng(0)
     sizes = SIZES if dtype == "float32" else SIZES[::3]
     for m, k, n in itertools.product(sizes, sizes, sizes):
