@@ -14,7 +14,8 @@ import pytest
 from drawn_loops import source_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import outcome, same, same_outcome
+from loops_run import agrees
+from oracle import same
 
 import jitfuse as jf
 
@@ -200,13 +201,6 @@ def met(a: Any, b: Any) -> Any:
 WHOLE = [divisors, steps_to_one, roots_of_trees, met]
 
 
-def agrees(fused: Any, program: Callable[..., Any], args: Any) -> None:
-    expected, found = copy.deepcopy(args), copy.deepcopy(args)
-    result = outcome(program, *expected)
-    same_outcome(outcome(fused, *found), result)
-    same(found, args if isinstance(result, Exception) else expected)  # written as a whole or not at all
-
-
 @pytest.mark.parametrize("program", FLOATS)
 def test_loops_over_floats(program: Callable[..., Any]) -> None:
     fused = jf.fuse(program)
@@ -367,62 +361,6 @@ def test_random_numbers_are_drawn_once_where_a_call_begins_anew() -> None:
     same(found[1], found[3])
     jf.random.seed(3)
     same([fused(numbers(1, 12)) for _ in range(3)], found[0])
-
-
-# ---------------------------------------------------------------- tests that do more than compute
-def probed(log: Any, value: Any) -> Any:
-    log.append(1)
-    return value
-
-
-def probed_by_an_if(x: Any) -> Any:
-    log: list[int] = []
-    ends, c = (x * 12).astype(int), 0
-    for i in range(len(x)):
-        for k in range(ends[i]):
-            if probed(log, x[k]) > 0.5:
-                c += 1
-    return c, len(log)
-
-
-def probed_in_a_branch(x: Any) -> Any:
-    log: list[int] = []
-    c = 0
-    for i in range(len(x)):
-        if x[i] > 0.5:
-            if probed(log, x[i - 1]) > 0.5:
-                c += 1
-        else:
-            c += 2
-    return c, len(log)
-
-
-def probed_by_a_while(x: Any) -> Any:
-    log: list[int] = []
-    c = 0
-    for i in range(len(x)):
-        j = 0
-        while j < 9 and probed(log, x[i]) * j < 2.5:
-            j += 1
-        c += j
-    return c, len(log)
-
-
-def popped_by_a_while(x: Any) -> Any:
-    stack, c = list(range(12)) * 9, 0
-    for i in range(len(x)):
-        j = 0
-        while x[i] * stack.pop() > 1.5 * j:
-            j += 1
-        c += j
-    return c, len(stack)
-
-
-@pytest.mark.parametrize("program", [probed_by_an_if, probed_in_a_branch, probed_by_a_while, popped_by_a_while])
-def test_what_tests_call_is_called_as_often_as_by_python(program: Callable[..., Any]) -> None:
-    fused = jf.fuse(program)
-    for seed in range(12):
-        agrees(fused, program, (numbers(seed, 16),))
 
 
 # ---------------------------------------------------------------- drawn
