@@ -1,14 +1,16 @@
 """Every exception and warning that jitfuse raises: what went wrong, where, why, and how to fix it.
 
-User mistakes raise subclasses of `JitfuseError`; `assert` is for jitfuse's own invariants. Imports only records of
-jitfuse.
+User mistakes raise subclasses of `JitfuseError`; `assert` is for jitfuse's own invariants. Imports only records and
+reasons of jitfuse.
 """
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from jitfuse import reasons
 from jitfuse.base.records import NamedTuple
+from jitfuse.reasons import Reason
 
 
 class _Watch(threading.local):
@@ -22,10 +24,14 @@ WATCH: Final = _Watch()
 class JitfuseError(Exception):
     """Base class of everything that jitfuse raises on purpose.
 
+    `stands_for`: the reason to give where plain Python answers the call after all.
+
     Example:
         >>> issubclass(jf.ShapeError, jf.JitfuseError) and issubclass(jf.ShapeError, ValueError)
         True
     """
+
+    stands_for: ClassVar[Reason] = reasons.STRICTER
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -60,6 +66,8 @@ class DTypeError(JitfuseError, TypeError):
 class UnsupportedDTypeError(DTypeError):
     """A dtype that NumPy has and traced arrays have not, such as object."""
 
+    stands_for = reasons.DTYPE
+
 
 class ArgumentError(JitfuseError, TypeError):
     """An argument of a kind that a fused function cannot take, or a bad operator parameter.
@@ -70,6 +78,8 @@ class ArgumentError(JitfuseError, TypeError):
         jitfuse.errors.ArgumentError: ...
     """
 
+    stands_for = reasons.ARGUMENT
+
 
 class TracedValueError(JitfuseError, TypeError):
     """Python needs the value of a traced array: ``bool()``, ``int()``, ``float()``, ``np.asarray()``.
@@ -79,6 +89,8 @@ class TracedValueError(JitfuseError, TypeError):
         Traceback (most recent call last):
         jitfuse.errors.TracedValueError: ...
     """
+
+    stands_for = reasons.NEEDED_VALUE
 
 
 class LeakedTracerError(JitfuseError):
@@ -98,6 +110,8 @@ class UntraceableError(JitfuseError):
         True
     """
 
+    stands_for = reasons.UNREPEATABLE
+
 
 class OverlapError(JitfuseError):
     """A written array shares memory with another argument; the call runs as plain Python instead.
@@ -106,6 +120,8 @@ class OverlapError(JitfuseError):
         >>> issubclass(jf.OverlapError, jf.JitfuseError)
         True
     """
+
+    stands_for = reasons.OVERLAP
 
 
 class ReadOnlyError(JitfuseError, ValueError):
@@ -129,6 +145,8 @@ class OutOfRangeError(JitfuseError, OverflowError):
 class UnsupportedError(JitfuseError, NotImplementedError):
     """A NumPy function, method or option that traced arrays do not have; the message names what to use."""
 
+    stands_for = reasons.UNSUPPORTED
+
 
 class UnsupportedAttributeError(UnsupportedError, AttributeError):
     """An attribute of NumPy arrays that traced arrays lack."""
@@ -137,9 +155,13 @@ class UnsupportedAttributeError(UnsupportedError, AttributeError):
 class VolatileError(UntraceableError):
     """The function reads state that it changes itself, so Python has to run in every call."""
 
+    stands_for = reasons.UNSEEN
+
 
 class WideIntError(VolatileError, OutOfRangeError):
     """A Python int leaves 64 bits; the call runs as plain Python."""
+
+    stands_for = reasons.WIDE_INT
 
 
 class VerifyError(JitfuseError):
@@ -166,6 +188,8 @@ class CompileError(JitfuseError):
         >>> issubclass(jf.errors.KernelTooLargeError, jf.CompileError)
         True
     """
+
+    stands_for = reasons.INTERPRETED
 
 
 class KernelTooLargeError(CompileError):
@@ -281,11 +305,3 @@ class CutWireError(JitfuseError):
                 lines.append(f"  {title}:")
                 lines += [f"    {'  ' * (n.distance - 1)}{n.text}" for n in side]
         return "\n".join(lines)
-
-
-def reason_of(error: Exception) -> str:
-    """Return the first line of an error as the reason of a fallback, with the type of errors that are not jitfuse's."""
-    reason = str(error).partition("\n")[0]
-    if isinstance(error, JitfuseError):
-        return reason
-    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

@@ -23,7 +23,7 @@ SOURCES = {
     "jitfuse.cache": ROOT / "cache",
 }
 _ORDER = """
-version base errors budget dtypes
+version base reasons errors budget dtypes
 ir.statuses ir.schema ir.rules ir.semantics ir.decompositions ir.operators ir.formats ir.analysis ir.program ir.kernels
 tracing.abstract tracing.rewrite tracing.interception tracing.record tracing.numbers tracing.tensor tracing.scalars
 tracing.observe tracing.results tracing.schedule tracing.control.carried_numbers tracing.control.loop_ranges

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from jitfuse import reasons
 from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.base.records import Record
 from jitfuse.compile.run.delivery import Delivery
@@ -19,6 +20,7 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.function.argument_leaves import mapped
 from jitfuse.function.rng_state import GeneratorStates, RngUse, is_generator
+from jitfuse.reasons import Why
 from jitfuse.tracing.record import error_state
 from jitfuse.tracing.record.device_array import HostArray, unwrapped
 from jitfuse.tracing.record.foreign import array_as_tensor, is_torch_tensor, tensor_as_array
@@ -250,8 +252,7 @@ def raising_error_state(name: str) -> ArgumentError | None:
     options = error_state.asked_for()
     if not options:
         return None
-    return ArgumentError(
+    return ArgumentError(Why(reasons.ERROR_STATE, (
         f"{name} is called under np.errstate({options}), but fused kernels do "
         "not check floating-point flags. Call it outside of that, and check the results (np.isfinite); "
-        "JITFUSE_DISABLE=1 runs the function as plain Python."
-    )
+        "JITFUSE_DISABLE=1 runs the function as plain Python.")))

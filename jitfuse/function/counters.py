@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from jitfuse.compile import interface as compiler
-from jitfuse.errors import FallbackWarning, reason_of
+from jitfuse.errors import FallbackWarning
+from jitfuse.reasons import Why
+from jitfuse.tracing.record.fallback_reason import why_plain
 from jitfuse.tracing.record.source import is_user_code
 
 
@@ -30,7 +32,7 @@ class Counters:
         """Why the last new call matched no known signature; None before there was one."""
         self.draws_global_rng = False
         """Whether calls use NumPy's global RNG, so that they have to pass its state."""
-        self.warned: set[str] = set()
+        self.warned: set[Why] = set()
         """The reasons of fallbacks that warnings have given."""
 
     @contextlib.contextmanager
@@ -53,7 +55,7 @@ class Counters:
         """Count a call that runs as plain Python after a warning."""
         self.counts["fallbacks"] += 1
 
-    def has_warned(self, reason: str | None) -> bool:
+    def has_warned(self, reason: Why | None) -> bool:
         """Return whether a warning has given this reason."""
         return reason in self.warned
 
@@ -62,7 +64,7 @@ class Counters:
         if self._strict:
             raise error
         self.counts["fallbacks"] += 1
-        reason = reason_of(error)
+        reason = why_plain(error)
         if reason not in self.warned:
             self.warned.add(reason)
             self._warn(f"{self._name} runs in {where}: {reason}")

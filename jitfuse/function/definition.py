@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitfuse import reasons
 from jitfuse.compile import interface as compiler
 from jitfuse.errors import ArgumentError
 from jitfuse.function.adapters import holds_eager
 from jitfuse.function.options import Options
+from jitfuse.reasons import Why
 from jitfuse.tracing.record.device_array import DeviceArray
 from jitfuse.tracing.record.mode import EagerMode, is_training
 from jitfuse.tracing.record.recorder import active
@@ -67,8 +69,9 @@ class Definition:
         """Return why Python alone can answer a call that gives the mode among the function's ``**options``."""
         if not self.hands_on_mode or _MODE not in kwargs:
             return None
-        return ArgumentError(f"{self.name} takes training= as one of its **options, which compiled calls take as their "
-                             "mode. Give it a parameter training=False.")
+        return ArgumentError(Why(reasons.MODE_IN_OPTIONS, (
+            f"{self.name} takes training= as one of its **options, which compiled calls take as their mode. Give it a "
+            "parameter training=False.")))
 
     def _with_mode_by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Return a call's arguments with ``training``, and all after it, as keyword arguments."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse import reasons
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
 from jitfuse.backends.wgsl.runtime.device import default_device
@@ -31,6 +32,7 @@ from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
 from jitfuse.random import state_feeds
+from jitfuse.reasons import Why
 from jitfuse.tracing.results.returned import AccessPathLeaf, ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf, window
 
 POLICY: Final = LoweringPolicy(chain=False, keep=False)
@@ -227,5 +229,5 @@ def _run_or_interpret(call: GpuCall, counters: Counters) -> Any:
         counters.note_fallback("the interpreter", error)
         return call.interpret()
     for host in plan.host_calls:
-        counters.note_fallback("NumPy, in part", CompileError(f"{host.name} has no WGSL version"))
+        counters.note_fallback("NumPy, in part", CompileError(Why(reasons.NO_WGSL, f"{host.name} has no WGSL version")))
     return call.run()

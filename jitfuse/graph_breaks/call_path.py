@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from jitfuse import reasons
 from jitfuse.base.later import Later
 from jitfuse.compile.interface import Specialisation
 from jitfuse.compile.native_entries import Returned
@@ -16,12 +17,14 @@ from jitfuse.errors import VolatileError
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.random import state_feeds
 from jitfuse.tracing.record import output
+from jitfuse.tracing.record.fallback_reason import why_plain
 from jitfuse.tracing.trace import Trace, TraceEnd
 
 if TYPE_CHECKING:
     from jitfuse.function.call import Call
     from jitfuse.graph_breaks.building import Building
     from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
+    from jitfuse.reasons import Reason
     from jitfuse.tracing.record.recorder import Recorder
     from jitfuse.tracing.record.value_reads import Question, Site
 
@@ -132,7 +135,7 @@ class Path:
             raise VolatileError(limits.reason) from None
         except VolatileError as error:
             if self._building is not None:
-                limits.reason = str(error)
+                limits.reason = why_plain(error)
                 self._breaks.drop_native()
             raise
         return table.add(self.call, made, why)
@@ -256,10 +259,10 @@ class Path:
         self._ended_by = signals.RestartSignal()
         raise self._ended_by
 
-    def give_up(self, why: str) -> NoReturn:
+    def give_up(self, reason: Reason, text: str) -> NoReturn:
         """Have the function run as plain Python from now on, and end this run of it."""
         try:
-            self._breaks.limits.give_up(why)
+            self._breaks.limits.give_up(reason, text)
         except signals.GiveUpSignal as signal:
             self._ended_by = signal
             raise
@@ -270,6 +273,7 @@ class Path:
             return  # no graph break so far
         _, reads, steps = self._building.effort
         if self._breaks.limits.is_too_much(count, reads, steps):
-            self.give_up(f"a call that reads data comes to more than {count:,} operators, last at {line}, not "
+            self.give_up(reasons.LARGE_CALL,
+                         f"a call that reads data comes to more than {count:,} operators, last at {line}, not "
                          "counting what had to be traced again, and each is traced. Work on whole arrays (np.where, "
                          "masks), or use jf.cond, jf.fori_loop and jf.while_loop.")

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from jitfuse import reasons
 from jitfuse.base.later import Later
 from jitfuse.dtypes import COMPONENT
-from jitfuse.errors import reason_of
+from jitfuse.reasons import Reason, Why
+from jitfuse.tracing.record.fallback_reason import why_plain
 from jitfuse.tracing.record.known_values import way_out
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Limits:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.reason: str | None = None
+        self.reason: Why | None = None
         """Why every call that fits no signature runs as plain Python; None while none does."""
         self.refusals = 0
         """Calls in a row that could not be traced and ran as plain Python."""
@@ -73,7 +75,7 @@ class Limits:
         self._run_through: dict[str, int] = {}
         """By source line: how often a loop had to be traced through its iterations to find another end."""
         self._news = self._retraced = self._plain = self._retries = 0
-        self._beyond: str | None = None
+        self._beyond: Why | None = None
         """The reason for calls beyond the budget of signatures and paths, once there has been one."""
         self._moves = 0
         self._lost: int | None = None
@@ -100,13 +102,14 @@ class Limits:
         """Record a call that could not be traced and ran as plain Python; `MAX_REFUSALS` of them are a fallback."""
         self.refusals += 1
         if self.refusals >= MAX_REFUSALS:
-            self.reason = reason_of(error)
+            self.reason = why_plain(error)
 
     def note_change(self) -> None:
         """Record a call that read something else than an earlier call at the same point of the same path."""
         self._changes += 1
         if self._changes > MAX_CHANGES + sum(map(self.varies, self._numbers)):  # what has become data is read anew
-            self.reason = "Python takes other decisions in the same situation from call to call"
+            self.reason = Why(
+                reasons.MOVING_DECISIONS, "Python takes other decisions in the same situation from call to call")
 
     @property
     def keeps_paths(self) -> bool:
@@ -128,8 +131,9 @@ class Limits:
         """
         self._moves += 1
         if self._moves > self.budget.values:
-            self.reason = ("the function leaves its caller's state with other keys, lengths, shapes or texts in call "
-                          "after call, each of which is traced. Return what is new instead, and store it there.")
+            self.reason = Why(reasons.MOVING_STATE, (
+                "the function leaves its caller's state with other keys, lengths, shapes or texts in call after call, "
+                "each of which is traced. Return what is new instead, and store it there."))
 
     def note_signature(self, operators: int, launched: int, why: Sequence[str]) -> None:
         """Record a new signature; `launched` counts the kernels that known ones have launched, `why` says what is new.
@@ -137,16 +141,17 @@ class Limits:
         Signatures are not traced for ever for arguments that are new in each call. Known ones still answer natively.
         """
         if self._exceeds(RETRACE[1] * operators, launched):
-            what = f" ({why[0].partition(':')[0]})" if why else ""
-            self._settle(f"calls have shapes, texts or numbers that are new again and again{what}, and each of "
-                         f"{self._news:,} was traced. Pad arrays to few shapes, pass numbers in place of texts, and "
-                         "compare floats with np.where.")
+            last = f", last {why[0]:.120}" if why else ""
+            self._settle(reasons.NEW_SIGNATURES,
+                         f"arguments are new again and again{last}; each of {self._news:,} was traced. What changes "
+                         "should be numbers to compute with, or elements of arrays of few shapes.")
 
     def note_path(self, effort: tuple[int, int, int], launched: int) -> None:
         """Record a run that has added a path to the tree, and its effort, in the same way. Known paths stay."""
         if self._exceeds(_effort(*effort), launched):
             self._lost = 0
-            self._settle("calls take another path, or have other shapes, again and again, and each of "
+            self._settle(reasons.NEW_PATHS,
+                         "calls take another path, or have other shapes, again and again, and each of "
                          f"{self._news:,} was traced. Work on whole arrays (np.where, masks) of few shapes, or use "
                          "jf.cond and jf.while_loop.")
 
@@ -156,8 +161,8 @@ class Limits:
         self._retraced += RETRACE[0] + effort if self._news > 1 else 0
         return self.reason is None and self._retraced > 1e6 * self.budget.seconds + EARNED * launched
 
-    def _settle(self, why: str) -> None:
-        self.reason = self._beyond = self._beyond or why  # one warning
+    def _settle(self, reason: Reason, text: str) -> None:
+        self.reason = self._beyond = self._beyond or Why(reason, text)  # one warning
 
     def note_plain(self) -> None:
         """Record a call of a settled function; after many calls beyond the budget, the next one may be traced."""
@@ -205,32 +210,36 @@ class Limits:
         """Record a loop that is traced iteration by iteration; raises GiveUpSignal if that has happened often."""
         times = self._run_through[question.line] = self._run_through.get(question.line, 0) + 1
         if times > self.budget.values:
-            self.give_up(f"a loop at {question.line} is traced iteration by iteration, because each changes what "
-                          "Python knows (a list that grows, a counter that is more than counted with), and its end "
-                          "changes from call to call. Count in an array, or use jf.while_loop.")
+            self.give_up(reasons.ITERATIONS,
+                         f"a loop at {question.line} is traced iteration by iteration, because each changes what "
+                         "Python knows (a list that grows, a counter that is more than counted with), and its end "
+                         "changes from call to call. Count in an array, or use jf.while_loop.")
 
     def note_length(self, question: Question, reads: int) -> NoReturn:
         """Raise GiveUpSignal: the call has more graph breaks than are worth tracing."""
-        self.give_up(f"Python reads data more than {reads} times in a call, last at {question.line}, and "
-                      "each read is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
-                      "jf.fori_loop.")
+        self.give_up(reasons.MANY_READS,
+                     f"Python reads data more than {reads} times in a call, last at {question.line}, and "
+                     "each read is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
+                     "jf.fori_loop.")
 
     def note_writes(self, program: FusedProgram) -> None:
         """Check a program before compiling; raises GiveUpSignal if it mostly writes single elements."""
         if "scatter" in program.op_names or "rolled_loop" in program.op_names:
             found = effort.touched(program)
             if found.is_waste:
-                self.give_up(f"{found.writes:,} writes at indices that are data (x[i] = v) would go over "
-                              f"{found.over >> 20:,} MiB of arrays, and there is little else to compile. Write at all "
-                              "indices at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
+                self.give_up(reasons.SINGLE_WRITES,
+                             f"{found.writes:,} writes at indices that are data (x[i] = v) would go over "
+                             f"{found.over >> 20:,} MiB of arrays, and there is little else to compile. Write at all "
+                             "indices at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
 
     def note_program(self, program: FusedProgram) -> None:
         """Check a program that is to be compiled; raises GiveUpSignal if it has too many steps."""
         steps = len(program.steps) if program.dtypes.isdisjoint(COMPONENT) else effort.planned(program)
         most = self.budget.operators // STEP
         if steps > most:
-            self.give_up(f"its calls come to more than {most:,} steps that are no equal iterations, and each "
-                          "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+            self.give_up(reasons.LARGE_CALL,
+                         f"its calls come to more than {most:,} steps that are no equal iterations, and each "
+                         "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def begin_call(self) -> None:
         """Start the estimate of a call's cost at zero."""
@@ -243,10 +252,11 @@ class Limits:
     def note_effort(self, question: Question, operators: int, reads: int, steps: int) -> None:
         """Check a run's cost at a graph break; raises GiveUpSignal if the call is not worth compiling."""
         if self.is_too_much(operators, reads, steps):
-            self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {reads} reads of data, "
-                          f"last at {question.line}, not counting what had to be traced again, and each is traced, "
-                          "planned and compiled. Work on whole arrays (np.where, masks), or use jf.cond, jf.fori_loop "
-                          "and jf.while_loop.")
+            self.give_up(reasons.LARGE_CALL,
+                         f"a call comes to {operators:,} operators and {steps:,} steps between {reads} reads of data, "
+                         f"last at {question.line}, not counting what had to be traced again, and each is traced, "
+                         "planned and compiled. Work on whole arrays (np.where, masks), or use jf.cond, jf.fori_loop "
+                         "and jf.while_loop.")
 
     def is_too_much(self, operators: int, reads: int, steps: int) -> bool:
         """Return whether this run has brought the cost of a call with graph breaks over the budget."""
@@ -266,18 +276,20 @@ class Limits:
         if self.is_one_too_many(question, answer):
             limit = self._allowed(question)
             if question.of_numbers:
-                self.give_up(f"Python needs a number of the call at {question.line}, which has had more than {limit} "
-                              "different values, and each is traced anew. Numbers to compute with, and positions such "
-                              "as x[i] and x[t - 5 : t], may vary; lengths, ranges and texts should be few. Take "
-                              "this line out of the function, or select by a mask of a fixed length.")
+                self.give_up(reasons.MANY_NUMBERS,
+                             f"Python needs a number of the call at {question.line}, which has had more than {limit} "
+                             "different values, and each is traced anew. Numbers to compute with, and positions such "
+                             "as x[i] and x[t - 5 : t], may vary; lengths, ranges and texts should be few. Take "
+                             "this line out of the function, or select by a mask of a fixed length.")
             what = "extents" if question.extent else "values"
-            self.give_up(f"{question.what} at {question.line} has read more than {limit} different {what} of "
-                          f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
-                          "jf.while_loop.")
+            self.give_up(reasons.MANY_VALUES,
+                         f"{question.what} at {question.line} has read more than {limit} different {what} of "
+                         f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
+                         "jf.while_loop.")
 
-    def give_up(self, why: str) -> NoReturn:
+    def give_up(self, reason: Reason, text: str) -> NoReturn:
         """Have the function run as plain Python from now on; raises GiveUpSignal."""
-        self.reason = why
+        self.reason = Why(reason, text)
         raise signals.GiveUpSignal
 
 

@@ -1,11 +1,10 @@
 """Groups of steps: what a group's frame, its reductions and the index maps of its values allow.
 
-Owns the record of a group, the closed set of reasons to reject a merge, and the predicates over one group, frame or
-index map. Does not own how groups form (`jitfuse.plans.groups`).
+Owns the record of a group, and the predicates over one group, frame or index map. Does not own how groups form
+(`jitfuse.plans.groups`).
 """
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Collection
 from typing import Any, Final
@@ -16,8 +15,8 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import OpStep
 from jitfuse.plans.contraction import MAX_SWEPT
 from jitfuse.plans.frame import Frame, ValueKey
-from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.layout import Flat, Lin
+from jitfuse.reasons import Reason
 
 SPLIT_GRID: Final = 8
 """Reductions with fewer grid points than this, over at least two chunks, may be split into partial reductions."""
@@ -26,26 +25,12 @@ NARROW: Final = 64
 MAX_OPERANDS: Final = 32
 
 
-class Refusal(enum.Enum):
-    """Why two groups were not merged: a closed set."""
-
-    FRAME = "their index spaces differ"
-    MISALIGNED = "a reduced value is needed at other grid points"
-    UNRELATED = "they share no value"
-    CYCLE = "a step between them must run in a kernel or library call of its own"
-    SPLIT = "the reduction is split into partial ones over chunks"
-    SWEPT = "the plan sweeps the rows once in a kernel, and this value needs their reduction first"
-    OPERANDS = f"the kernel would have more than {MAX_OPERANDS} memory operands"
-    HELD = "what they store would lie in memory at once, and is needed one after the other"
-    SIZE = f"the kernel would hold more than {MAX_STEPS} steps"
-
-
 class RefusedMerge(NamedTuple):
     """One rejected merge: the step to be merged, the step that leads the group, and the reason."""
 
     step: int
     group: int
-    reason: Refusal
+    reason: Reason
 
 
 class Reach(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from jitfuse import reasons
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.contraction import contraction_frame, sides
@@ -18,7 +19,6 @@ from jitfuse.plans.frame import Frame, MisalignedError, ValueKey, reduced_axes
 from jitfuse.plans.group import (
     MAX_OPERANDS,
     Group,
-    Refusal,
     RefusedMerge,
     TouchedValues,
     is_few_and_long,
@@ -37,6 +37,7 @@ from jitfuse.plans.lifetimes import HELD_COST, Lifetimes
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 from jitfuse.plans.probing import Probing
 from jitfuse.plans.values import Values
+from jitfuse.reasons import Reason
 
 _WINDOW: Final = 24
 
@@ -107,10 +108,10 @@ class Grouping(Probing):
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
         reached = self._groups_reached(step)
         for group in reversed(self.groups[-_WINDOW:]):
-            reason = Refusal.CYCLE if reached >> group.number & 1 else self._try_join(step, is_reduction, group)
+            reason = reasons.BETWEEN if reached >> group.number & 1 else self._try_join(step, is_reduction, group)
             if reason is None:
                 return
-            if reason is not Refusal.UNRELATED:
+            if reason is not reasons.UNRELATED:
                 self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
         self._open(step, is_reduction)
 
@@ -210,23 +211,23 @@ class Grouping(Probing):
         return {self.home[v] for v in values if v in self.home}
 
     # ------------------------------------------------------------------ joining
-    def _try_join(self, step: OpStep, is_reduction: bool, group: Group) -> Refusal | None:
+    def _try_join(self, step: OpStep, is_reduction: bool, group: Group) -> Reason | None:
         if group.host is not None or group.window is not None:
-            return Refusal.UNRELATED
-        value, reason = step.result_id, Refusal.FRAME
+            return reasons.UNRELATED
+        value, reason = step.result_id, reasons.INDEX_SPACES
         for frame, key, placing in self._candidates(step, is_reduction, group):
             fused = group.fused | ({value} if is_reduction else frozenset())
             try:
                 probe = self.probe(frame, fused, key, group)
             except MisalignedError:
-                reason = Refusal.MISALIGNED
+                reason = reasons.MISALIGNED
                 continue
             if placing == "whole" and not is_reduction and is_per_point(frame, probe):
                 continue
             leaves = group.leaves if frame == group.frame else reframed(group.leaves, group.frame, frame)
             refused = self._rejects(group, frame, leaves, probe, key, step if is_reduction else None)
             if refused is None and placing == "whole" and self._holds_more(group, value):
-                refused = Refusal.HELD
+                refused = reasons.HELD_VALUES
             if refused is None:
                 if frame != group.frame:
                     group.frame, group.leaves, group.reach = frame, leaves, {}
@@ -250,27 +251,27 @@ class Grouping(Probing):
     def _rejects(
         self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: TouchedValues, key: ValueKey,
         reduction: OpStep | None,
-    ) -> Refusal | None:
+    ) -> Reason | None:
         shared = (leaf for leaf in probe.leaves if leaf in leaves)
         if not probe.related and not any(moves(where) or not frame.shape for _, where in shared):
-            return Refusal.UNRELATED
+            return reasons.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
         if swept and probe.depth and not group.split and (is_few_and_long(frame) or is_of_long_columns(frame)):
             self.choices.add("one_pass")
             if not self.policy.one_pass:
-                return Refusal.SWEPT
+                return reasons.SWEPT_ROWS
         splits = reduction is not None and not group.reductions and self._is_split(frame, reduction)
         alone = reduction is not None and not is_scan(reduction) and not probe.depth
         if splits or (group.split and swept and not alone):
-            return Refusal.SPLIT
+            return reasons.SPLIT_REDUCTION
         if group.split and reduction is None and not group.frame.reduced:
-            return Refusal.SPLIT
+            return reasons.SPLIT_REDUCTION
         if self._makes_cycle(group, probe):
-            return Refusal.CYCLE
+            return reasons.BETWEEN
         if len(leaves | probe.leaves) + len(group.roots) >= MAX_OPERANDS:
-            return Refusal.OPERANDS
+            return reasons.MANY_OPERANDS
         if group.size + probe.size > MAX_STEPS:
-            return Refusal.SIZE
+            return reasons.LARGE_KERNEL
         return None
 
     def _holds_more(self, group: Group, value: int) -> bool:

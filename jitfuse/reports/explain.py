@@ -147,8 +147,8 @@ def _launch_line(k: int, launch: Launch) -> str:
 def refusals(plan: RuntimePlan, *, by_line: bool = False) -> list[str]:
     """Return what a plan has not fused, and why: by the step's number, or by the user's line."""
     number = {s.step_id: (k, s) for k, s in enumerate(itertools.chain(*report_steps(plan.program)))}
-    shown = sorted({(*number[r.step], r.reason.value) for r in plan.refusals if r.step in number},
-                   key=lambda refused: refused[0])
+    refused = {(*number[r.step], str(r.reason)) for r in plan.refusals if r.step in number}
+    shown = sorted(refused, key=lambda one: one[0])
     where = {k: f"at {plan.program.sources.get(step.step_id)}" if by_line else f"(step {k})" for k, step, _ in shown}
     return [f"{step.op_name} {where[k]}: {reason}" for k, step, reason in shown]
 

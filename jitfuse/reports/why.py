@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from jitfuse.function.parts import Parts
 from jitfuse.graph_breaks.tree import TraceTree, TreeState
+from jitfuse.reasons import LIBRARY_CALL, VALUE_READ
 from jitfuse.reports.explain import refusals
 
 
@@ -17,9 +18,9 @@ def why(parts: Parts) -> str:
     states = [state for table in parts.tables if table.breaks.tree is not None for state in _states(table.breaks.tree)]
     count = counters.counts["fallbacks"]
     sections = {
-        f"plain Python, {count} call{'s' * (count != 1)} so far": sorted(counters.warned) if count else [],
-        "called by Python in each call, between compiled code": sorted(set(_calls(states))),
-        "read by Python, which takes a path for each answer": sorted(set(_reads(states))),
+        f"plain Python, {count} call{'s' * (count != 1)} so far": sorted(map(str, counters.warned)) if count else [],
+        f"called by Python in each call, between compiled code [{LIBRARY_CALL.code}]": sorted(set(_calls(states))),
+        f"read by Python, which takes a path for each answer [{VALUE_READ.code}]": sorted(set(_reads(states))),
         "not fused": sorted({line for spec in parts.specs for made in spec.plans.values()
                              for line in refusals(made.runtime, by_line=True)}),
     }

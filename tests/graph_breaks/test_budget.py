@@ -110,7 +110,7 @@ def test_long_traces_for_texts_that_are_new_in_each_call_come_to_an_end() -> Non
     rng = np.random.default_rng(3)
     words = ["".join(rng.choice(list("abc"), 30)) for _ in range(8)]
     fused = jf.fuse(distance)
-    with pytest.warns(jf.FallbackWarning, match=r"new again and again \(args"):
+    with pytest.warns(jf.FallbackWarning, match=r"new again and again, last args"):
         for a, b in itertools.pairwise(words):
             assert fused(a, b) == distance(a, b)
     traces = fused.stats()["traces"]
@@ -127,7 +127,7 @@ def test_long_traces_for_floats_that_are_new_in_each_call_come_to_an_end() -> No
         return integral(a, middle, depth - 1) + integral(middle, b, depth - 1)
 
     fused = jf.fuse(integral)
-    with pytest.warns(jf.FallbackWarning, match=r"new again and again \(args"):
+    with pytest.warns(jf.FallbackWarning, match=r"new again and again, last args"):
         for k in range(12):
             assert fused(0.0, 1 + k / 7, 9) == pytest.approx(integral(0.0, 1 + k / 7, 9))
     traces = fused.stats()["traces"]

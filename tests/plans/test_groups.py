@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
+from jitfuse import reasons
 from jitfuse.ir.kernels.sum_tree import CHUNK
 from jitfuse.plans import AbstractPlan
-from jitfuse.plans.group import MAX_OPERANDS, NARROW, Refusal
+from jitfuse.plans.group import MAX_OPERANDS, NARROW
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.policy import DEFAULT
+from jitfuse.reasons import Reason
 
 Plan = Callable[..., AbstractPlan]
 
@@ -21,7 +23,7 @@ def launches(plan: AbstractPlan) -> int:
     return len(plan.best().launches)
 
 
-def reasons(plan: AbstractPlan) -> set[Refusal]:
+def refused(plan: AbstractPlan) -> set[Reason]:
     return {r.reason for r in plan.best().refusals}
 
 
@@ -52,13 +54,13 @@ def test_one_kernel(function: Callable[..., Any], plan_of: Plan) -> None:
 
 def test_values_of_other_shapes_have_kernels_of_their_own(plan_of: Plan) -> None:
     plan = plan_of(lambda x: (x.sum(axis=0), x.sum(axis=1)), x)
-    assert launches(plan) == 2 and Refusal.FRAME in reasons(plan)
+    assert launches(plan) == 2 and reasons.INDEX_SPACES in refused(plan)
 
 
 def test_a_reduced_value_at_other_grid_points(plan_of: Plan) -> None:
     square = np.ones((30, 30))
     plan = plan_of(lambda x: x - x.sum(axis=1), square)
-    assert launches(plan) == 2 and Refusal.MISALIGNED in reasons(plan)
+    assert launches(plan) == 2 and reasons.MISALIGNED in refused(plan)
 
 
 def test_values_that_share_nothing(plan_of: Plan) -> None:
@@ -71,20 +73,20 @@ def test_a_library_call_between(plan_of: Plan) -> None:
         return a, np.sort(a) + x
 
     plan = plan_of(f, np.ones((30, 30)))
-    assert launches(plan) == 2 and Refusal.CYCLE in reasons(plan)
+    assert launches(plan) == 2 and reasons.BETWEEN in refused(plan)
 
 
 def test_split_reductions(plan_of: Plan) -> None:
     long = np.zeros((2, 2 * CHUNK))
     plan = plan_of(lambda x: x - x.mean(axis=1, keepdims=True), long)
-    assert launches(plan) == 3 and Refusal.SPLIT in reasons(plan)
+    assert launches(plan) == 3 and reasons.SPLIT_REDUCTION in refused(plan)
     assert launches(plan_of(lambda x: x.mean(axis=1) * 2, long)) == 2
     assert launches(plan_of(lambda x, g: (x.sum(axis=1) + g, g * 2), long, np.ones(2))) == 2
 
 
 def test_rows_swept_once(plan_of: Plan) -> None:
     plan = plan_of(lambda x: x - x.mean(axis=0), np.zeros((2 * CHUNK, NARROW)))
-    assert launches(plan) == 2 and Refusal.SWEPT in reasons(plan)
+    assert launches(plan) == 2 and reasons.SWEPT_ROWS in refused(plan)
     assert launches(plan_of(lambda x: x - x.mean(axis=0), np.zeros((2 * CHUNK, NARROW - 1)))) == 1
     assert launches(plan_of(lambda x: x - x.mean(axis=0), np.zeros((2 * CHUNK - 1, NARROW)))) == 1
 
@@ -92,7 +94,7 @@ def test_rows_swept_once(plan_of: Plan) -> None:
 def test_too_many_operands(plan_of: Plan) -> None:
     many = [np.ones(5) for _ in range(2 * MAX_OPERANDS)]
     plan = plan_of(lambda *xs: [v + xs[0] for v in xs], *many)
-    assert launches(plan) > 1 and Refusal.OPERANDS in reasons(plan)
+    assert launches(plan) > 1 and reasons.MANY_OPERANDS in refused(plan)
 
 
 def test_too_many_steps(plan_of: Plan) -> None:
@@ -106,17 +108,19 @@ def test_too_many_steps(plan_of: Plan) -> None:
         return outputs
 
     plan = plan_of(f, np.ones(5))
-    assert launches(plan) > 1 and Refusal.SIZE in reasons(plan)
+    assert launches(plan) > 1 and reasons.LARGE_KERNEL in refused(plan)
 
 
 def test_siblings_that_would_lie_in_memory_at_once(plan_of: Plan) -> None:
     plan = plan_of(lambda x: [np.sort(x * k).sum(axis=1) for k in (2, 3, 4)], np.ones((100, 100)))
-    assert launches(plan) == 6 and Refusal.HELD in reasons(plan)
+    assert launches(plan) == 6 and reasons.HELD_VALUES in refused(plan)
 
 
 def test_every_reason_is_tested() -> None:
-    assert {r.name for r in Refusal} == {
-        "FRAME", "MISALIGNED", "UNRELATED", "CYCLE", "SPLIT", "SWEPT", "OPERANDS", "SIZE", "HELD",
+    of_merges = {name for name, r in vars(reasons).items() if isinstance(r, Reason) and r.code.startswith("JF5")}
+    assert of_merges == {
+        "INDEX_SPACES", "MISALIGNED", "BETWEEN", "SPLIT_REDUCTION", "SWEPT_ROWS", "MANY_OPERANDS", "LARGE_KERNEL",
+        "HELD_VALUES",
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse import dtypes
+from jitfuse import dtypes, reasons
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.semantics import generators
@@ -254,8 +254,9 @@ def _reject_rng_calls(run: Recorder) -> None:
     work = len(run.graph.ops) + sum(m.size for m in run.graph.metas) // _PER_OPERATOR
     if work < _MANY_RNG_CALLS * _WORTH:
         assert run.breaker is not None
-        run.breaker.give_up(f"random numbers are drawn one after the other, last at {user_line()}, with little "
-                             "between them. Draw them all at once, before the loop.")
+        run.breaker.give_up(reasons.SINGLE_DRAWS,
+                            f"random numbers are drawn one after the other, last at {user_line()}, with little "
+                            "between them. Draw them all at once, before the loop.")
 
 
 def _distribution(generator: TracedRng, name: str) -> Callable[..., Any]:

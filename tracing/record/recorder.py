@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
+from jitfuse import reasons
 from jitfuse.base.floats import exact_text
 from jitfuse.base.later import Later
 from jitfuse.base.records import NamedTuple
@@ -212,8 +213,9 @@ class Recorder(Memory):
                 self._are_many = True
                 self.environment.hooks.capture_long_loops()
             return
-        self.breaker.give_up(f"its calls come to more than {self.most_operators:,} operators, last at {source}, and "
-                              "each is traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+        self.breaker.give_up(reasons.LARGE_CALL,
+                             f"its calls come to more than {self.most_operators:,} operators, last at {source}, and "
+                             "each is traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     @property
     def many_operators(self) -> int:

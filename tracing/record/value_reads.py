@@ -18,6 +18,7 @@ from jitfuse.tracing.record.session import ModeMattersSignal, Session
 from jitfuse.tracing.record.source import user_line
 
 if TYPE_CHECKING:
+    from jitfuse.reasons import Reason
     from jitfuse.tracing.record.recorder import Recorder
 
 MAX_READ: Final = 4096
@@ -91,7 +92,7 @@ class GraphBreaker(Protocol):
         """Have Python decide at these sites from now on, and end this run of the function."""
         ...
 
-    def give_up(self, why: str) -> NoReturn:
+    def give_up(self, reason: Reason, text: str) -> NoReturn:
         """Run the function as plain Python from now on, and end this run of it."""
         ...
 

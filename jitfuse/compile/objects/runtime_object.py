@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from jitfuse import reasons
 from jitfuse.backends.llvm.loader import Library
 from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
@@ -21,6 +22,7 @@ from jitfuse.compile.objects.keys import runtime_key, runtime_parts
 from jitfuse.compile.objects.origin import Origin, entry_metadata
 from jitfuse.compile.objects.totals import count
 from jitfuse.errors import CompileError, FallbackWarning
+from jitfuse.reasons import Why
 
 _MOST_DIRECT: Final = 0.03
 """Seconds of launches from Python, about what compiling the runtime takes, after which a call waits for it."""
@@ -172,7 +174,7 @@ def _build_quietly() -> None:
     except CompileError as error:
         _failure = error
         message = f"kernels are launched from Python, some microseconds slower a call: {str(error).splitlines()[0]}"
-        warnings.warn(message, FallbackWarning, stacklevel=1)
+        warnings.warn(str(Why(reasons.NO_RUNTIME, message)), FallbackWarning, stacklevel=1)
     finally:
         _building = False
         _built.set()
