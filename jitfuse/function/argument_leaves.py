@@ -11,8 +11,14 @@ import numpy as np
 
 from jitfuse.function.rng_state import is_generator
 from jitfuse.tracing.record.device_array import HostArray
+from jitfuse.tracing.record.foreign import is_torch_tensor
 
 _LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32, np.int64, np.bool_})
+
+
+def is_leaf(value: Any) -> bool:
+    """Return whether an argument is known to hold no others."""
+    return type(value) in _LEAVES or isinstance(value, HostArray) or is_generator(value) or is_torch_tensor(value)
 
 
 def mapped(function: Callable[[Any], Any], tree: Any, made: dict[int, Any] | None = None) -> Any:
@@ -22,7 +28,7 @@ def mapped(function: Callable[[Any], Any], tree: Any, made: dict[int, Any] | Non
     leaves are mapped once: `made` holds the results so far.
     """
     kind = type(tree)
-    if kind in _LEAVES or isinstance(tree, HostArray) or is_generator(tree):
+    if is_leaf(tree):
         return function(tree)
     made = {} if made is None else made
     if kind in (list, tuple, dict) or (isinstance(tree, tuple) and hasattr(kind, "_fields")):

@@ -5,7 +5,7 @@ Does not own a table's contents (`jitfuse.function.table`) or how calls are answ
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
@@ -31,6 +31,8 @@ class Parts:
         self._lock = threading.Lock()
         self.plain = self._table(PLAIN, self.entries)
         self._tables = {PLAIN: self.plain}
+        self.settled: dict[Hashable, SignatureTable] = {}
+        """Tables that run as plain Python, by the types of the arguments that lead to them."""
 
     def table(self, key: Key) -> SignatureTable:
         """Return the table of a key: torch promotes differently, and RNG states have to be written back."""

@@ -15,7 +15,7 @@ import functools
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from jitfuse.compile import interface as compiler
@@ -24,6 +24,7 @@ from jitfuse.compile.interface import Specialisation
 from jitfuse.compile.native_entries import Returned
 from jitfuse.errors import CompileError, VolatileError
 from jitfuse.function.adapters import needs_adapting, raising_error_state, reads_eager, reads_tensors
+from jitfuse.function.argument_leaves import is_leaf
 from jitfuse.function.call import Call, call_left_by_native_code, normalise
 from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
 from jitfuse.graph_breaks.call_path import Path
@@ -50,8 +51,9 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return definition.run_fallback(args, kwargs)
     if active() is not None or WORK.going_on or os.environ.get("JITFUSE_DISABLE"):
         return definition.run_fallback(args, kwargs)
-    if parts.plain.is_settled and not (counters.draws_global_rng or needs_adapting(args, kwargs)):
-        parts.plain.count_plain()
+    settled = _settled(parts, args, kwargs)
+    if settled is not None:
+        settled.count_plain()
         return definition.run_fallback(args, kwargs)
     refused = raising_error_state(definition.name) or definition.refuses(kwargs)
     if refused is not None:
@@ -59,19 +61,42 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return definition.run_fallback(args, kwargs)
     try:
         WORK.going_on = True
-        return _answer(parts, *definition.pop_mode(args, kwargs))
+        return _answer(parts, args, kwargs)
     finally:
         WORK.going_on = False
 
 
-def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _settled(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SignatureTable | None:
+    """Return the table of a call if it has settled and no argument has to be adapted to find it; else None."""
+    table = parts.settled.get(_types(parts, args, kwargs)) if parts.settled else None
+    if table is None and parts.plain.is_settled and not parts.counters.draws_global_rng:
+        return None if needs_adapting(args, kwargs) else parts.plain
+    return table if table is not None and table.is_settled else None
+
+
+def _note_settled(parts: Parts, table: SignatureTable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Record the settled table of a call, if calls with arguments of these types all lead to it.
+
+    Containers may hold anything. Where native code reads adapted arguments alone, calls are still adapted for it.
+    """
+    if table.reads_given_arguments and all(map(is_leaf, (*args, *kwargs.values()))):
+        parts.settled[_types(parts, args, kwargs)] = table
+
+
+def _types(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    return (parts.counters.draws_global_rng, *map(type, args), *kwargs, *map(type, kwargs.values()))
+
+
+def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The pipeline: normalise the arguments, find the signature or trace, compile, attach, run, deliver."""
-    call = attempt(normalise, parts, training, args, kwargs)
+    training, positional, named = parts.definition.pop_mode(args, kwargs)
+    call = attempt(normalise, parts, training, positional, named)
     if isinstance(call, Failed):
-        return fall_back(Call(parts.plain, training, (args, kwargs)), call, of_function=False)
+        return fall_back(Call(parts.plain, training, (positional, named)), call, of_function=False)
     with call.going_on():
         answered = attempt(_offer_adapted, call)
         if answered is None and call.table.is_settled:
+            _note_settled(parts, call.table, args, kwargs)
             call.table.count_plain()
             return call.run_fallback()
         if answered is None:
@@ -79,7 +104,7 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
             found = attempt_trace(_find_or_trace, call)
             if isinstance(found, Failed) and call.must_bring_global_rng():
                 call.end_generators()
-                return _answer(parts, training, args, kwargs)  # with a key that passes the state of the global RNG
+                return _answer(parts, args, kwargs)  # with a key that passes the state of the global RNG
             answered = _run(call, found)
         if isinstance(answered, Failed):
             if not call.moves_rng or call.is_final:

@@ -76,6 +76,11 @@ class SignatureTable:
             return False
         return not self.specs or compiler.native_runtime().accepts_error_state
 
+    @property
+    def reads_given_arguments(self) -> bool:
+        """Whether native code tries all signatures with the caller's own arguments, before Python is asked."""
+        return self.entries is self.function_entries or all(spec.tensors for spec in self.specs)
+
     def count_plain(self) -> None:
         """Count a call of a settled table, which runs as plain Python."""
         self.counters.count_fallback()
@@ -167,6 +172,7 @@ class SignatureTable:
                 spec, training, self.definition.origin, use_cache=options.cache,
                 keep_plan=len(self.specs) <= MAX_KEPT_PLANS, schedule=options.schedule,
             )
+        self.breaks.limits.note_plan(len(made.call.steps), len(spec.trace.guards))
         if made.kernels is not None and made.kernels.compiled is not None:
             self.counters.missed = (made.kernels.compiled,)
 

@@ -36,13 +36,13 @@ EFFORT: Final = 15, 4000, 300
 A call past the budget seldom pays off: most of its cost is ever new graph breaks."""
 MAX_REFUSALS: Final = 3
 """Failed traces in a row, after which the function runs as plain Python without another try."""
-RETRACE: Final = 3000, 80
-"""Estimated µs to trace and plan a signature whose kernels are known, and for each operator of it."""
+RETRACE: Final = 1500, 80, 1200, 20
+"""Estimated µs to trace and plan a signature whose kernels are known, and for each operator, launch and guard of it."""
 EARNED: Final = 25
 """Estimated µs that a native launch saves."""
 RETRIED: Final = 1000
-"""Plain calls beyond the budget after which one more signature is traced: what is new may have become usual. Each
-further one takes twice as many, so that tracing becomes no part of the time of a call."""
+"""Plain calls after which one more is traced: what is new may have become usual, and what failed may work, as under
+torch.no_grad(). Each further one takes twice as many, so that tracing becomes no part of the time of a call."""
 MAX_LOST: Final = 8
 """Calls in a row that left the known paths, after which a function that fell back stops trying them."""
 MAX_CHANGES: Final = 3
@@ -77,6 +77,8 @@ class Limits:
         self._news = self._retraced = self._plain = self._retries = 0
         self._beyond: Why | None = None
         """The reason for calls beyond the budget of signatures and paths, once there has been one."""
+        self._passing: Why | None = None
+        """The reason that a later call may find gone: what was new has become usual, or what failed works."""
         self._moves = 0
         self._lost: int | None = None
         """Calls in a row that left the known paths; None unless known paths are still followed after a fallback."""
@@ -102,7 +104,7 @@ class Limits:
         """Record a call that could not be traced and ran as plain Python; `MAX_REFUSALS` of them are a fallback."""
         self.refusals += 1
         if self.refusals >= MAX_REFUSALS:
-            self.reason = why_plain(error)
+            self._settle(why_plain(error))
 
     def note_change(self) -> None:
         """Record a call that read something else than an earlier call at the same point of the same path."""
@@ -142,15 +144,19 @@ class Limits:
         """
         if self._exceeds(RETRACE[1] * operators, launched):
             last = f", last {why[0]:.120}" if why else ""
-            self._settle(reasons.NEW_SIGNATURES,
+            self._exceed(reasons.NEW_SIGNATURES,
                          f"arguments are new again and again{last}; each of {self._news:,} was traced. What changes "
                          "should be numbers to compute with, or elements of arrays of few shapes.")
+
+    def note_plan(self, launches: int, guards: int) -> None:
+        """Record the plan of a new signature: its kernels and library calls, and the conditions of its calls."""
+        self._retraced += RETRACE[2] * launches + RETRACE[3] * guards if self._news > 1 else 0
 
     def note_path(self, effort: tuple[int, int, int], launched: int) -> None:
         """Record a run that has added a path to the tree, and its effort, in the same way. Known paths stay."""
         if self._exceeds(_effort(*effort), launched):
             self._lost = 0
-            self._settle(reasons.NEW_PATHS,
+            self._exceed(reasons.NEW_PATHS,
                          "calls take another path, or have other shapes, again and again, and each of "
                          f"{self._news:,} was traced. Work on whole arrays (np.where, masks) of few shapes, or use "
                          "jf.cond and jf.while_loop.")
@@ -161,13 +167,17 @@ class Limits:
         self._retraced += RETRACE[0] + effort if self._news > 1 else 0
         return self.reason is None and self._retraced > 1e6 * self.budget.seconds + EARNED * launched
 
-    def _settle(self, reason: Reason, text: str) -> None:
-        self.reason = self._beyond = self._beyond or Why(reason, text)  # one warning
+    def _exceed(self, reason: Reason, text: str) -> None:
+        self._beyond = self._beyond or Why(reason, text)  # one warning
+        self._settle(self._beyond)
+
+    def _settle(self, why: Why) -> None:
+        self.reason = self._passing = why
 
     def note_plain(self) -> None:
         """Record a call of a settled function; after many calls beyond the budget, the next one may be traced."""
         self._plain += 1
-        if self._plain >= RETRIED << self._retries and self.reason is self._beyond:
+        if self._plain >= RETRIED << self._retries and self.reason is self._passing:
             self._plain, self._retries, self.reason = 0, self._retries + 1, None
 
     # ------------------------------------------------------------------ numbers that Python reads

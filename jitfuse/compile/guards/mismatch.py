@@ -22,8 +22,14 @@ _COMPARED: Final = 4
 
 def mismatches(specs: Iterable[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     """Return why a call does not match its nearest signature: one line per condition."""
-    found = [tuple(_failed(spec, args, kwargs)) for spec in islice(specs, _COMPARED)]
-    return min(found, key=len, default=())
+    nearest: tuple[str, ...] | None = None
+    for spec in islice(specs, _COMPARED):
+        failed = tuple(_failed(spec, args, kwargs))
+        if nearest is None or len(failed) < len(nearest):
+            nearest = failed
+        if len(nearest) == 1:
+            break  # none is nearer
+    return nearest or ()
 
 
 def _failed(spec: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
