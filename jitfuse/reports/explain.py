@@ -79,8 +79,8 @@ def heading(function: Any, spec: Any, training: bool) -> str:
     return f"{function.name}, {'training' if training else 'evaluation'}, traced in {spec.trace.trace_ms:.2f} ms"
 
 
-def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
-    """Return the report of one mode of one signature with its plan."""
+def report(spec: Any, plan: RuntimePlan, budget: str) -> list[ReportSection]:
+    """Return the report of one mode of one signature with its plan; `budget` says what is used of the function's."""
     trace, refused = spec.trace, refusals(plan)
     arrays, numbers = report_lines(trace.program)
     planned = report_lines(plan.program) if refused or plan.offsets else ()
@@ -95,14 +95,15 @@ def report(spec: Any, plan: RuntimePlan) -> list[ReportSection]:
         ReportSection("refused merges (steps as planned)", refused),
         ReportSection("memory", _memory(plan)),
         ReportSection("kernels", [line for k in _distinct(plan) for line in str(k.form).split("\n")]),
+        ReportSection("budget", [budget]),
     ]
     return [section for section in sections if section.lines]
 
 
 def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan, budget: str) -> str:
-    """Return the report as text; `budget` says what is used of the function's budget."""
-    parts = ["\n".join([s.title, *("  " + line for line in s.lines)]) for s in report(spec, plan)]
-    return "\n\n".join([heading(function, spec, training), *parts, f"budget\n  {budget}"])
+    """Return the report as text."""
+    parts = ["\n".join([s.title, *("  " + line for line in s.lines)]) for s in report(spec, plan, budget)]
+    return "\n\n".join([heading(function, spec, training), *parts])
 
 
 def _feeds(trace: Any) -> list[str]:

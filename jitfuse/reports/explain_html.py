@@ -33,13 +33,16 @@ section,details{background:#1a2128;border-color:#2c3741}.picture{background:#fff
 
 
 def write_page(
-    path: str | os.PathLike[str], function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: Sequence[Any]
+    path: str | os.PathLike[str], function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: Sequence[Any],
+    budget: str,
 ) -> None:
     """Write the page to a file, which is replaced as a whole or not at all."""
-    write_whole(path, page(function, spec, training, plan, kernels))
+    write_whole(path, page(function, spec, training, plan, kernels, budget))
 
 
-def page(function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: Sequence[Any]) -> str:
+def page(
+    function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: Sequence[Any], budget: str
+) -> str:
     """Return the page as HTML."""
     groups = [DrawnGroup(g.name, g.values) for g in plan.groups]
     launches = f"{len(plan.launches)} kernel launch(es), {len(plan.steps) - len(plan.launches) + len(plan.commits)} "
@@ -52,7 +55,7 @@ def page(function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: S
     ]
     if plan.arena_bytes:
         parts.append(_picture("Temporaries in the arena", arena_svg(plan)))
-    for section in report(spec, plan):
+    for section in report(spec, plan, budget):
         lines = "\n".join(section.lines)
         parts.append(f"<section><h2>{escape(section.title)}</h2><pre>{escape(lines)}</pre></section>")
     parts += [_kernel(k, kernel) for k, kernel in enumerate(kernels)]

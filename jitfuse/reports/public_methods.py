@@ -85,11 +85,12 @@ def explain(call: Call, function: Any, html: str | os.PathLike[str] | None) -> s
         else:
             table.compile(spec, training)
             plan, kernels = spec.plans[training].runtime, kernels_of([spec])
+        budget = str(table.breaks.limits)
         if html is not None:
             from jitfuse.reports.explain_html import write_page
 
-            write_page(html, function, spec, training, plan, kernels)
-        return explain(function, spec, training, plan, str(table.breaks.limits))
+            write_page(html, function, spec, training, plan, kernels, budget)
+        return explain(function, spec, training, plan, budget)
 
 
 def _explain_breaks(call: Call) -> str | None:
