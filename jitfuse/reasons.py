@@ -56,6 +56,7 @@ LARGE_CALL: Final = Reason("JF208", "a call that is too large to be traced")
 ITERATIONS: Final = Reason("JF209", "a loop that is traced iteration by iteration")
 SINGLE_WRITES: Final = Reason("JF210", "writes of single elements, and little else")
 SINGLE_DRAWS: Final = Reason("JF211", "random numbers drawn one by one, and little else")
+RAISED: Final = Reason("JF212", "calls that raise again and again")
 
 # ------------------------------------------------------------------ kernels that are not there
 INTERPRETED: Final = Reason("JF301", "a kernel that could not be built")

@@ -80,6 +80,7 @@ def fall_back(call: Call, failed: Failed, *, of_function: bool = True) -> Any:
             result = call.run_fallback()
         except Exception as own:
             if not isinstance(error, JitfuseError) or raised_by_user(error):
+                table.breaks.limits.note_raised()
                 raise
             if not isinstance(error, type(own)):
                 own.add_note(str(error))

@@ -38,6 +38,8 @@ MAX_REFUSALS: Final = 3
 """Failed traces in a row, after which the function runs as plain Python without another try."""
 RETRACE: Final = 1500, 80, 1200, 20
 """Estimated µs to trace and plan a signature whose kernels are known, and for each operator, launch and guard of it."""
+RAISED: Final = 150
+"""Estimated µs to trace a call up to an error that the function raises."""
 EARNED: Final = 25
 """Estimated µs that a native launch saves."""
 RETRIED: Final = 1000
@@ -160,6 +162,13 @@ class Limits:
                          "calls take another path, or have other shapes, again and again, and each of "
                          f"{self._news:,} was traced. Work on whole arrays (np.where, masks) of few shapes, or use "
                          "jf.cond and jf.while_loop.")
+
+    def note_raised(self) -> None:
+        """Record a call that the function ended by an error of its own, which is traced each time, and has no path."""
+        self._retraced += RAISED
+        if self.reason is None and self._retraced > 1e6 * self.budget.seconds:
+            self._exceed(reasons.RAISED, "calls raise errors again and again, and each of them is traced up to there. "
+                         "Check what they raise for outside the function.")
 
     def _exceeds(self, effort: int, launched: int) -> bool:
         """Count one more that was traced; return whether that exceeds the budget."""

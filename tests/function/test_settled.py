@@ -79,3 +79,19 @@ def test_what_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(30):
             assert not fused(x).requires_grad
     assert fused.stats()["traces"] == 1 and fused.stats()["launches"] > 10
+
+
+def test_calls_that_raise_come_to_an_end_and_others_stay_compiled() -> None:
+    def rooted(x: Any, n: float) -> Any:
+        if n < 0:
+            raise ValueError("negative")
+        return x * n
+
+    fused = jf.fuse(rooted, budget=BUDGET)
+    for k in range(400):
+        with pytest.raises(ValueError, match="^negative$"):
+            fused(np.ones(3), -1.0 - k)
+        assert fused(np.ones(3), float(k)).tolist() == [float(k)] * 3
+    stats = fused.stats()
+    assert stats["traces"] == 1 and stats["launches"] >= 398 and 100 < stats["fallbacks"] < 400
+    assert "[JF212]" in fused.why()
