@@ -89,7 +89,7 @@ def test_calls_that_raise_come_to_an_end_and_others_stay_compiled() -> None:
 
     fused = jf.fuse(rooted, budget=BUDGET)
     for k in range(400):
-        with pytest.raises(ValueError, match="^negative$"):
+        with pytest.raises(ValueError, match="negative"):
             fused(np.ones(3), -1.0 - k)
         assert fused(np.ones(3), float(k)).tolist() == [float(k)] * 3
     stats = fused.stats()
