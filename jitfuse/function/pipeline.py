@@ -49,11 +49,12 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if interrupts_trace():
         with trace_suspended():
             return definition.run_fallback(args, kwargs)
-    if active() is not None or WORK.going_on or os.environ.get("JITFUSE_DISABLE"):
+    if active() is not None or WORK.going_on:
         return definition.run_fallback(args, kwargs)
     settled = _settled(parts, args, kwargs)
     if settled is not None:
         settled.count_plain()
+    if settled is not None or os.environ.get("JITFUSE_DISABLE"):
         return definition.run_fallback(args, kwargs)
     refused = raising_error_state(definition.name) or definition.refuses(kwargs)
     if refused is not None:
@@ -70,7 +71,9 @@ def _settled(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sig
     """Return the table of a call if it has settled and no argument has to be adapted to find it; else None."""
     table = parts.settled.get(_types(parts, args, kwargs)) if parts.settled else None
     if table is None and parts.plain.is_settled and not parts.counters.draws_global_rng:
-        return None if needs_adapting(args, kwargs) else parts.plain
+        table = None if needs_adapting(args, kwargs) else parts.plain
+        if table is not None:
+            _note_settled(parts, table, args, kwargs)
     return table if table is not None and table.is_settled else None
 
 
