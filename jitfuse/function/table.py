@@ -172,7 +172,8 @@ class SignatureTable:
                 spec, training, self.definition.origin, use_cache=options.cache,
                 keep_plan=len(self.specs) <= MAX_KEPT_PLANS, schedule=options.schedule,
             )
-        self.breaks.limits.note_plan(len(made.call.steps), len(spec.trace.guards))
+        kernels = [(id(home), k) for home, k in made.kernels.members] if made.kernels is not None else []
+        self.breaks.limits.note_plan(len(made.call.steps), len(spec.trace.guards), kernels)
         if made.kernels is not None and made.kernels.compiled is not None:
             self.counters.missed = (made.kernels.compiled,)
 

@@ -36,9 +36,9 @@ EFFORT: Final = 15, 4000, 300
 A call past the budget seldom pays off: most of its cost is ever new graph breaks."""
 MAX_REFUSALS: Final = 3
 """Failed traces in a row, after which the function runs as plain Python without another try."""
-RETRACE: Final = 1500, 80, 1200, 20
-"""Estimated µs to trace and plan a signature whose kernels are known, and for each operator, launch and guard of it."""
-RAISED: Final = 150
+RETRACE: Final = 1500, 150, 1500, 25, 5000
+"""Estimated µs to trace and plan a signature, and for each operator, launch, guard and new kernel of it."""
+RAISED: Final = 400
 """Estimated µs to trace a call up to an error that the function raises."""
 EARNED: Final = 25
 """Estimated µs that a native launch saves."""
@@ -81,6 +81,8 @@ class Limits:
         """The reason for calls beyond the budget of signatures and paths, once there has been one."""
         self._passing: Why | None = None
         """The reason that a later call may find gone: what was new has become usual, or what failed works."""
+        self._kernels: set[Hashable] = set()
+        """The kernels that signatures launch."""
         self._moves = 0
         self._lost: int | None = None
         """Calls in a row that left the known paths; None unless known paths are still followed after a fallback."""
@@ -150,9 +152,15 @@ class Limits:
                          f"arguments are new again and again{last}; each of {self._news:,} was traced. What changes "
                          "should be numbers to compute with, or elements of arrays of few shapes.")
 
-    def note_plan(self, launches: int, guards: int) -> None:
-        """Record the plan of a new signature: its kernels and library calls, and the conditions of its calls."""
-        self._retraced += RETRACE[2] * launches + RETRACE[3] * guards if self._news > 1 else 0
+    def note_plan(self, launches: int, guards: int, kernels: Iterable[Hashable]) -> None:
+        """Record the plan of a new signature: its kernels and library calls, its conditions, and its kernels.
+
+        Kernels count that are new in the function, stored on disk or not, so that runs repeat.
+        """
+        new = set(kernels) - self._kernels
+        self._kernels |= new
+        if self._news > 1:
+            self._retraced += RETRACE[2] * launches + RETRACE[3] * guards + RETRACE[4] * len(new)
 
     def note_path(self, effort: tuple[int, int, int], launched: int) -> None:
         """Record a run that has added a path to the tree, and its effort, in the same way. Known paths stay."""

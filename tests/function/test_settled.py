@@ -95,3 +95,18 @@ def test_calls_that_raise_come_to_an_end_and_others_stay_compiled() -> None:
     stats = fused.stats()
     assert stats["traces"] == 1 and stats["launches"] >= 398 and 100 < stats["fallbacks"] < 400
     assert "[JF212]" in fused.why()
+
+
+@pytest.mark.parametrize("given", [
+    lambda n: np.datetime64("2020-01-01") + np.timedelta64(n, "D"), lambda n: "a" * n, lambda n: [0.0] * n, lambda n: n,
+], ids=["dates", "texts", "lists", "numbers"])
+def test_signatures_are_told_apart_by_what_they_have_fixed(given: Any) -> None:
+    fused = jf.fuse(lambda x, g: x * (len(g) if isinstance(g, str | list) else float(g > np.datetime64("2020-01-05"))
+                                      if isinstance(g, np.datetime64) else len(range(g))))
+    x, table = np.ones(3), fused.parts.plain
+    for n in (*range(12), *range(12)):
+        assert fused(x, given(n)).tolist() == fused.__wrapped__(x, given(n)).tolist()
+    searched = [0]
+    for known in table.specs._found.values():
+        searched += [len(bucket) for bucket in known.values()]
+    assert len(table.specs) >= 7 and max(searched) == 1

@@ -16,7 +16,7 @@ def exact_form(value: Any) -> Any:
     """Return a form that is equal only for values that no function can distinguish; None where ``==`` is enough."""
     kind = type(value)
     if isinstance(value, np.generic):  # NaT equals nothing; dates of two units may be equal
-        return str(value.dtype), value.tobytes()
+        return value.dtype, value.tobytes()
     if kind is slice or kind is range:
         value = value.start, value.stop, value.step
     elif kind not in _CONTAINERS:
