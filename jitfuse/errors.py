@@ -223,7 +223,7 @@ class TensorDivisionError(DivisionByZeroError, RuntimeError):
 
 
 class FallbackWarning(UserWarning):
-    """Part of a program runs slower than it could; the message says which part and why.
+    """Part of a program runs slower than it could; the message says which part and why, with the code of the reason.
 
     Example:
         >>> import warnings

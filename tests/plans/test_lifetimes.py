@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jitfuse as jf
+from jitfuse import reasons
 from jitfuse.compile.planning import feed_layouts
 from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan, groups
-from jitfuse.plans.group import Refusal
 from jitfuse.plans.plan import RuntimePlan
 from jitfuse.tracing.schedule.scheduler import SIZE_CLASSES
 from jitfuse.tracing.tracer import trace
@@ -33,7 +33,7 @@ def planned(function: Callable[..., Any], *args: Any, schedule: str = "slack") -
 
 
 def is_refused(plan: RuntimePlan) -> bool:
-    return any(r.reason is Refusal.HELD for r in plan.refusals)
+    return any(r.reason is reasons.HELD_VALUES for r in plan.refusals)
 
 
 def each(make: Callable[..., Any], count: int = 8) -> Callable[..., Any]:
@@ -107,7 +107,7 @@ def test_the_threshold_is_a_size_class(plan_of: Callable[..., AbstractPlan]) -> 
 
 
 def test_the_reason_is_explained() -> None:
-    assert str(Refusal.HELD.value) in str(jf.fuse(each(np.sort)).explain(x))
+    assert str(reasons.HELD_VALUES) in str(jf.fuse(each(np.sort)).explain(x))
 
 
 @pytest.mark.parametrize("name", [*ONE_BY_ONE, *AT_ONCE])

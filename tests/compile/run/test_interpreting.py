@@ -34,7 +34,7 @@ def test_results_counts_and_one_warning() -> None:
     x, y = np.arange(8.0), np.ones(8)
     want_y = np.ones(8)
     want_y[1:] = x[:-1] * 2.0
-    with pytest.warns(jf.FallbackWarning, match="no code today"):
+    with pytest.warns(jf.FallbackWarning, match=r"no code today \[JF301\]"):
         got = f(x, y, 2.0)
     np.testing.assert_array_equal(y, want_y)
     assert got["sum"] == np.sum(x) and type(got["sum"]) is np.float64 and got["none"] is None
