@@ -322,7 +322,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
             >>> print(f.why())  # doctest: +ELLIPSIS
             signed
             <BLANKLINE>
-            read by Python, which takes a path for each answer
+            read by Python, which takes a path for each answer [JF402]
               bool() at ...: 1 answer
         """
         return public_methods.why(self.parts)
