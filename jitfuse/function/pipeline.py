@@ -16,7 +16,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.compile import interface as compiler
 from jitfuse.compile import native_entries
@@ -24,7 +24,6 @@ from jitfuse.compile.interface import Specialisation
 from jitfuse.compile.native_entries import Returned
 from jitfuse.errors import CompileError, VolatileError
 from jitfuse.function.adapters import needs_adapting, raising_error_state, reads_eager, reads_tensors
-from jitfuse.function.argument_leaves import is_leaf
 from jitfuse.function.call import Call, call_left_by_native_code, normalise
 from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
 from jitfuse.graph_breaks.call_path import Path
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from jitfuse.function.table import SignatureTable
     from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
 
+_SETTLED: Final = 64
 gpu: Any = None
 """`jitfuse.gpu.call`, handed in by `jitfuse`: arrays on the GPU compute by fused functions, so it stands above them."""
 
@@ -78,15 +78,13 @@ def _settled(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sig
 
 
 def _note_settled(parts: Parts, table: SignatureTable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Record the settled table of a call, if calls with arguments of these types all lead to it.
-
-    Containers may hold anything. Where native code reads adapted arguments alone, calls are still adapted for it.
-    """
-    if table.reads_given_arguments and all(map(is_leaf, (*args, *kwargs.values()))):
-        parts.settled[_types(parts, args, kwargs)] = table
+    if len(parts.settled) >= _SETTLED:
+        parts.settled.clear()  # calls have ever new classes and keywords
+    parts.settled[_types(parts, args, kwargs)] = table
 
 
 def _types(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    """Return what tells the table of a settled call: containers of equal types may hold what would lead to others."""
     return (parts.counters.draws_global_rng, *map(type, args), *kwargs, *map(type, kwargs.values()))
 
 
@@ -99,7 +97,8 @@ def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with call.going_on():
         answered = attempt(_offer_adapted, call)
         if answered is None and call.table.is_settled:
-            _note_settled(parts, call.table, args, kwargs)
+            if call.table.reads_given_arguments:  # else the next call is adapted again, for native code to see
+                _note_settled(parts, call.table, args, kwargs)
             call.table.count_plain()
             return call.run_fallback()
         if answered is None:
