@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any, Final
 
+import numpy as np
+
 from jitfuse.dtypes import COMPONENT, component, itemsize, kind
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import products, sides, summed_in
 from jitfuse.plans.creation import Creation
 from jitfuse.plans.frame import Frame, MisalignedError, ValueKey, reduced_axes
-from jitfuse.plans.layout import Flat, IndexMap, Layout, Lin, access, along
+from jitfuse.plans.layout import Flat, IndexMap, Layout, Lin, access, along, of_cells
 from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, OperandDraft
 from jitfuse.plans.stages import StageDraft
 
@@ -37,9 +39,9 @@ class BodyBuilder(Creation):
 
     def __init__(
         self, program: FusedProgram, frame: Frame, locate: Locate, fused_reductions: frozenset[int],
-        unrolled: Container[int], *, keep: bool, contraction: OpStep | None = None,
+        unrolled: Container[int], *, keep: bool, contraction: OpStep | None = None, in_cells: bool = False,
     ) -> None:
-        super().__init__(program, len(frame.grid_axes))
+        super().__init__(program, len(frame.grid_axes), in_cells=in_cells)
         self.frame = frame
         self.extents: tuple[int, ...] = frame.extents
         self.contraction = contraction
@@ -57,6 +59,15 @@ class BodyBuilder(Creation):
         self._past: dict[ValueKey, tuple[int, Node]] = {}
         self._operand_of: dict[Any, OperandDraft] = {}
         self._dependencies: dict[ValueKey, list[ValueKey]] = {}
+
+    def in_cells(self, lead: int) -> BodyBuilder:
+        """Return a builder for the same map over its first axes alone, which is to write cells."""
+        made = BodyBuilder(
+            self.program, Frame(self.frame.shape[:lead], ()), self._locate, frozenset(), self._unrolled, keep=False,
+            in_cells=True,
+        )
+        made.open_stage()
+        return made
 
     # ------------------------------------------------------------------ stages
     def open_stage(self) -> StageDraft:
@@ -99,6 +110,16 @@ class BodyBuilder(Creation):
         operand = self._operand(buffer, self.program.meta[value].dtype, layout, index, out=True)
         level = INNER if any(a >= self.n_grid for part in index for a, _ in part.terms) else POINT
         self.node("store", nodes[0].dtype, nodes, (operand, False, False), level)
+
+    def write_cells(self, value: int, buffer: Any, layout: Layout, offset: int) -> None:
+        """Store a value over a target whose last axes are not the frame's: a cell at each grid point."""
+        meta, shape, lead = self.program.meta[value], layout.shape, self.frame.full_map()
+        cells = of_cells(layout, len(lead))
+        assert cells is not None
+        places = [(*lead, *map(Lin, at)) for at in np.ndindex(shape[len(lead) :])]
+        nodes = tuple([n for at in places for n in self._parts(value, self.operand_map(at, shape, meta.shape))])
+        operand = self._operand(buffer, meta.dtype, cells, lead, out=True, offset=offset, cell=len(places))
+        self.node("store", nodes[0].dtype, nodes, (operand, False, False), POINT)
 
     def write(self, value: int, index: IndexMap, buffer: Any, layout: Layout, offset: int) -> None:
         """Store a value, read under an index map, over a whole target layout that starts at a byte offset."""
@@ -326,7 +347,7 @@ class BodyBuilder(Creation):
 
     def _operand(
         self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0,
-        mask: Node | None = None,
+        mask: Node | None = None, cell: int = 1,
     ) -> OperandDraft:
         """Return the operand of an access. Masked ones stay distinct: their addresses may coincide by chance."""
         walk = access(layout, index, self.extents, itemsize(dtype), self.n_grid)
@@ -335,6 +356,6 @@ class BodyBuilder(Creation):
         key = (buffer, walk, out, id(mask))
         found = self._operand_of.get(key)
         if found is None:
-            found = self._operand_of[key] = OperandDraft(buffer, dtype, walk, out, len(self.operands))
+            found = self._operand_of[key] = OperandDraft(buffer, dtype, walk, out, len(self.operands), cell)
             self.operands.append(found)
         return found

@@ -149,7 +149,7 @@ def whole_launch(space: Space) -> Launch:
     axis_of = {a: k for k, b in enumerate(blocks) for a in b}
     numbering = Numbering(space.operands, axis_of, space.live, body.params)
     stages = numbering.stages(space.stages, looping=bool(space.inner))
-    operands = tuple(FormOperand(o.dtype, space.classes(o, blocks) or ("0",), o.out) for o in space.operands)
+    operands = tuple(FormOperand(o.dtype, space.classes(o, blocks) or ("0",), o.out, o.cell) for o in space.operands)
     form = _form(
         tuple(numbering.literals),
         (Axis(),) * len(space.grid) if blocks else (Axis(1),), (Axis(),) * len(space.inner), space.lane_axis, operands,
