@@ -250,7 +250,6 @@ class Analysis(Record, frozen=True, eq=False):
             (self._pressure.long > 0 or self.masked_only) and self.lanes_on_grid
             and not (form.inner or form.contracted or self._has_distances or self.reports)
             and not any(access(i).mask or form.operands[access(i).operand].dtype in COMPONENT for i in moves)
-            and all(o.cell == 1 for o in form.operands)
         )
 
     @cached_property

@@ -8,6 +8,7 @@ import pytest
 from evaluate import Memory, memory
 from harness import Builder, check, filled
 
+from jitfuse.backends.llvm.codegen.analysis import Analysis
 from jitfuse.backends.llvm.codegen.layout import MAP_BLOCK
 from jitfuse.ir.kernels.form import MAX_CELL, KernelForm, Operand
 
@@ -77,6 +78,21 @@ def test_values_that_all_lanes_share() -> None:
     form = b.form(1, 0, 0, [Operand("float32", ("1",)), Operand("float32", ("1",), True, 3)], ("float32",))
     out = np.zeros((100, 3), "float32")
     check(form, (100,), [memory(filled("float32", (100,))), of_cells(out)], [2.5])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_long_bodies_have_one_copy_and_pads(dtype: str) -> None:
+    b = Builder()
+    b.store(1, dtype, *[b.add(op, dtype, b.load(0, dtype)) for op in ("sin", "cos", "exp")])
+    high = b.add("greater", "bool", b.load(0, dtype), b.add("const", dtype, imm=0))
+    b.store(2, "bool", high, b.add("logical_not", "bool", high))
+    b.stage("point")
+    form = b.form(1, 0, 0, [Operand(dtype, ("1",)), Operand(dtype, ("1",), True, 3), Operand("bool", ("1",), True, 2)])
+    assert Analysis(form).pads
+    for n in (1, 31, 64, 300, MAP_BLOCK + 3):
+        for flags in (0, 1):
+            outs = filled(dtype, (n, 3), 9), filled("bool", (n, 2), 9)
+            check(form, (n,), [memory(filled(dtype, (n,))), *map(of_cells, outs)], ulps=4, flags=flags)
 
 
 def test_a_single_cell() -> None:
