@@ -1,9 +1,10 @@
 """Finish a map: decide whether it writes out the last axes of its values.
 
-Lanes along two or three elements are idle, and where values come in pieces along such axes (`np.stack([x, y], axis=1)`,
-`np.dstack` of images) each lane would also choose its piece. Such a kernel runs over the axes before: at each point it
-computes all elements along the last axes, each from its own piece, and stores them as a cell. Owns this decision. Does
-not own how pieces are found (`jitfuse.plans.pieces`) and cells are stored (`BodyBuilder.write_cells`).
+Lanes along two or three elements are idle (`rgb * gains`, `xy[:, ::-1]`). Where values come in pieces along such axes
+(`np.stack([x, y], axis=1)`, `np.dstack` of images) each lane would also choose its piece. Such a kernel runs over the
+axes before: at each point it computes all elements along the last axes, each from its own piece, and stores them as a
+cell. Owns this decision. Does not own how pieces are found (`jitfuse.plans.pieces`) and cells are stored
+(`BodyBuilder.write_cells`).
 """
 from __future__ import annotations
 
@@ -14,14 +15,17 @@ from typing import Any, Final
 from jitfuse.ir.kernels.form import MAX_CELL, MAX_STATIC_EXTENT
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.form import finish
+from jitfuse.plans.group import MAX_OPERANDS
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout, of_cells
 from jitfuse.plans.nodes import operation_cost
-from jitfuse.plans.numbering import live_nodes
+from jitfuse.plans.numbering import live_nodes, used_operands
 
 LEAST_CELLS: Final = 64
 """Fewer cells leave lanes idle too. Such a kernel is better one for all positions along the last axes."""
+_MOST_OPERANDS: Final = 2 * MAX_OPERANDS
+"""The elements of a cell are read by loads of their own."""
 
 Target = tuple[int, Any, Layout, int]
 """A value that a kernel stores over its whole frame: the buffer, the layout there, and the byte offset."""
@@ -46,6 +50,8 @@ def _is_worth_it(made: BodyBuilder, body: BodyBuilder, cell: int) -> bool:
     What is computed of a join is written out for each element. Long cells are for pieces alone: their kernel must not
     be longer than one without cells, which computes this once.
     """
+    if len(made.operands) > _MOST_OPERANDS:
+        return False
     if cell <= MAX_STATIC_EXTENT:
         return len(live_nodes(made.stages)) <= MAX_STEPS
     return _length(made) <= _length(body)
@@ -59,13 +65,18 @@ def _length(body: BodyBuilder) -> int:
 def _lead(body: BodyBuilder, live: set[int]) -> int:
     """Return how many axes come before the cells of a map; 0 where it has none.
 
-    Cells begin with the first of the short last axes along which positions matter. A map without positions there is one
-    loop over all of them.
+    Cells begin with the first of the short last axes along which positions matter, or which some operand does not walk
+    on with the axis before. A map without such an axis is one loop over all of them.
     """
     shape = body.frame.shape
-    first = len(shape)
-    while first > 1 and 1 <= math.prod(shape[first - 1 :]) <= MAX_CELL:
-        first -= 1
     used = {n.imm for stage in body.stages for n in stage.nodes if n.op == "index" and id(n) in live}
-    lead = min((axis for axis in used if axis >= first), default=0)
-    return lead if math.prod(shape[lead:]) > 1 and math.prod(shape[:lead]) >= LEAST_CELLS else 0
+    operands = used_operands(body.stages, live)
+    lead = cell = 0
+    for axis in range(len(shape) - 1, 0, -1):
+        length = math.prod(shape[axis:])
+        if not 1 <= length <= MAX_CELL:
+            break
+        apart = length <= MAX_STATIC_EXTENT and not all(o.access.merges[axis - 1] for o in operands)
+        if axis in used or apart:
+            lead, cell = axis, length
+    return lead if cell > 1 and math.prod(shape[:lead]) >= LEAST_CELLS else 0

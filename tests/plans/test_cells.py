@@ -55,12 +55,18 @@ def read_by_index(*parts: Any) -> Any:
     return x[..., [-1, 0]], x[..., ::-1], x[..., 0], np.concatenate([x[..., 1:], x[..., :1]], axis=-1)
 
 
+def of_rows(*parts: Any) -> Any:
+    x = np.stack(parts, axis=-1)
+    few = x[..., :1, :]
+    return x * x[..., :1], few + few[..., ::-1], x.swapaxes(-1, -2) + x.swapaxes(-1, -2)[..., :1]
+
+
 def written(out: Any, *parts: Any) -> None:
     out[...] = np.stack(parts, axis=-1)
     out[..., 0] += 1
 
 
-FUNCTIONS = [stacked, computed, of_unequal_pieces, nested, updated, padded, reduced, read_by_index]
+FUNCTIONS = [stacked, computed, of_unequal_pieces, nested, updated, padded, reduced, read_by_index, of_rows]
 WITHIN = {reduced: Near(1e-12, 1e-2)}
 
 
@@ -141,6 +147,16 @@ def test_several_results_are_cells_of_one_kernel(plan_of: Plan) -> None:
     assert cells(plan_of(lambda r, g, b: np.dstack([r, g, b]), image, image, image)) == [3]
     assert cells(plan_of(lambda r, g: (np.dstack([r, g]), np.dstack([g, r])), image, image)) == [2, 2]
     assert cells(plan_of(nested, image, image)) == [4]
+
+
+def test_rows_that_are_not_one_loop_are_cells(plan_of: Plan) -> None:
+    x, w = np.ones((100, 3)), np.ones(3)
+    for function in (lambda x, w: x * w, lambda x, w: x[:, ::-1] + x[:, :1], lambda x, w: x[:, :1] + w):
+        assert cells(plan_of(function, x, w)) == [3]
+    assert cells(plan_of(lambda x, w: x[:, :2] + 1, x, w)) == [2]
+    assert cells(plan_of(lambda x, w: x.transpose(1, 2, 0).copy(), np.ones((3, 20, 30)), w)) == [3]
+    assert cells(plan_of(lambda x, w: x * w, np.ones((100, 5)), np.ones(5))) == [1]
+    assert cells(plan_of(lambda x, w: x[5:25, 3:9] * 2, np.ones((30, 30, 3)), w)) == [1]
 
 
 def test_joins_elsewhere_have_no_cells(plan_of: Plan) -> None:
