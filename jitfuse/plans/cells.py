@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from jitfuse.ir.kernels.form import MAX_CELL, MAX_STATIC_EXTENT
 from jitfuse.plans.body import BodyBuilder
-from jitfuse.plans.form import finish
+from jitfuse.plans.form import element_distance, finish
 from jitfuse.plans.group import MAX_OPERANDS
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.launch import Launch
@@ -48,13 +48,15 @@ def _is_worth_it(made: BodyBuilder, body: BodyBuilder, cell: int) -> bool:
     """Return whether a kernel with cells is no longer than it may be.
 
     What is computed of a join is written out for each element. Long cells are for pieces alone: their kernel must not
-    be longer than one without cells, which computes this once.
+    be longer than one without cells, which computes this once. It must not read elements that are far apart either:
+    each of them takes an instruction of its own.
     """
     if len(made.operands) > _MOST_OPERANDS:
         return False
     if cell <= MAX_STATIC_EXTENT:
         return len(live_nodes(made.stages)) <= MAX_STEPS
-    return _length(made) <= _length(body)
+    far = any(o.access.classes[-1] == "n" and not element_distance(o, [-1]) for o in made.operands if not o.out)
+    return not far and _length(made) <= _length(body)
 
 
 def _length(body: BodyBuilder) -> int:

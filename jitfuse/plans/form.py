@@ -64,7 +64,7 @@ class Space:
         known: str = o.access.classes[block[-1]]
         if known != "n" or o.out or self.contracted or block is not self.blocks[self.lane_axis]:
             return known
-        distance = _element_distance(o, block)
+        distance = element_distance(o, block)
         return str(distance) if distance else known
 
     def strides(self, o: OperandDraft, blocks: list[list[int]]) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ class Space:
         """Return for how many of the arrays that vary along a row the elements along a block lie far apart."""
         row = self.inner[-1][-1]
         each = [o for o in self.operands if o.access.classes[row] != "0"]
-        return sum(o.access.classes[block[-1]] == "n" and not _element_distance(o, block) for o in each)
+        return sum(o.access.classes[block[-1]] == "n" and not element_distance(o, block) for o in each)
 
     def _choose_lanes(self) -> int:
         """Put the best grid axis last and return the lane axis among the merged axes.
@@ -126,7 +126,7 @@ class Space:
         return len(self.grid) + len(self.inner) - 1
 
 
-def _element_distance(o: OperandDraft, block: list[int]) -> int:
+def element_distance(o: OperandDraft, block: list[int]) -> int:
     """Return the distance in elements along a block if it is small, else 0."""
     distance, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
     return distance if not rest and 2 <= distance <= MAX_STATIC_EXTENT else 0

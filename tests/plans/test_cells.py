@@ -175,6 +175,7 @@ def test_long_cells_are_for_pieces_alone(plan_of: Plan) -> None:
     parts = [np.full(100, k) for k in range(8)]
     assert cells(plan_of(stacked, *parts)) == [8]
     assert cells(plan_of(curved, *parts)) == [1]
+    assert cells(plan_of(updated, np.ones((100, 9)))) == [1]
     assert cells(plan_of(curved, *parts[:3])) == [3]
 
 
