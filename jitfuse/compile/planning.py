@@ -151,12 +151,15 @@ def _division(form: KernelForm, sizes: tuple[int, ...]) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=64)
 def _turns(form: KernelForm) -> tuple[int, ...]:
-    """Return the order in which a one-axis kernel loads each operand last, or stores it first; () for other kernels."""
+    """Return the order in which a one-axis kernel loads each operand last, or stores it first; () for other kernels.
+
+    Operands with cells are not in step with the others.
+    """
     if len(form.stages) != 1 or len(form.axes) != 1 or form.then is not None or form.stages[0].kind != "point":
         return ()
     in_step = "1" if form.grid[0].extent is None else "0" if form.grid[0].extent == 1 else None
     turns = [-1] * len(form.operands)
-    other = {k for k, operand in enumerate(form.operands) if operand.strides != (in_step,)}
+    other = {k for k, operand in enumerate(form.operands) if operand.strides != (in_step,) or operand.cell > 1}
     for number, instr in enumerate(form.stages[0].body):
         if instr.op in ("load", "store"):
             operand, offset, *_ = instr.imm

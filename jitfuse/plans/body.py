@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any, Final
 
-from jitfuse.dtypes import COMPONENT, component, itemsize, kind
+from jitfuse.dtypes import COMPONENT, component, kind
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.plans.accesses import Accesses
 from jitfuse.plans.contraction import products, sides, summed_in
-from jitfuse.plans.creation import Creation
 from jitfuse.plans.frame import Frame, MisalignedError, ValueKey, reduced_axes
-from jitfuse.plans.layout import Flat, IndexMap, Layout, Lin, access, along
-from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, OperandDraft
+from jitfuse.plans.layout import Flat, IndexMap, Layout, along
+from jitfuse.plans.nodes import INNER, POINT, Node
 from jitfuse.plans.stages import StageDraft
 
 KEEP_COST: Final = 8
@@ -32,20 +32,17 @@ _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 Locate = Callable[[int], "tuple[Any, Layout] | None"]
 
 
-class BodyBuilder(Creation):
+class BodyBuilder(Accesses):
     """Builds the stages of one kernel. `locate(value)` returns where a value lies in memory, as (buffer, layout)."""
 
     def __init__(
         self, program: FusedProgram, frame: Frame, locate: Locate, fused_reductions: frozenset[int],
-        unrolled: Container[int], *, keep: bool, contraction: OpStep | None = None,
+        unrolled: Container[int], *, keep: bool, contraction: OpStep | None = None, in_cells: bool = False,
     ) -> None:
-        super().__init__(program, len(frame.grid_axes))
-        self.frame = frame
-        self.extents: tuple[int, ...] = frame.extents
+        super().__init__(program, frame, in_cells=in_cells)
         self.contraction = contraction
         if contraction is not None:
             self.extents = (*frame.extents, products(program, contraction))
-        self.operands: list[OperandDraft] = []
         self.keeps: list[Node] = []
         self.results: dict[int, Node] = {}
         self._complex = not program.dtypes.isdisjoint(COMPONENT)
@@ -55,8 +52,16 @@ class BodyBuilder(Creation):
         self._keep = keep
         self._memo: dict[ValueKey, Node] = {}
         self._past: dict[ValueKey, tuple[int, Node]] = {}
-        self._operand_of: dict[Any, OperandDraft] = {}
         self._dependencies: dict[ValueKey, list[ValueKey]] = {}
+
+    def in_cells(self, lead: int) -> BodyBuilder:
+        """Return a builder for the same map over its first axes alone, which is to write cells."""
+        made = BodyBuilder(
+            self.program, Frame(self.frame.shape[:lead], ()), self._locate, frozenset(), self._unrolled, keep=False,
+            in_cells=True,
+        )
+        made.open_stage()
+        return made
 
     # ------------------------------------------------------------------ stages
     def open_stage(self) -> StageDraft:
@@ -93,32 +98,6 @@ class BodyBuilder(Creation):
         self.stages[-1].reductions.append((step, operand, result))
         self.results[step.result_id] = result
 
-    def store(self, value: int, index: tuple[Lin, ...], buffer: Any, layout: Layout) -> None:
-        """Store a value of the frame to memory in the current stage."""
-        nodes = self._parts(value, index)
-        operand = self._operand(buffer, self.program.meta[value].dtype, layout, index, out=True)
-        level = INNER if any(a >= self.n_grid for part in index for a, _ in part.terms) else POINT
-        self.node("store", nodes[0].dtype, nodes, (operand, False, False), level)
-
-    def write(self, value: int, index: IndexMap, buffer: Any, layout: Layout, offset: int) -> None:
-        """Store a value, read under an index map, over a whole target layout that starts at a byte offset."""
-        nodes, dtype = self._parts(value, index), self.program.meta[value].dtype
-        operand = self._operand(buffer, dtype, layout, self.frame.full_map(), out=True, offset=offset)
-        self.node("store", nodes[0].dtype, nodes, (operand, False, False), POINT)
-
-    def write_at(self, value: int, position: int, buffer: Any, layout: Layout) -> None:
-        """Store a block, a value of the frame's shape, at its index among those of a buffer in C order."""
-        index, meta = self.frame.full_map(), self.program.meta[value]
-        nodes = self._parts(value, index)
-        offset = self.times(self.value(ValueKey(position, ())), meta.size * itemsize(meta.dtype))
-        operand = self._operand(buffer, meta.dtype, layout, index, out=True)
-        self.node("store", nodes[0].dtype, (*nodes, offset), (operand, True, False), POINT)
-
-    def _parts(self, value: int, index: IndexMap) -> tuple[Node, ...]:
-        """Return the nodes stored for one element of a value: one, or those of its parts."""
-        parts = (0, 1) if self.program.meta[value].dtype in COMPONENT else (None,)
-        return tuple(self.value(ValueKey(value, index, part=p)) for p in parts)
-
     # ------------------------------------------------------------------ values
     def value(self, key: ValueKey) -> Node:
         """Return the node of a value, computing its operands first (depth first, without recursion)."""
@@ -136,7 +115,7 @@ class BodyBuilder(Creation):
             if before is not None and before[1].cost >= KEEP_COST:
                 memo[top] = self._kept(*before)
             elif in_memory is not None:
-                memo[top] = self._load(top, *in_memory)
+                memo[top] = self.load(top, *in_memory)
             elif ahead := [k for k in self.index_keys(top) if k not in memo]:
                 stack += [(top, None), *[(k, None) for k in reversed(ahead)]]
             else:
@@ -298,43 +277,3 @@ class BodyBuilder(Creation):
             nothing = self.node("const", inputs[1].dtype, (), 0)
             inputs = [inputs[0], self.node("where", inputs[1].dtype, (mask, inputs[1], nothing))]
         return self.node(step.op_name, meta.dtype, tuple(inputs))
-
-    def _load(self, key: ValueKey, buffer: Any, layout: Layout) -> Node:
-        dtype = self.program.meta[key.value].dtype
-        index = key.where
-        if isinstance(index, Flat) and not layout.contiguous:
-            index = self.unflatten(index, layout.shape)
-        operand = self._operand(buffer, dtype, layout, index, out=False, mask=key.mask)
-        offset = self._offset(index, layout, dtype)
-        args = tuple(n for n in (offset, key.mask) if n is not None)
-        moving = [a for a, c in enumerate(operand.access.classes) if c != "0"]
-        level = max((INNER if a >= self.n_grid else POINT for a in moving), default=UNIFORM)
-        imm = (operand, offset is not None, key.mask is not None)
-        if key.part is not None:
-            return self.node("load", component(dtype), args, (*imm, key.part), level)
-        return self.node("load", dtype, args, imm, level)
-
-    def _offset(self, index: IndexMap, layout: Layout, dtype: str) -> Node | None:
-        if isinstance(index, Flat):
-            return self.times(index.index, itemsize(dtype)) if isinstance(index.index, Node) else None
-        total: Node | None = None
-        for part, stride in zip(index, layout.strides, strict=True):
-            if isinstance(part, Node):
-                term = self.node("multiply", "int64", (part, self.number(stride)))
-                total = term if total is None else self.node("add", "int64", (total, term))
-        return total
-
-    def _operand(
-        self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0,
-        mask: Node | None = None,
-    ) -> OperandDraft:
-        """Return the operand of an access. Masked ones stay distinct: their addresses may coincide by chance."""
-        walk = access(layout, index, self.extents, itemsize(dtype), self.n_grid)
-        if offset:
-            walk = walk._replace(offset=walk.offset + offset)
-        key = (buffer, walk, out, id(mask))
-        found = self._operand_of.get(key)
-        if found is None:
-            found = self._operand_of[key] = OperandDraft(buffer, dtype, walk, out, len(self.operands))
-            self.operands.append(found)
-        return found

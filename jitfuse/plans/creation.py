@@ -12,9 +12,9 @@ import numpy as np
 from jitfuse.dtypes import component, is_integer, is_narrow, kind
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.frame import ValueKey
-from jitfuse.plans.index_maps import IndexMaps
 from jitfuse.plans.layout import Flat, Lin
 from jitfuse.plans.nodes import Node
+from jitfuse.plans.pieces import Pieces
 
 _SPECIAL_LITERALS: Final = (0, 1, -1, 2)
 _INDEXING: Final = frozenset({"reshape", "concat", "gather"})
@@ -24,11 +24,11 @@ _PLAIN: Final = frozenset({
 """Operators whose kernels do not get better by knowing the value of an operand."""
 
 
-class Creation(IndexMaps):
+class Creation(Pieces):
     """The creation operators of one kernel; every literal is one parameter."""
 
-    def __init__(self, program: FusedProgram, n_grid: int) -> None:
-        super().__init__(program, n_grid)
+    def __init__(self, program: FusedProgram, n_grid: int, *, in_cells: bool) -> None:
+        super().__init__(program, n_grid, in_cells=in_cells)
         self._literals: dict[Any, Node] = {}
 
     def _make_full(self, step: OpStep, key: ValueKey) -> Node:

@@ -64,7 +64,7 @@ class Space:
         known: str = o.access.classes[block[-1]]
         if known != "n" or o.out or self.contracted or block is not self.blocks[self.lane_axis]:
             return known
-        distance = _element_distance(o, block)
+        distance = element_distance(o, block)
         return str(distance) if distance else known
 
     def strides(self, o: OperandDraft, blocks: list[list[int]]) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ class Space:
         """Return for how many of the arrays that vary along a row the elements along a block lie far apart."""
         row = self.inner[-1][-1]
         each = [o for o in self.operands if o.access.classes[row] != "0"]
-        return sum(o.access.classes[block[-1]] == "n" and not _element_distance(o, block) for o in each)
+        return sum(o.access.classes[block[-1]] == "n" and not element_distance(o, block) for o in each)
 
     def _choose_lanes(self) -> int:
         """Put the best grid axis last and return the lane axis among the merged axes.
@@ -126,7 +126,7 @@ class Space:
         return len(self.grid) + len(self.inner) - 1
 
 
-def _element_distance(o: OperandDraft, block: list[int]) -> int:
+def element_distance(o: OperandDraft, block: list[int]) -> int:
     """Return the distance in elements along a block if it is small, else 0."""
     distance, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
     return distance if not rest and 2 <= distance <= MAX_STATIC_EXTENT else 0
@@ -149,7 +149,7 @@ def whole_launch(space: Space) -> Launch:
     axis_of = {a: k for k, b in enumerate(blocks) for a in b}
     numbering = Numbering(space.operands, axis_of, space.live, body.params)
     stages = numbering.stages(space.stages, looping=bool(space.inner))
-    operands = tuple(FormOperand(o.dtype, space.classes(o, blocks) or ("0",), o.out) for o in space.operands)
+    operands = tuple(FormOperand(o.dtype, space.classes(o, blocks) or ("0",), o.out, o.cell) for o in space.operands)
     form = _form(
         tuple(numbering.literals),
         (Axis(),) * len(space.grid) if blocks else (Axis(1),), (Axis(),) * len(space.inner), space.lane_axis, operands,

@@ -1,7 +1,7 @@
-"""Views, joins and updates as index maps and masks: where operators read their operands.
+"""Views as index maps: where operators read their operands.
 
-Owns the step from the index map of a result to the index maps (and masks) of its operands. Numbers derived from
-shapes become parameters. Does not own what is computed (`jitfuse.plans.body`).
+Owns the step from the index map of a result to the index maps of its operands. Numbers derived from shapes become
+parameters. Does not own joins and updates (`jitfuse.plans.pieces`), or what is computed (`jitfuse.plans.body`).
 """
 from __future__ import annotations
 
@@ -247,57 +247,3 @@ class IndexMaps(NodeTable):
         """Return an index, counted from 0, that the kernel checks at run time."""
         check = Check(axis, extent, self.program.sources.get(step.step_id))
         return self.node("bounded", "int64", (node, self.number(extent), *([mask] if mask is not None else [])), check)
-
-    # ------------------------------------------------------------------ joins and updates: masks
-    def _in_concat(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        axis = step.attr("axis")
-        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
-        axis %= len(parts)
-        position, start, keys = self.index_node(parts[axis]), 0, []
-        for i in step.input_ids:
-            extent = self.program.meta[i].shape[axis]
-            above = self.compare("greater_equal", position, start)
-            inside = self.both(above, self.compare("less", position, start + extent))
-            moved = (*parts[:axis], self._affine(parts[axis], 1, -start), *parts[axis + 1 :])
-            keys.append(ValueKey(i, moved, self.both(key.mask, inside)))
-            start += extent
-        return keys
-
-    def _in_update_at(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        target, value, at = step.input_ids
-        shape, block = self.program.meta[target].shape, self.program.meta[value].shape
-        within = self.unflatten(key.where, shape)[len(shape) - len(block) :] if block else ()
-        return [ValueKey(target, key.where, key.mask), ValueKey(value, within, key.mask), ValueKey(at, (), key.mask)]
-
-    def _in_update_slice(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        target, value = step.input_ids
-        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
-        inside: Node | None = None
-        moved: list[Any] = []
-        for part, start, stride, count, extent in zip(
-            parts, step.attr("starts"), step.attr("steps"), step.attr("counts"),
-            self.program.meta[key.value].shape, strict=True,
-        ):
-            if (start, stride, count) == (0, 1, extent):
-                moved.append(part)
-                continue
-            low, high = sorted((start, start + (count - 1) * stride))
-            at = self.index_node(part)
-            here = self.both(self.compare("greater_equal", at, low), self.compare("less_equal", at, high))
-            if count == 0:
-                here = self.node("const", "bool", (), False)
-            distance = self._affine(part, 1, -start) if stride > 0 else self._affine(part, -1, start)
-            if abs(stride) != 1:
-                step_size = self.number(abs(stride))
-                d = self.index_node(distance)
-                on = self.node("equal", "bool", (self.node("remainder", "int64", (d, step_size)), self.number(0)))
-                here = self.both(here, on)
-                distance = self.node("floor_divide", "int64", (d, step_size))
-            inside = self.both(inside, here)
-            moved.append(distance)
-        region = tuple(step.attr("counts"))
-        source = self.operand_map(tuple(moved), region, self.program.meta[value].shape)
-        if inside is None:
-            return [ValueKey(value, source, key.mask)]
-        # the target exists at every index: only the region needs a mask
-        return [ValueKey(value, source, self.both(key.mask, inside)), ValueKey(target, key.where, key.mask)]

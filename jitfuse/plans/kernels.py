@@ -10,6 +10,7 @@ from typing import Any
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder, Locate
+from jitfuse.plans.cells import finish_map
 from jitfuse.plans.equal_kernels import EqualKernels, described
 from jitfuse.plans.form import finish
 from jitfuse.plans.frame import Frame, contiguous_layout
@@ -71,6 +72,9 @@ def _build(
                 body.store(value, index, ("value", value), contiguous_layout(program.meta[value]))
     if group.split:
         return finish_split(body), False
+    if not group.fused:
+        targets = [(v, ("value", v), contiguous_layout(program.meta[v]), 0) for v in group.roots]
+        return [finish_map(body, targets)], False
     return [finish(body)], len(body.keeps) > (group.contraction is not None)
 
 
@@ -123,7 +127,7 @@ def _write(
     body.open_stage()
     index = body.operand_map(body.frame.full_map(), shape, program.meta[value].shape)
     body.write(value, index, buffer, layout, offset)
-    return finish(body)
+    return finish_map(body, [(value, buffer, layout, offset)])
 
 
 def partial_bytes(launch: Launch) -> dict[Any, int]:

@@ -64,7 +64,7 @@ def bytes_moved(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return the bytes that a launch over these extents reads and writes, each once."""
     total = 0
     for o in form.operands:
-        total += itemsize(o.dtype) * math.prod(n for n, c in zip(sizes, o.strides, strict=False) if c != "0")
+        total += itemsize(o.dtype) * o.cell * math.prod(n for n, c in zip(sizes, o.strides, strict=False) if c != "0")
     return total
 
 

@@ -56,6 +56,15 @@ def strided(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> 
     return Layout(shape, strides, classes, merges)
 
 
+def of_cells(layout: Layout, lead: int) -> Layout | None:
+    """Return the layout of the cells that the axes from `lead` on make; None where these are not adjacent elements."""
+    if not all(layout.merges[lead:]) or layout.classes[-1] != "1":
+        return None
+    last = "1" if layout.merges[lead - 1] else "n"
+    classes = (*layout.classes[: lead - 1], last)
+    return Layout(layout.shape[:lead], layout.strides[:lead], classes, layout.merges[: lead - 1])
+
+
 class Lin(NamedTuple):
     """const + sum of coefficient * kernel axis; terms are (axis, coefficient), sorted by axis."""
 

@@ -54,16 +54,17 @@ class Node:
 
 
 class OperandDraft:
-    """A memory operand under construction: its buffer, how it is walked, its direction."""
+    """A memory operand under construction: its buffer, how it is walked, its direction, the elements of its cells."""
 
-    __slots__ = ("access", "buffer", "dtype", "index", "out")
+    __slots__ = ("access", "buffer", "cell", "dtype", "index", "out")
 
-    def __init__(self, buffer: Any, dtype: str, access: Any, out: bool, index: int) -> None:
+    def __init__(self, buffer: Any, dtype: str, access: Any, out: bool, index: int, cell: int) -> None:
         self.buffer = buffer
         self.dtype = dtype
         self.access = access
         self.out = out
         self.index = index
+        self.cell = cell
 
 
 def operation_cost(op: str) -> int:

@@ -1,8 +1,8 @@
 """Kernel forms hold classes of shapes, never shapes: one set of kernels for every shape of a class.
 
 The published classes: a reduction of two to four elements per grid point is unrolled, and one with few grid
-points over many elements is split. Lanes two to four elements apart have kernels of their own. Columns and rows,
-arrays with an axis of extent 1, may be walked along their other axis.
+points over many elements is split. Lanes two to four elements apart have kernels of their own. So do many rows of few
+elements, by their number. Columns and rows, arrays with an axis of extent 1, may be walked along their other axis.
 """
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
+from jitfuse.ir.kernels.form import MAX_CELL, MAX_STATIC_EXTENT
 from jitfuse.ir.kernels.sum_tree import CHUNK
 from jitfuse.plans import AbstractPlan
+from jitfuse.plans.cells import LEAST_CELLS
 from jitfuse.plans.group import SPLIT_GRID
 from jitfuse.tracing.schedule.scheduler import size_class as schedule_class
 
@@ -83,6 +84,7 @@ def siblings(x: Any, g: Any) -> Any:
 
 
 WITH_EMPTY_REGIONS = (windows, updated)
+IN_PIECES = (joined, updated)
 
 
 def reduced_axes(function: Callable[..., Any]) -> tuple[tuple[int, ...], ...]:
@@ -94,7 +96,7 @@ def reduced_axes(function: Callable[..., Any]) -> tuple[tuple[int, ...], ...]:
 
 def size_class(function: Callable[..., Any], shape: Shape) -> tuple[Any, ...]:
     """Return the published class: its schedule's, each reduction's (unrolled, split), the few elements that rows of
-    two to four are apart, the axes of extent 1.
+    two to four are apart, the elements of cells, the axes of extent 1.
     """
     result: list[Any] = [schedule_class(2, 8 * math.prod(shape))]
     for axes in reduced_axes(function):
@@ -103,7 +105,19 @@ def size_class(function: Callable[..., Any], shape: Shape) -> tuple[Any, ...]:
         unrolled = len(axes) < len(shape) and 2 <= inner <= MAX_STATIC_EXTENT
         result.append((unrolled, grid < SPLIT_GRID and inner >= 2 * CHUNK))
     few = tuple(n if n in range(2, MAX_STATIC_EXTENT + 1) else 0 for n in shape)
-    return (*result, few, tuple(n == 1 for n in shape))
+    return (*result, few, cells(function, shape), tuple(n == 1 for n in shape))
+
+
+def cells(function: Callable[..., Any], shape: Shape) -> tuple[Any, ...]:
+    """Return the elements of rows and of columns that are few, and whether there are enough of them for cells.
+
+    The functions make values of as many of them, of one less, and of twice as many.
+    """
+    most = MAX_CELL if function in IN_PIECES else MAX_STATIC_EXTENT
+    return tuple(
+        (length, count - 1 >= LEAST_CELLS, count >= LEAST_CELLS, 2 * count >= LEAST_CELLS)
+        for count, length in (shape, shape[::-1]) if 0 < length <= most
+    )
 
 
 def shapes(seed: int, count: int) -> list[Shape]:

@@ -9,7 +9,18 @@ from amount import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitfuse.plans.layout import Access, Flat, Layout, Lin, access, contiguous, flatten_linear, reshape_groups, strided
+from jitfuse.plans.layout import (
+    Access,
+    Flat,
+    Layout,
+    Lin,
+    access,
+    contiguous,
+    flatten_linear,
+    of_cells,
+    reshape_groups,
+    strided,
+)
 
 extents = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
@@ -40,6 +51,19 @@ def test_layouts_know_their_classes(x: Any) -> None:
         assert kind == "n" or stride == {"0": 0, "1": x.itemsize}[kind]
     for k, merges in enumerate(layout.merges):
         assert not merges or layout.strides[k] == layout.strides[k + 1] * layout.shape[k + 1]
+
+
+@given(arrays(), st.data())
+def test_cells_are_adjacent_elements(x: Any, data: Any) -> None:
+    lead = data.draw(st.integers(0, x.ndim - 1))
+    cells = of_cells(layout_of(x), lead) if lead else None
+    if cells is None:
+        assert not lead or not x.flags.c_contiguous
+        return
+    size = x.itemsize * math.prod(x.shape[lead:])
+    assert cells.shape == x.shape[:lead] and x[(0,) * lead].flags.c_contiguous
+    for n, stride, own, kind in zip(cells.shape, cells.strides, x.strides[:lead], cells.classes, strict=True):
+        assert n == 1 or (stride == own and (kind == "n" or stride == {"0": 0, "1": size}[kind]))
 
 
 @st.composite

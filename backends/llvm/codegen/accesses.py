@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jitfuse.backends.llvm import math
-from jitfuse.backends.llvm.codegen import pairs
+from jitfuse.backends.llvm.codegen import cells, pairs
 from jitfuse.backends.llvm.codegen.analysis import Analysis
 from jitfuse.backends.llvm.codegen.elements.masks import any_lane
 from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE, i64
@@ -227,25 +227,25 @@ class Accesses:
         operand = access(instr).operand
         dtype = self.launch.form.operands[operand].dtype
         component = COMPONENT.get(dtype, dtype)
-        given = instr.args[: 2 if dtype in COMPONENT else 1]
+        given = instr.args[: self.launch.form.operands[operand].cell * (2 if dtype in COMPONENT else 1)]
         offset, mask = self._optional(instr, len(given))
         address = self._address(operand, offset, frame)
         if uniform:
-            for part, number in enumerate(given):
-                base = pairs.part_pointer(self.memory, dtype, address.base, part) if part else address.base
+            for k, number in enumerate(given):
+                base = self.f.offset(address.base, k * ITEMSIZE[component])
                 self.memory.store_one(self.values[number].values[0], component, base, self._scalar(mask))
             return
         x, masks = [self.vectors(n, frame) for n in given], self.masks(mask, frame)
         if address.kind == "runs":
-            self._store_runs(x, dtype, operand, address.base, frame, masks)
+            self._store_runs(x, component, operand, address.base, frame, masks)
         elif frame.masks is None and operand in frame.streams:
-            adjacent = pairs.interleaved(self.memory, (x[0], x[1])) if len(x) == 2 else x[0]
+            adjacent, component = cells.interleaved(self.memory, x, component) if len(x) > 1 else (x[0], component)
             self.memory.stream(adjacent, component, address, frame.streams[operand])
         else:
-            self._store_at(x, dtype, address, masks)
+            self._store_at(x, component, address, masks)
 
     def _store_at(self, x: Sequence[Batch], dtype: str, address: Address, masks: Sequence[Value | None]) -> None:
-        if dtype in COMPONENT:
-            pairs.store_pairs(self.memory, (x[0], x[1]), dtype, address, masks)
+        if len(x) > 1:
+            cells.store_cells(self.memory, x, dtype, address, masks)
         else:
             self.memory.store_each(x[0], dtype, address, masks)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitfuse.backends.llvm.codegen.analysis import Analysis
-from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, i64
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, cell_type, i64
 from jitfuse.backends.llvm.codegen.odometer import decode
 from jitfuse.backends.llvm.text.builder import Function, Value
 from jitfuse.base.records import NamedTuple, Record, fresh
@@ -73,7 +73,7 @@ class LoadedLaunch:
         if o.strides[axis] == "0" or index.ref == "0":
             return pointer
         if o.strides[axis] == "1":
-            return self.f.offset(pointer, index, MEMORY[o.dtype])
+            return self.f.offset(pointer, index, cell_type(o.dtype, o.cell))
         offset = multiply(self.f, index, self.stride(operand, axis))
         return pointer if offset.ref == "0" else self.f.offset(pointer, offset)
 
@@ -201,9 +201,10 @@ class VectorGroup(Record):
         axes = sorted(launch.analysis.varying)
         for axis, position in zip(axes, self.run()[1], strict=True):
             base = launch.moved(base, operand, axis, position)
+        moved = launch.form.operands[operand].strides[axes[-1]]
+        if moved in ("0", "1"):
+            return Address("next" if moved == "1" else "same", base)
         distance = launch.form.operands[operand].element_distance(axes[-1])
-        if distance in (0, 1):
-            return Address("next" if distance else "same", base)
         stride = launch.stride(operand, axes[-1])
         return Address("step", base, f.mul(f.splat(stride, launch.lanes), launch.iota), stride, distance=distance)
 

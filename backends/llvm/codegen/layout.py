@@ -14,6 +14,7 @@ from jitfuse.ir.kernels.blocking import block_counts, chained, link_bytes, row_a
 from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.kernels.stages import Instr, Reduction
 from jitfuse.ir.kernels.sum_tree import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, sum_lanes
+from jitfuse.ir.kernels.values import access
 
 MAP_BLOCK: Final = 4096
 LOOP_BLOCK: Final = 256
@@ -160,6 +161,8 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
 
 
 def _cost(analysis: Analysis, instr: Instr) -> float:
-    if instr.op in ("load", "store", "keep", "kept"):
+    if instr.op == "store":
+        return _MOVE * ITEMSIZE[instr.dtype] * analysis.form.operands[access(instr).operand].cell
+    if instr.op in ("load", "keep", "kept"):
         return _MOVE * ITEMSIZE[instr.dtype]
     return ITEMSIZE[instr.dtype] * (_LONG if analysis.is_long(instr) else _PLAIN)

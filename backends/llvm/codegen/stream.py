@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitfuse.backends.llvm.codegen.analysis import Analysis
-from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, i64
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, cell_type, i64
 from jitfuse.backends.llvm.text.builder import Function, Value
 from jitfuse.ir.kernels.values import access
 
@@ -36,7 +36,8 @@ class Streams:
         """Take the launch's flag: whether its outputs are too large for the caches."""
         self._f = f
         self._flag = flag
-        self._dtypes = {o: analysis.form.operands[o].dtype for o in streamed(analysis)}
+        outputs = {o: analysis.form.operands[o] for o in streamed(analysis)}
+        self._types = {o: cell_type(operand.dtype, operand.cell) for o, operand in outputs.items()}
 
     def of_unit(self, pointers: Sequence[Value], first: Value) -> Mapping[int, Value]:
         """Return for each streamed output whether to bypass the caches.
@@ -46,15 +47,15 @@ class Streams:
         """
         f = self._f
         result = {}
-        for o, dtype in self._dtypes.items():
-            address = f.cast("ptrtoint", f.offset(pointers[o], first, MEMORY[dtype]), "i64")
+        for o, type_ in self._types.items():
+            address = f.cast("ptrtoint", f.offset(pointers[o], first, type_), "i64")
             aligned = f.icmp("eq", f.and_(address, i64(LINE - 1)), i64(0))
             result[o] = f.and_(self._flag, aligned)
         return result
 
     def finish(self) -> None:
         """Order the non-temporal stores before whatever the caller does next."""
-        if self._dtypes:
+        if self._types:
             with self._f.if_(self._flag):
                 self._f.emit("fence seq_cst")
 

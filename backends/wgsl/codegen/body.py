@@ -60,9 +60,16 @@ class ShaderBody:
         if dtype == "int64" and isinstance(maker, Instr) and maker.op == "load" and self._only_random(number):
             return PAIR
         missing = facts.missing(REGISTER[dtype])
-        if missing and not (isinstance(maker, Instr) and maker.op == "store" and maker.args[0] in self.variant.narrow):
+        if missing and not (isinstance(maker, Instr) and maker.op == "store" and self._is_narrow(maker)):
             raise UnknownOperatorError(f"{dtype} needs {' and '.join(missing)}")
         return REGISTER[dtype]
+
+    def _is_narrow(self, store: Instr) -> bool:
+        return all(number in self.variant.narrow for number in self._stored(store))
+
+    def _stored(self, store: Instr) -> tuple[int, ...]:
+        """Return the numbers of the values that a store writes: one for each element of a cell."""
+        return store.args[: self.form.operands[access(store).operand].cell]
 
     def _only_random(self, number: int) -> bool:
         readers = self.analysis.consumers.get(number, [])
@@ -192,7 +199,7 @@ class ShaderBody:
             if strides[axis] != "0" and axis in self.positions:
                 parts.append(f"{self.positions[axis]} * {self.stride(operand, axis)}")
         if instr is not None and access(instr).offset:
-            offset = instr.args[1 if instr.op == "store" else 0]
+            offset = instr.args[len(self._stored(instr)) if instr.op == "store" else 0]
             parts.append(f"bitcast<u32>(i32({self.value(offset)}))")
         return f"({' + '.join(parts)})" if len(parts) > 1 else parts[0]
 
@@ -230,9 +237,12 @@ class ShaderBody:
             self.text.line(s)
 
     def _store_statements(self, o: int, instr: Instr) -> list[str]:
-        at, value = self.text.fresh("at"), instr.args[0]
-        statements = memory.store(self.buffer(o), at, instr.dtype, self.value(value), self.types[value])
-        return [f"let {at} = {self.address(o, instr)};", *statements]
+        at = self.text.fresh("at")
+        statements = [f"let {at} = {self.address(o, instr)};"]
+        for k, value in enumerate(self._stored(instr)):
+            there = f"({at} + {k * itemsize(instr.dtype)}u)" if k else at
+            statements += memory.store(self.buffer(o), there, instr.dtype, self.value(value), self.types[value])
+        return statements
 
     # ------------------------------------------------------------------ kept rows
     def slot(self, row: int) -> str:

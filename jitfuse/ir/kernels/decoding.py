@@ -29,7 +29,7 @@ def form_of(data: bytes) -> KernelForm:
 def _form(value: dict[str, Any]) -> KernelForm:
     return KernelForm(
         grid=_axes(value["grid"]), inner=_axes(value["inner"]), lane_axis=value["lane_axis"],
-        operands=tuple([Operand(dtype, tuple(strides), out) for dtype, strides, out in value["operands"]]),
+        operands=tuple([Operand(dtype, tuple(strides), *rest) for dtype, strides, *rest in value["operands"]]),
         params=tuple(value["params"]), stages=tuple([_stage(*stage) for stage in value["stages"]]),
         keeps=tuple(value["keeps"]), contracted=_axes(value["contracted"]),
         then=None if value["then"] is None else _form(value["then"]), link=(value["link"][0], value["link"][1]),

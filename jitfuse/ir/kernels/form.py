@@ -10,7 +10,8 @@ Sizes, strides and scalar literals are kernel arguments, so that one form serves
 
 Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. Each operand has a stride
 class per axis: ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements), ``"2"`` to ``"4"`` (that many
-elements apart, along the lanes of operands that are read) or ``"n"`` (a run-time stride in bytes).
+elements apart, along the lanes of operands that are read) or ``"n"`` (a run-time stride in bytes). An operand that is
+written may have *cells*: adjacent elements, which one store writes together. It then moves by whole cells.
 
 Owns a form's canonical bytes and its text too. Does not own how forms are read back (`jitfuse.ir.kernels.decoding`),
 made (`jitfuse.plans`) or run (`jitfuse.backends`).
@@ -32,6 +33,8 @@ from jitfuse.ir.kernels.stages import Contraction, Instr, NumberedStage, Reducti
 
 FORM_VERSION: Final = 3
 MAX_STATIC_EXTENT: Final = 4
+MAX_CELL: Final = 16
+"""The most elements of a cell."""
 
 
 class Axis(NamedTuple):
@@ -41,15 +44,19 @@ class Axis(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """One memory operand: an address, a stride class for every axis (grid, then inner), and its direction."""
+    """One memory operand: an address, a stride class for every axis (grid, then inner), its direction, its cells.
+
+    `cell`: how many adjacent elements a store writes. Class "1" means adjacent cells.
+    """
 
     dtype: str
     strides: tuple[str, ...]
     out: bool = False
+    cell: int = 1
 
     def element_distance(self, axis: int) -> int | None:
         """Return the stride along an axis in elements, or None if only a launch knows it."""
-        return None if self.strides[axis] == "n" else int(self.strides[axis])
+        return None if self.strides[axis] == "n" else int(self.strides[axis]) * self.cell
 
 
 class Sweep(NamedTuple):
@@ -168,7 +175,8 @@ class KernelForm(Record, frozen=True, eq=False):
             counted = [f"#{k} plus g0" for k in self.sweep.counted]
             lines.append(f"  g0 in order: {', '.join(moving + carried + counted)}")
         for k, o in enumerate(self.operands):
-            lines.append(f"  {'out' if o.out else 'in '} #{k}: {o.dtype} strides {' '.join(o.strides)}")
+            cells = f" in cells of {o.cell}" if o.cell > 1 else ""
+            lines.append(f"  {'out' if o.out else 'in '} #{k}: {o.dtype} strides {' '.join(o.strides)}{cells}")
         for stage, body, reductions in self.numbered:
             lines.append(f"  {stage.kind}")
             for number, i in body:
@@ -197,7 +205,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Axis):
         return value.extent
     if isinstance(value, Operand):
-        return [value.dtype, "".join(value.strides), value.out]
+        return [value.dtype, "".join(value.strides), value.out, *([value.cell] if value.cell != 1 else [])]
     if isinstance(value, Instr):
         return [value.op, value.dtype, list(value.args), _plain(value.imm)]
     if isinstance(value, Reduction):

@@ -20,7 +20,8 @@ Instructions (`op`, `dtype` of the result, `args` value numbers, `imm`):
   astype         cast of its one argument
   any elementwise operator of the op table, all operands already in the loop's dtypes
 Values are real. A complex operand holds pairs (real, imaginary). A load of it has a fourth immediate, 0 or 1, for the
-component that it gives in the component's dtype; a store to it takes two values in place of one.
+component that it gives in the component's dtype; a store to it takes two values in place of one. A store to an operand
+with cells takes the values of all elements of a cell, in order.
 Reductions run over the inner axes in row-major order, by a tree that depends only on the number of elements: see
 `jitfuse.ir.kernels.sum_tree`.
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jitfuse.dtypes import COMPONENT, KINDS
 from jitfuse.errors import VerifyError
-from jitfuse.ir.kernels.form import FORM_VERSION, MAX_STATIC_EXTENT, Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.form import FORM_VERSION, MAX_CELL, MAX_STATIC_EXTENT, Axis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Instr, Stage
 from jitfuse.ir.kernels.values import access
 from jitfuse.ir.kernels.verify_fields import REAL
@@ -38,7 +38,8 @@ def verify_form(form: KernelForm) -> None:
     2. There is a grid axis or an inner axis, and at most `MAX_AXES` of all kinds. An extent is None, or an int from
        1 to `MAX_STATIC_EXTENT`. Lanes run along the last grid axis or the last inner one.
     3. There are at most `MAX_OPERANDS` operands. Each has a known dtype, and a stride class for every axis: "0", "1"
-       or "n"; "2" to "4" only where it is read, along the lanes of a form without contraction.
+       or "n"; "2" to "4" only where it is read, along the lanes of a form without contraction. It has cells of one
+       element where it is read, and of up to `MAX_CELL` where it is written.
     4. Parameters, and kept rows, have real dtypes; there are at most `MAX_PARAMS`, and `MAX_KEEPS`.
     5. There are from 1 to `MAX_STAGES` stages, with `MAX_REDUCTIONS` reductions and `MAX_INSTRUCTIONS` instructions
        at most. Where inner axes have static extents, each instruction counts once for each inner point.
@@ -52,7 +53,7 @@ def verify_form(form: KernelForm) -> None:
        elementwise operators of the op table without a decomposition, over dtypes of one of their loops. 16-bit floats
        are only loaded, stored, selected, cast and stepped through (nextafter).
     9. Loads read operands that are not out, stores write those that are: in the operand's dtype, a complex one in
-       parts. An offset is an int64, a mask a bool.
+       parts, whole cells. An offset is an int64, a mask a bool.
     10. A row is kept once, and read only in later stages; both in stages that loop over the inner points.
     11. A reduction's dtype supports its combine. In the whole phase it has values, and no partial rows. If one is
         partial, all are: in a single stage, of one value each, over one grid axis at least, with lanes along the inner
@@ -141,7 +142,10 @@ def _type_findings(form: KernelForm) -> Iterator[str]:
 
 
 def _is_operand(o: Any) -> bool:
-    return isinstance(o, Operand) and _is_text(o.dtype) and _tuple_of(o.strides, _is_text) and type(o.out) is bool
+    return (
+        isinstance(o, Operand) and _is_text(o.dtype) and _tuple_of(o.strides, _is_text) and type(o.out) is bool
+        and _plain_int(o.cell)
+    )
 
 
 def _is_stage(s: Any) -> bool:
@@ -191,6 +195,8 @@ def _operand_findings(form: KernelForm) -> Iterator[str]:
         if len(o.strides) != len(form.axes):
             yield f"rule 3: operand {k} has {len(o.strides)} stride classes for {len(form.axes)} axes"
             continue
+        if not 1 <= o.cell <= (MAX_CELL if o.out else 1):
+            yield f"rule 3: operand {k} has cells of {o.cell}"
         for a, stride in enumerate(o.strides):
             has_distance = stride in few and not o.out and a == form.lane_axis and not form.contracted
             if stride not in ("0", "1", "n") and not has_distance:
@@ -229,7 +235,7 @@ def _chain_findings(first: KernelForm, second: KernelForm) -> Iterator[str]:
         yield f"rule 13: the link {first.link} names no operands"
         return
     a, b = first.operands[stored], second.operands[loaded]
-    if not a.out or b.out or a.dtype != b.dtype:
+    if not a.out or b.out or a.dtype != b.dtype or a.cell != 1:
         yield "rule 13: what is linked is not stored and loaded in one dtype"
     same = a.strides[:grid] == b.strides[:grid] and a.strides[grid - 1] == "n" and "1" not in a.strides[:grid]
     if not same or (a.strides[grid:], b.strides[grid:]) != (("1", "0"), ("0", "1")):
@@ -281,7 +287,7 @@ def _carried_findings(form: KernelForm, read: int, written: int) -> Iterator[str
     a, b = form.operands[read], form.operands[written]
     if a.out or not b.out or a.dtype != b.dtype or a.dtype in COMPONENT:
         yield f"rule 14: operands {read} and {written} are not read and written in one real dtype"
-    if set(a.strides) | set(b.strides[1:]) != {"0"}:
+    if set(a.strides) | set(b.strides[1:]) != {"0"} or b.cell != 1:
         yield f"rule 14: operands {read} and {written} are not one element each"
     stores = [i for i in _accesses(form, written) if i.op == "store"]
     moves = values_of(form).moves

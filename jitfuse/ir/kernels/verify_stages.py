@@ -11,7 +11,7 @@ from typing import Final
 from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import COMPONENT, component
 from jitfuse.ir.kernels.blocking import row_axis
-from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.form import KernelForm, Operand
 from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
 from jitfuse.ir.kernels.verify_fields import (
     REAL,
@@ -187,7 +187,7 @@ class _Checker:
         if not is_access(i.imm, len(self.form.operands)) or len(i.imm) != 3:
             return "rule 8: it names no operand"
         o = self.form.operands[i.imm[0]]
-        parts = 1 + (o.dtype in COMPONENT)
+        parts = o.cell * (1 + (o.dtype in COMPONENT))
         if not o.out or component(o.dtype) != i.dtype or dtypes[:parts] != (i.dtype,) * parts:
             return f"rule 9: operand {i.imm[0]} is not written as {i.dtype}"
         if stage.kind == "contract":
@@ -261,7 +261,7 @@ class _Checker:
         rows = [dtype for dtype, _ in r.partial_rows]
         known = len(operands) == len(rows) and all(0 <= o < len(form.operands) for o in operands)
         if not known or any(
-            form.operands[o] != (dtype, classes, partial) for o, dtype in zip(operands, rows, strict=True)
+            form.operands[o] != Operand(dtype, classes, partial) for o, dtype in zip(operands, rows, strict=True)
         ):
             yield f"rule 11: the rows of a {r.phase} reduction are not where they should be"
 

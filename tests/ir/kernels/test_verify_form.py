@@ -15,7 +15,7 @@ from jitfuse.compile.objects.kernel_object import kernel_text
 from jitfuse.dtypes import KINDS
 from jitfuse.errors import VerifyError
 from jitfuse.ir.kernels import verify_form as rules
-from jitfuse.ir.kernels.form import Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.form import MAX_CELL, Axis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 from jitfuse.ir.kernels.verify_fields import REAL, result_dtype
 from jitfuse.ir.kernels.verify_form import MAX_OPERANDS, verify_form
@@ -34,6 +34,7 @@ def point(*body: Instr, **changes: Any) -> KernelForm:
 
 SIN = Instr("sin", "float64", (0,))
 MAP = point(LOAD, SIN, STORE)
+CELLS = point(LOAD, SIN, STORE._replace(args=(0, 1, 0)), operands=(IN, OUT._replace(cell=3)))
 ROWS = KernelForm(
     (N,), (N,), 1, (Operand("float64", ("n", "1")), Operand("float64", ("1", "0"), True)), (),
     (Stage("reduce", (LOAD,), (Reduction("sum", "float64", (0,)),)), Stage("point", (STORE,))),
@@ -66,7 +67,7 @@ CHAIN = PRODUCT.replace(then=PRODUCT.replace(
     operands=(Operand("float64", ("n", "0", "1")), *PRODUCT.operands[1:])), link=(2, 0))
 
 
-@pytest.mark.parametrize("form", [MAP, ROWS, PARTIAL, FINAL, PRODUCT, SWEPT, CHAIN])
+@pytest.mark.parametrize("form", [MAP, CELLS, ROWS, PARTIAL, FINAL, PRODUCT, SWEPT, CHAIN])
 def test_valid_forms_compile(form: KernelForm) -> None:
     verify_form(form)
     assert compile_text(kernel_text([form]), verify=True)
@@ -83,6 +84,7 @@ def broken() -> Iterator[tuple[int, KernelForm]]:
     yield 1, MAP.replace(version=2)
     yield 1, MAP.replace(lane_axis=False)
     yield 1, MAP.replace(operands=(IN._replace(out=1), OUT))
+    yield 1, MAP.replace(operands=(IN, OUT._replace(cell=True)))
     yield 1, point(LOAD, SIN._replace(args=("0",)), STORE)
     yield 1, MAP.replace(params=("float64", 3))
     yield 2, MAP.replace(grid=(Axis(5),))
@@ -95,6 +97,9 @@ def broken() -> Iterator[tuple[int, KernelForm]]:
     yield 3, MAP.replace(operands=(IN, OUT._replace(strides=("2",))))
     yield 3, MAP.replace(operands=(IN._replace(strides=("7",)), OUT))
     yield 3, MAP.replace(operands=(IN, OUT) * MAX_OPERANDS)
+    yield 3, CELLS.replace(operands=(IN._replace(cell=2), CELLS.operands[1]))
+    yield 3, CELLS.replace(operands=(IN, OUT._replace(cell=MAX_CELL + 1)))
+    yield 3, CELLS.replace(operands=(IN, OUT._replace(cell=0)))
     yield 4, MAP.replace(params=("complex64",))
     yield 4, MAP.replace(keeps=("object",))
     yield 5, MAP.replace(stages=())
@@ -129,6 +134,8 @@ def broken() -> Iterator[tuple[int, KernelForm]]:
     yield 9, point(LOAD._replace(imm=(1, False, False)))
     yield 9, point(LOAD._replace(dtype="float32"))
     yield 9, point(LOAD, SIN, STORE._replace(imm=(1, True, False)))
+    yield 9, CELLS.replace(operands=(IN, OUT._replace(cell=2)))
+    yield 9, CELLS.replace(operands=(IN, OUT._replace(cell=4)))
     yield 9, point(LOAD, operands=(Operand("complex128", ("1",)), OUT))
     yield 10, stages(PRODUCT, 1, body=(Instr("kept", "float64", (), 0),)).replace(keeps=("float64", "float64"))
     yield 10, stages(ROWS.replace(keeps=("float64",)), 0, body=(LOAD, Instr("kept", "float64", (), 0)))

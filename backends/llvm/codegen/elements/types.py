@@ -38,6 +38,11 @@ def memory_type(dtype: str, lanes: int) -> str:
     return vector(MEMORY[dtype], lanes)
 
 
+def cell_type(dtype: str, cell: int) -> str:
+    """Return the type of a cell in memory: `cell` adjacent elements of a dtype."""
+    return MEMORY[dtype] if cell == 1 else f"[{cell} x {MEMORY[dtype]}]"
+
+
 def is_tree(combine: str, dtype: str) -> bool:
     """Return whether the order of a reduction matters, so that a tree defines it: sums and products of floats."""
     return combine in ("sum", "prod") and KIND[dtype] in ("float", "bits")

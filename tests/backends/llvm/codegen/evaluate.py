@@ -145,14 +145,16 @@ class Evaluator:
 
     def access(self, instr: Instr, args: list[Any], inner: bool) -> Any:
         o, offset, mask = instr.imm
-        rest = args[instr.op == "store" :]
+        cell = self.form.operands[o].cell
+        rest = args[cell if instr.op == "store" else 0 :]
         addresses = self.addresses(o, inner)
         if offset:
             addresses = addresses + rest[0]
         active = rest[-1] if mask else np.True_
         if instr.op == "load":
             return self.read(o, addresses, active)
-        self.write(o, addresses, args[0], active)
+        for k, value in enumerate(args[:cell]):
+            self.write(o, addresses + k * np.dtype(instr.dtype).itemsize, value, active)
         return None
 
     def bounded(self, instr: Instr, args: list[Any]) -> Any:

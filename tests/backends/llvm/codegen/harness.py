@@ -115,9 +115,9 @@ class Builder:
         args = [a for a in (offset, mask) if a is not None]
         return self.add("load", dtype, *args, imm=(o, offset is not None, mask is not None))
 
-    def store(self, o: int, dtype: str, value: int, *, offset: int | None = None, mask: int | None = None) -> None:
+    def store(self, o: int, dtype: str, *values: int, offset: int | None = None, mask: int | None = None) -> None:
         args = [a for a in (offset, mask) if a is not None]
-        self.add("store", dtype, value, *args, imm=(o, offset is not None, mask is not None))
+        self.add("store", dtype, *values, *args, imm=(o, offset is not None, mask is not None))
 
     def stage(self, kind: str, *reductions: Reduction) -> list[int]:
         """End a stage; returns the numbers of its reductions' results."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from evaluate import Memory, memory
 from harness import Builder, filled, launch
+from test_cells import cell_form
 from test_columns import column_form
 from test_rows import softmax_form, whole_form
 
@@ -79,6 +80,18 @@ def test_elements_a_few_apart(guarded: Any, dtype: str, vector_bytes: int) -> No
             out = guarded(filled(dtype, (n,), n), at_end=at_end)
             launch(form, (n,), [bound(wide, apart * wide.itemsize), bound(out)], vector_bytes=vector_bytes)
             assert (out == wide[::apart] + wide[::apart]).all()
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
+def test_cells(guarded: Any, dtype: str, vector_bytes: int) -> None:
+    for cell, at_end, n in itertools.product((2, 3, 5), (True, False), (1, 16, 17, 65, 300)):
+        x, y = (guarded(filled(dtype, (n,), k), at_end=at_end) for k in range(2))
+        out = guarded(filled(dtype, (n, cell), n), at_end=at_end)
+        given = [x, y, x, y, y][:cell]
+        operands = [*map(bound, given), bound(out, cell * x.itemsize)]
+        launch(cell_form(dtype, cell), (n,), operands, vector_bytes=vector_bytes)
+        assert (out == np.stack(given, axis=1)).all()
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])

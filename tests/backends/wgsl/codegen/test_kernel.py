@@ -64,6 +64,19 @@ def test_masked_loads_join_two_arrays(device: Any) -> None:
         assert (got.buffer.view("f4") == np.concatenate([x, y])).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_cells_are_stored_element_by_element(device: Any, dtype: str) -> None:
+    for n, step in ((1, 3), (65, 3), (300, 4)):
+        columns, out = [filled(dtype, (n,), k) for k in range(3)], filled(dtype, (n, step), 9)
+        b = Builder()
+        b.store(3, dtype, *[b.load(k, dtype) for k in range(3)])
+        b.stage("point")
+        cells = Operand(dtype, ("1" if step == 3 else "n",), True, 3)
+        bound = memory(out)
+        bound.strides = bound.strides[:1]
+        check(device, b.form(1, 0, 0, [Operand(dtype, ("1",))] * 3 + [cells]), (n,), [*map(memory, columns), bound])
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "bool"])
 def test_computed_offsets_and_masked_stores(device: Any, dtype: str) -> None:
