@@ -113,4 +113,5 @@ def _knows_torch(value: Any, module: str) -> bool:
         return getattr(torch, name, None) is value
     if name.startswith("_has_torch_function"):
         return getattr(torch._C, name, None) is value
-    return isinstance(value, Hashable) and value in torch_table.by_object()
+    return isinstance(value, Hashable) and (
+        value in torch_table.by_object() or value in torch_table.without_entry())

@@ -83,17 +83,18 @@ class _Raised(NamedTuple):
 
 
 def call(
-    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, reads: bool = False
+    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, reads: bool = False,
+    of_torch: bool = False,
 ) -> Any:
     """Call a library function, in the trace that is running if there is one.
 
-    `reads`: it reads more than its arguments, a clock or a file, so that no call of it is a constant. Raises
-    VolatileError where Python has to run the traced function in every call.
+    `reads`: it reads more than its arguments, a clock or a file, so that no call of it is a constant. `of_torch`: its
+    arrays stand for tensors. Raises VolatileError where Python has to run the traced function in every call.
     """
     run = active()
     if run is None:
         return function(*args, **kwargs)
-    if run.session.torch:
+    if run.session.torch and not of_torch:
         raise VolatileError(f"{name} is called at {user_line()}, in a function that reads torch tensors: Python runs in"
                             " every call. Pass arrays alone.")
     _require_no_effects(function, name, args, kwargs)
@@ -293,8 +294,10 @@ def _described(value: Any, name: str, parts: list[np.ndarray[Any, Any]]) -> tupl
 
 
 def _is_named_tuple(value: Any) -> bool:
-    """Tell whether a value is a named tuple with nothing but its items."""
-    return isinstance(value, tuple) and hasattr(type(value), "_make") and not hasattr(value, "__dict__")
+    """Tell whether a value is a named tuple with nothing but its items, as torch's and NumPy's results are."""
+    kind = type(value)
+    return isinstance(value, tuple) and not hasattr(value, "__dict__") and (
+        hasattr(kind, "_make") or getattr(kind, "n_unnamed_fields", None) == 0)
 
 
 def _leaves(tree: Any) -> Iterator[_Leaf]:

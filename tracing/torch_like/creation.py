@@ -18,6 +18,7 @@ from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
+from jitfuse.tracing.torch_like import library_calls
 from jitfuse.tracing.torch_like.promotion import (
     NAMES,
     TORCH,
@@ -31,7 +32,7 @@ from jitfuse.tracing.torch_like.promotion import (
     run_of_trace,
 )
 from jitfuse.tracing.torch_like.shapes import extents
-from jitfuse.tracing.torch_like.table import by_object
+from jitfuse.tracing.torch_like.table import by_object, without_entry
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
 
 _WINDOWS: Final = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
@@ -171,6 +172,13 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Yield (torch's function, its replacement in a trace)."""
+    own = dict(_own_replacements())
+    yield from own.items()
+    for original in without_entry() - own.keys():
+        yield original, library_calls.replacement(original)
+
+
+def _own_replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     yield torch.zeros, _of_value(0)
     yield torch.empty, _of_value(0)
     yield torch.ones, _of_value(1)

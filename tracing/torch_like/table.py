@@ -9,14 +9,17 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
+import types
 from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 
-from jitfuse.errors import UnsupportedError
+from jitfuse.errors import JitfuseError, UnsupportedError
+from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.torch_like.promotion import narrowed, require_float
+from jitfuse.tracing.record.value_reads import may_break
+from jitfuse.tracing.torch_like.promotion import narrowed, require_float, run_of_trace
 
 Function = Callable[..., Any]
 FUNCTIONS: Final[dict[str, Function]] = {}
@@ -95,16 +98,43 @@ def by_object() -> dict[Any, Function]:
     return found
 
 
+@functools.cache
+def without_entry() -> frozenset[Any]:
+    """Return torch's public functions over tensors that have no function here: the built-in ones, which dispatch."""
+    return frozenset(
+        value for holder in (torch, torch.linalg, torch.special, torch.fft) for name, value in vars(holder).items()
+        if isinstance(value, types.BuiltinFunctionType) and not name.startswith("_")) - by_object().keys()
+
+
 def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
     """Carry out one of torch's functions over traced tensors; raises UnsupportedError for those without an entry."""
     function = by_object().get(func)
-    if function is None:
-        name = getattr(func, "__name__", str(func))
-        inplace = name[:-1] if name.endswith("_") and not name.endswith("__") else None
-        if inplace in FUNCTIONS and args:
-            return getattr(args[0], name)(*args[1:], **kwargs)
-        raise missing(name)
-    return function(*args, **kwargs)
+    if function is not None:
+        return or_torch(function, func, args, kwargs)
+    name = getattr(func, "__name__", str(func))
+    if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], Foreign):
+        return getattr(args[0], name)(*args[1:], **kwargs)
+    return by_torch(func, args, kwargs, missing(name))
+
+
+def or_torch(function: Function, original: Function, args: Any, kwargs: Any) -> Any:
+    """Carry out a function over traced tensors; where it lacks an option, torch itself, at a graph break."""
+    try:
+        return function(*args, **kwargs)
+    except (UnsupportedError, TypeError) as error:
+        if isinstance(error, JitfuseError) and not isinstance(error, UnsupportedError):
+            raise
+        return by_torch(original, args, kwargs, error)
+
+
+def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> Any:
+    """Call torch itself at a graph break; raises the error where there can be none."""
+    from jitfuse.tracing.torch_like import library_calls
+    from jitfuse.tracing.torch_like.tensor import wrap
+
+    if not may_break(run_of_trace()):
+        raise error
+    return wrap(library_calls.call(original, tuple(args), kwargs))
 
 
 def missing(name: str, what: str = "torch") -> UnsupportedError:

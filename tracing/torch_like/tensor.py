@@ -108,16 +108,19 @@ class TracedTorchTensor(Foreign):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        original = getattr(torch.Tensor, name, None)
+        if original is None:
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
         table.loaded()
         function = table.METHODS.get(name) or table.FUNCTIONS.get(name)
-        if function is not None and hasattr(torch.Tensor, name):
-            return functools.partial(function, self)
-        base = table.FUNCTIONS.get(name[:-1]) if name.endswith("_") else None
-        if base is not None and hasattr(torch.Tensor, name):
-            return functools.partial(_written, base, self)
-        if not hasattr(torch.Tensor, name):
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
-        raise table.missing(name, "Tensor")
+        if function is not None:
+            return functools.partial(_called, function, original, self)
+        base = getattr(torch.Tensor, name[:-1], None) if name.endswith("_") else None
+        if callable(base):
+            return functools.partial(_written, name[:-1], self)
+        if not callable(original):
+            raise table.missing(name, "Tensor")
+        return functools.partial(_by_torch, original, self)
 
     # ------------------------------------------------------------------ items
     def __getitem__(self, index: Any) -> Any:
@@ -265,9 +268,17 @@ def assign(target: TracedTorchTensor, result: Any, name: str) -> TracedTorchTens
     return target
 
 
-def _written(function: Callable[..., Any], self: TracedTorchTensor, *args: Any, **kwargs: Any) -> Any:
+def _called(function: Callable[..., Any], original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return table.or_torch(function, original, args, kwargs)
+
+
+def _by_torch(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return table.by_torch(original, args, kwargs, table.missing(original.__name__, "Tensor"))
+
+
+def _written(name: str, self: TracedTorchTensor, *args: Any, **kwargs: Any) -> Any:
     """Carry out a method and write its result into the tensor."""
-    return assign(self, function(self, *args, **kwargs), getattr(function, "__name__", "in-place"))
+    return assign(self, getattr(self, name)(*args, **kwargs), name)
 
 
 # ---------------------------------------------------------------- operators

@@ -1,0 +1,153 @@
+"""Calls of torch's functions that have no operators: a graph break, at which torch itself gets real tensors.
+
+Such a call must leave everything as it was. When it is first made, torch's dispatcher shows whether it writes into what
+it is given or draws random numbers, and the generator and the bits of its tensors are compared. Results are tensors:
+numbers and texts of a tensor (`data_ptr`, `stride`) are those of another one at the next call.
+
+Owns what torch gets and returns. Does not own graph breaks at calls (`jitfuse.tracing.numpy_like.library_calls`).
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import resolve_name
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jitfuse.errors import VolatileError
+from jitfuse.tracing.interception.known import opaque
+from jitfuse.tracing.numpy_like import library_calls
+from jitfuse.tracing.record.foreign import Foreign, array_as_tensor, host_array, is_torch_constant
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.torch_like import table
+from jitfuse.tracing.torch_like.real_tensors import met
+
+Back = Callable[[Any], Any]
+"""Turns what a call at a graph break gets into what torch gets: an array into a tensor."""
+
+
+def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call one of torch's functions or methods; returns traced tensors, not yet as torch's.
+
+    Raises VolatileError where Python has to run the traced function in every call.
+    """
+    name = resolve_name(function) or getattr(function, "__name__", str(function))
+    if kwargs.get("out") is not None:
+        raise _refusal(name, "writes into its argument out=")
+    given, backs = _handed(list(args))
+    named, named_backs = _handed(dict(kwargs))
+    known = False
+
+    def real(*arrays: Any, **options: Any) -> Any:
+        nonlocal known
+        positional, by_name = backs(list(arrays)), named_backs(options)
+        carry_out = function if known else _Watched(function, name)
+        found = _as_arrays(carry_out(*positional, **by_name), name)
+        known = True
+        return found
+
+    return library_calls.call(real, name, tuple(given), named, of_torch=True)
+
+
+def replacement(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what stands in a trace for one of torch's functions over tensors without operators."""
+    @functools.wraps(function)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        if next(_tensors([args, kwargs]), None) is None:
+            raise opaque(function)  # it may set something
+        return table.carry_out(function, args, kwargs)
+
+    return replaced
+
+
+def _refusal(name: str, what: str) -> VolatileError:
+    return VolatileError(f"{name} {what}, at {user_line()}: jitfuse does not see that, so that Python runs in every "
+                         "call. Call it outside.")
+
+
+# ---------------------------------------------------------------- arguments
+def _handed(value: Any) -> tuple[Any, Back]:
+    """Return an argument as `library_calls` takes it, with traced arrays for tensors, and the way back."""
+    if isinstance(value, Foreign):
+        return value.tensor, array_as_tensor
+    if isinstance(value, torch.Tensor):
+        return met(value), array_as_tensor
+    if is_torch_constant(value) or isinstance(value, torch.layout | torch.memory_format):
+        return repr(value), lambda _: value
+    if type(value) is dict:
+        items = {key: _handed(item) for key, item in value.items()}
+        return {key: item for key, (item, _) in items.items()}, lambda real: {
+            key: items[key][1](item) for key, item in real.items()}
+    if type(value) in (list, tuple):
+        parts = [_handed(item) for item in value]
+        kind = type(value)
+        return kind(item for item, _ in parts), lambda real: kind(
+            back(item) for (_, back), item in zip(parts, real, strict=True))
+    return value, lambda real: real
+
+
+# ---------------------------------------------------------------- results
+def _as_arrays(value: Any, name: str) -> Any:
+    """Return a result with arrays in place of its tensors; raise VolatileError for one that holds anything else."""
+    if type(value) is torch.Tensor and value.layout is torch.strided and value.device.type == "cpu" and not (
+            value.requires_grad or value.is_conj() or value.is_neg()):
+        return host_array(value)
+    if value is None:
+        return None
+    if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
+        return type(value)([_as_arrays(item, name) for item in value])
+    raise _refusal(name, f"returns a {type(value).__module__}.{type(value).__qualname__}, which is no plain tensor")
+
+
+# ---------------------------------------------------------------- the first call
+class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
+    """Carries out a call that must neither write into its tensors nor draw; raises VolatileError for one that does."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        super().__init__()
+        self._function, self._name = function, name
+        self._storages: set[int] = set()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports its compiler, for seconds
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors = list(_tensors((args, kwargs)))
+        self._storages = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+        before, state = [host_array(tensor).copy(order="K") for tensor in tensors], torch.get_rng_state()
+        with self:
+            found = self._function(*args, **kwargs)
+        if not torch.equal(torch.get_rng_state(), state):
+            torch.set_rng_state(state)
+            raise _refusal(self._name, "draws random numbers")
+        for tensor, kept in zip(tensors, before, strict=True):
+            now = host_array(tensor)
+            if now.tobytes() != kept.tobytes():
+                now[...] = kept
+                raise _refusal(self._name, "writes into its arguments")
+        return found
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise _refusal(self._name, "draws random numbers")
+        schema = func._schema
+        for argument, value in [*zip(schema.arguments, args, strict=False), *(
+                (a, kwargs[a.name]) for a in schema.arguments if a.name in kwargs)]:
+            if argument.alias_info is not None and argument.alias_info.is_write and any(
+                    tensor.untyped_storage().data_ptr() in self._storages for tensor in _tensors(value)):
+                raise _refusal(self._name, "writes into its arguments")
+        return func(*args, **kwargs)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
