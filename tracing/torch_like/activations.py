@@ -126,7 +126,7 @@ def softplus(x: Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
 @_activation("softsign")
 def softsign(x: Tensor) -> Any:
     """Return x / (1 + |x|)."""
-    return x / (x.call("abs") + 1)
+    return floating(x) / (floating(x).call("abs") + 1)
 
 
 @_activation("tanhshrink")

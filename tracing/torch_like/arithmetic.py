@@ -21,7 +21,7 @@ from jitfuse.tracing.torch_like.promotion import (
     result_dtype,
     strong,
 )
-from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.table import implements, in_float32
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -196,6 +196,7 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
 
 
 @implements("addcmul")
+@in_float32
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
     """Return input + value * tensor1 * tensor2; `value` must be an integer for integer tensors."""
     common = result_dtype([operand(t) for t in (input, tensor1, tensor2)])
@@ -204,6 +205,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
 
 
 @implements("addcdiv")
+@in_float32
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
     """Return input + value * tensor1 / tensor2, for floats only."""
     require_float("addcdiv", input)

@@ -32,7 +32,7 @@ from jitfuse.tracing.torch_like.promotion import (
     run_of_trace,
 )
 from jitfuse.tracing.torch_like.shapes import extents
-from jitfuse.tracing.torch_like.table import by_object, without_entry
+from jitfuse.tracing.torch_like.table import by_object, or_torch, without_entry
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
 
 _WINDOWS: Final = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
@@ -104,7 +104,8 @@ def from_numpy(array: Any) -> Any:
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return start, start + step, ... below end: int64 for integers, else torch's default dtype."""
     require_cpu(device)
-    given = [numbers(v) for v in bounds] or [numbers(options[k]) for k in ("start", "end", "step") if k in options]
+    given = [numbers(v) for v in bounds]
+    given += [numbers(options[k]) for k in ("start", "end", "step")[len(given) :] if k in options]
     whole = all(isinstance(v, int) for v in given)
     start, end, step = (0, *given, 1) if len(given) == 1 else (*given, 1)[:3]
     if step == 0 or (end - start) * step < 0:
@@ -153,7 +154,7 @@ def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of torch's function that also traces real tensors and numbers among its operands."""
     @functools.wraps(here)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return here(*args, **kwargs)
+        return or_torch(here, original, args, kwargs)
 
     function.__name__ = getattr(original, "__name__", here.__name__)
     return function

@@ -102,6 +102,8 @@ def scatter_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str, *, i
     """Return the tensor with elements of src combined at indices along an axis."""
     x, new, at = strong(input), operand(src), operand(index)
     dtype = str(x.dtype)
+    if dtype == "bool":
+        raise UnsupportedError(f"scatter_reduce of bools is not available, at {user_line()}")
     if reduce not in _IDENTITY or new.dtype != x.dtype:
         raise ArgumentError(f"scatter_reduce of {x.dtype} and {new.dtype}: reduce is one of {', '.join(_IDENTITY)}, "
                             f"not {reduce!r}, at {user_line()}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
@@ -146,7 +147,9 @@ def diag(input: Any, diagonal: Any = 0) -> Any:
 @implements("trace")
 def trace(input: Any) -> Any:
     """Return the sum of the diagonal of a matrix."""
-    return wrap(arrangements.trace(strong(input)))
+    x = strong(input)
+    made = arrangements.trace(x)
+    return wrap(made if kind(str(x.dtype)) in ("float", "complex") else cast(made, "int64"))
 
 
 @implements("atleast_1d")

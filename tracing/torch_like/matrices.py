@@ -10,16 +10,14 @@ from typing import Any
 
 import torch
 
-from jitfuse.dtypes import kind
 from jitfuse.errors import ShapeError, UnsupportedError
-from jitfuse.tracing.numpy_like import linalg, products, shapes, statistics
+from jitfuse.tracing.numpy_like import linalg, products
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.torch_like.arithmetic import add, mul
 from jitfuse.tracing.torch_like.elementwise import delivered
-from jitfuse.tracing.torch_like.products import product, same_dtype
-from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, strong
+from jitfuse.tracing.torch_like.products import product, same_dtype, scaled_sum
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.reductions import axes, norm
-from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -52,19 +50,18 @@ def multi_dot(*tensors: Any) -> Any:
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return a matrix plus the sum of products of matrices."""
     made = product("addbmm", batch1, batch2)
-    made = cast(made.call("sum", axis=0), str(made.dtype))
-    return add(mul(input, beta), mul(wrap(made), alpha))
+    return scaled_sum(input, wrap(cast(made.call("sum", axis=0), str(made.dtype))), beta, alpha)
 
 
 @implements("addr")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return a matrix plus the products of all pairs of elements."""
     x, y = operand(vec1), operand(vec2)
-    return add(*(t if isinstance(f, int | float) and f == 1 else mul(t, f)  # bools give a bool
-                 for t, f in ((input, beta), (wrap(x.reshape((-1, 1)) * y), alpha))))
+    return scaled_sum(input, wrap(x.reshape((-1, 1)) * y), beta, alpha)
 
 
 @implements("dist")
+@in_float32
 def dist(input: Any, other: Any, p: Any = 2) -> Any:
     """Return the norm of a difference."""
     return norm(wrap(strong(input) - strong(other)), p)
@@ -82,7 +79,6 @@ def _of_matrices(name: str, *names: str) -> Callable[..., Any]:
 
 
 _of_matrices("matrix_power", "matrix_power", "linalg.matrix_power")
-_of_matrices("pinv", "pinverse", "linalg.pinv")
 _of_matrices("complex_eigvals", "linalg.eigvals")
 
 
@@ -139,14 +135,6 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     return wrap(linalg.solve(whole, b))
 
 
-@implements("linalg.matrix_norm")
-def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False) -> Any:
-    """Return the norms of matrices."""
-    from jitfuse.tracing.numpy_like import norms
-
-    return wrap(norms.norm(operand(A), numbers(ord), tuple(numbers(dim)), keepdims=bool(keepdim)))
-
-
 @implements("linalg.matrix_rank")
 def matrix_rank(A: Any) -> Any:
     """Return the ranks of matrices."""
@@ -159,23 +147,6 @@ def diagonal(A: Any, *, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Any:
     from jitfuse.tracing.torch_like.shapes import diagonal as of_axes
 
     return of_axes(A, offset, dim1, dim2)
-
-
-# ---------------------------------------------------------------- statistics
-@implements("cov")
-def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """Return the covariances of rows."""
-    x = operand(input)
-    made = statistics.cov(x, ddof=int(numbers(correction)), fweights=None if fweights is None else operand(
-        fweights), aweights=None if aweights is None else operand(aweights))
-    return wrap(cast(made, str(x.dtype)) if kind(str(x.dtype)) == "float" else made)
-
-
-@implements("corrcoef")
-def corrcoef(input: Any) -> Any:
-    """Return the correlations of rows."""
-    x = operand(input)
-    return wrap(cast(statistics.corrcoef(x), str(x.dtype)))
 
 
 @implements("nanmedian")
@@ -194,16 +165,6 @@ def norm_except_dim(v: Any, pow: Any = 2, dim: Any = 0) -> Any:
     """Return the norms over all axes but one, for weight normalisation."""
     x, kept = operand(v), int(numbers(dim))
     return norm(wrap(x), pow, tuple(k for k in range(x.ndim) if k != kept), keepdim=True)
-
-
-@implements("cumulative_trapezoid")
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: Any = -1) -> Any:
-    """Return the integral by the trapezoidal rule up to each element."""
-    v = shapes.moveaxis(strong(y), int(numbers(dim)), -1)
-    pairs = v[..., 1:] + v[..., :-1]  # in their own dtype
-    steps = numbers(dx) if x is None else operand(x)[..., 1:] - operand(x)[..., :-1]
-    made = (floating(pairs) * steps / 2.0).call("cumsum", axis=-1)
-    return wrap(shapes.moveaxis(cast(made, str(floating(v).dtype)), -1, int(numbers(dim))))
 
 
 @implements("frobenius_norm")

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from jitfuse.dtypes import is_narrow
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.ir.statuses import NO_CLASS
 from jitfuse.tracing.numpy_like import arrangements
@@ -30,7 +31,7 @@ from jitfuse.tracing.torch_like.promotion import (
     run_of_trace,
     strong,
 )
-from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, assign, wrap
 
 
@@ -163,11 +164,13 @@ def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None,
     return group_norm(input, operand(input).shape[1], weight, bias, eps)
 
 
-@of_floats("batch_norm")
+@implements("batch_norm")
 def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
                training: bool = False, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
     """Normalise channels by running statistics; in training by their own, which update the running ones."""
-    x = operand(input)
+    require_float("batch_norm", input)
+    own = str(operand(input).dtype)
+    x = cast(operand(input), "float32" if is_narrow(own) else own)
     shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
     if training:
         over = tuple(k for k in range(x.ndim) if k != 1)
@@ -180,12 +183,12 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
     else:
         mean, variance = operand(running_mean), operand(running_var)
     made = (x - mean.reshape(shape)) / in_common("add", variance, eps).call("sqrt").reshape(shape)
-    return wrap(_scaled(made, weight, bias, shape))
+    return wrap(cast(_scaled(made, weight, bias, shape), own))
 
 
 def _moved(running: TracedTorchTensor, new: Tensor, momentum: Any) -> None:
     x = running.tensor
-    running.tensor._assign(x * (1.0 - numbers(momentum)) + new * numbers(momentum))
+    running.tensor._assign(cast(x * (1.0 - numbers(momentum)) + new * numbers(momentum), str(x.dtype)))
 
 
 # ---------------------------------------------------------------- dropout
@@ -255,6 +258,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-8) -> Any:
 
 
 @implements("pairwise_distance")
+@in_float32
 def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-6, keepdim: bool = False) -> Any:
     """Return the norm of the difference along the last axis."""
     from jitfuse.tracing.torch_like.reductions import norm

@@ -21,7 +21,7 @@ from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.torch_like.convolutions import each, positive, windows
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, run_of_trace
-from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -140,6 +140,7 @@ def _avg_pool(rank: int) -> None:
     name = f"avg_pool{rank}d"
 
     @implements(name)
+    @in_float32
     def function(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: Any = None) -> Any:
         x = operand(input)

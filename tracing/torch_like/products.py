@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from jitfuse.dtypes import kind
-from jitfuse.errors import DTypeError, ShapeError
+from jitfuse.dtypes import is_integer, kind
+from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing.numpy_like import arrangements, linalg, products, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import add, mul
 from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
-from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.table import implements, in_float32
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -59,16 +59,21 @@ for _name, _ranks in {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}.
     implements(_name)(_of_ranks(_name, *_ranks))
 
 
+def scaled_sum(input: Any, made: Any, beta: Any, alpha: Any, out: Any = None) -> Any:
+    """Return beta * input + alpha * made; with beta 0, NaN of the input does not count."""
+    made = made if isinstance(alpha, int | float) and alpha == 1 else mul(made, alpha)  # bools give a bool
+    if isinstance(beta, int | float) and beta == 0:
+        return delivered(made.tensor, out)
+    return add(made, input if isinstance(beta, int | float) and beta == 1 else mul(input, beta), out=out)
+
+
 def _added(name: str) -> Callable[..., Any]:
     def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
         same_dtype(name, input, one, two)
         made = wrap(product(name, one, two))
         if kind(str(made.tensor.dtype)) not in ("float", "complex"):
             beta, alpha = int(numbers(beta)), int(numbers(alpha))
-        made = made if isinstance(alpha, int | float) and alpha == 1 else mul(made, alpha)
-        if isinstance(beta, int | float) and beta == 0:
-            return delivered(made.tensor, out)
-        return add(made, input if isinstance(beta, int | float) and beta == 1 else mul(input, beta), out=out)
+        return scaled_sum(input, made, beta, alpha, out)
 
     function.__name__ = name
     return function
@@ -106,6 +111,8 @@ def einsum(equation: Any, *operands: Any) -> Any:
     """Return the sum of products that an equation describes."""
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     found = same_dtype("einsum", *given)
+    if is_integer(str(found[0].dtype)):  # which sums torch widens depends on how it carries the equation out
+        raise UnsupportedError(f"einsum of integers is not available, at {user_line()}")
     return wrap(cast(products.einsum(equation, *found), str(found[0].dtype)))
 
 
@@ -122,6 +129,7 @@ def cross(input: Any, other: Any, dim: Any = -1) -> Any:
 
 
 @implements("cdist")
+@in_float32
 def cdist(x1: Any, x2: Any, p: Any = 2.0, **options: Any) -> Any:
     """Return the distances of all pairs of rows."""
     from jitfuse.tracing.torch_like.reductions import norm
@@ -137,6 +145,8 @@ def _of_matrices(name: str) -> Callable[..., Any]:
         x = operand(A)
         if kind(str(x.dtype)) not in ("float", "complex"):
             raise DTypeError(f"linalg.{name}: expected a floating point tensor, not {x.dtype}, at {user_line()}")
+        if not x.size:
+            raise UnsupportedError(f"linalg.{name} of nothing is not available, at {user_line()}")
         return wrap(getattr(linalg, name)(x, *(operand(a) for a in args), **kwargs))
 
     function.__name__ = name

@@ -149,8 +149,10 @@ def require_cpu(device: Any) -> None:
 
 
 def narrowed(result: Any, like: Any) -> Any:
-    """Round a wider float result to the dtype of a tensor of 16-bit floats; return any other as it is."""
+    """Round wider float results to the dtype of a tensor of 16-bit floats; return any other as it is."""
     dtype = str(operand(like).dtype)
+    if isinstance(result, tuple):
+        return type(result)([narrowed(part, like) for part in result])
     wide = isinstance(result, Foreign) and str(result.tensor.dtype) in ("float32", "float64")
     if not is_narrow(dtype) or not wide:
         return result

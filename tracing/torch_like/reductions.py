@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from jitfuse.dtypes import kind
-from jitfuse.errors import DTypeError
+from jitfuse.errors import DTypeError, UnsupportedError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import maximum_of, minimum_of
 from jitfuse.tracing.torch_like.elementwise import delivered
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, in_common, numbers, strong
-from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, in_common, numbers, operand, strong
+from jitfuse.tracing.torch_like.table import implements, in_float32
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -149,9 +149,10 @@ def _reduced(torch_name: str, name: str) -> None:
     @implements(torch_name)
     def function(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None, axis: Any = None) -> Any:
         x = strong(input)
-        x = cast(x, "bool") if name in ("any", "all") else x
-        made = x.call(name, axis=axes(x, dim if axis is None else axis), keepdims=bool(keepdim))
-        return delivered(made, out)
+        over, is_byte = axes(x, dim if axis is None else axis), str(x.dtype) == "uint8"
+        truth = name in ("any", "all")
+        made = (cast(x, "bool") if truth else x).call(name, axis=over, keepdims=bool(keepdim))
+        return delivered(cast(made, "uint8") if truth and is_byte else made, out)
 
     function.__name__ = torch_name
 
@@ -222,7 +223,8 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Any:
 
 
 # ---------------------------------------------------------------- norms
-@implements("norm", "linalg.vector_norm", "linalg.norm")
+@implements("norm", "linalg.vector_norm")
+@in_float32
 def norm(input: Any, p: Any = None, dim: Any = None, keepdim: bool = False, *, ord: Any = None, dtype: Any = None,
          out: Any = None) -> Any:
     """Return the norm of order p of all elements, or of those along axes."""
@@ -242,3 +244,13 @@ def norm(input: Any, p: Any = None, dim: Any = None, keepdim: bool = False, *, o
         made = (size ** float(order)).call("sum", axis=over, keepdims=kept) ** (1.0 / order)
     return delivered(cast(made, str(size.dtype)), out)
 
+
+@implements("linalg.norm")
+def norm_of(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
+            out: Any = None) -> Any:
+    """Return the norm of vectors; that of matrices is torch's own."""
+    over = numbers(dim)
+    count = operand(A).ndim if over is None else len(over) if isinstance(over, tuple) else 1
+    if numbers(ord) is not None and count > 1:
+        raise UnsupportedError(f"linalg.norm of matrices is not available, at {user_line()}")
+    return norm(A, ord, dim, keepdim, dtype=dtype, out=out)

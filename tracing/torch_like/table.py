@@ -15,11 +15,12 @@ from typing import Any, Final
 
 import torch
 
+from jitfuse.dtypes import is_narrow
 from jitfuse.errors import JitfuseError, UnsupportedError
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import may_break
-from jitfuse.tracing.torch_like.promotion import narrowed, require_float, run_of_trace
+from jitfuse.tracing.torch_like.promotion import cast, narrowed, operand, require_float, run_of_trace
 
 Function = Callable[..., Any]
 FUNCTIONS: Final[dict[str, Function]] = {}
@@ -45,19 +46,43 @@ def implements(*names: str) -> Callable[[Function], Function]:
 def of_floats(*names: str) -> Callable[[Function], Function]:
     """Register a function whose first tensor is floating, and whose result has that tensor's dtype.
 
-    16-bit floats are computed in float32 or float64. Integer tensors raise DTypeError, as in most torch functions.
+    16-bit floats are computed in float32. Integer tensors raise DTypeError, as in most torch functions.
     """
     def register(function: Function) -> Function:
+        computed = in_float32(function)
+
         @functools.wraps(function)
         def call(input: Any, *args: Any, **kwargs: Any) -> Any:
             require_float(names[0], input)
-            return narrowed(function(input, *args, **kwargs), input)
+            return computed(input, *args, **kwargs)
 
         for name in names:
             FUNCTIONS[name] = call
         return call
 
     return register
+
+
+def in_float32(function: Function) -> Function:
+    """Return a function that takes 16-bit floats as float32, and rounds its result: torch rounds no step between."""
+    @functools.wraps(function)
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_narrow(str(operand(input).dtype)):
+            return function(input, *args, **kwargs)
+        wide, *others = (_widened(value) for value in (input, *args))
+        return narrowed(function(wide, *others, **{name: _widened(v) for name, v in kwargs.items()}), input)
+
+    return call
+
+
+def _widened(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(map(_widened, value))
+    if not isinstance(value, torch.Tensor) or not is_narrow(str(operand(value).dtype)):
+        return value
+    from jitfuse.tracing.torch_like.tensor import wrap
+
+    return wrap(cast(operand(value), "float32"))
 
 
 def method(*names: str) -> Callable[[Function], Function]:
@@ -121,7 +146,7 @@ def or_torch(function: Function, original: Function, args: Any, kwargs: Any) -> 
     """Carry out a function over traced tensors; where it lacks an option, torch itself, at a graph break."""
     try:
         return function(*args, **kwargs)
-    except (UnsupportedError, TypeError) as error:
+    except Exception as error:
         if isinstance(error, JitfuseError) and not isinstance(error, UnsupportedError):
             raise
         return by_torch(original, args, kwargs, error)
