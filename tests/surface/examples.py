@@ -63,6 +63,8 @@ def _runs(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
     except Exception:
         return ""
     counts = fused.stats()
+    if "[JF401]" in fused.why():
+        return "the library's own function, called at a graph break"
     if counts["splits"]:
         return "graph break: its shape depends on values"
     if counts["fallbacks"]:

@@ -111,7 +111,8 @@ def einsum(equation: Any, *operands: Any) -> Any:
     """Return the sum of products that an equation describes."""
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     found = same_dtype("einsum", *given)
-    if is_integer(str(found[0].dtype)):  # which sums torch widens depends on how it carries the equation out
+    if str(found[0].dtype) not in ("int64", "uint64") and is_integer(str(found[0].dtype)):
+        # which sums torch widens depends on how it carries the equation out
         raise UnsupportedError(f"einsum of integers is not available, at {user_line()}")
     return wrap(cast(products.einsum(equation, *found), str(found[0].dtype)))
 

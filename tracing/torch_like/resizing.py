@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.dtypes import is_narrow
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.products import same_dtype
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, require_float
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -134,10 +135,13 @@ def _evenly(count: int, corners: bool, dtype: str) -> Any:
     return (line if corners else line * (count - 1) / count).astype(dtype)
 
 
-@of_floats("grid_sample")
+@implements("grid_sample")
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: Any = None) -> Any:
     """Sample images at positions from -1 to 1; the result is (samples, channels, rows, columns)."""
+    require_float("grid_sample", input)
+    if is_narrow(str(operand(input).dtype)):
+        raise UnsupportedError(f"grid_sample of 16-bit floats is not available, at {user_line()}")  # rounds positions
     x, at = same_dtype("grid_sample", input, grid)
     if x.ndim != 4 or at.ndim != 4 or at.shape[0] != x.shape[0] or at.shape[3] != 2:
         raise ShapeError(f"grid_sample: images of {x.shape} and a grid of {at.shape}, at {user_line()}")
