@@ -101,8 +101,8 @@ class _Meeting(Record):
 def part_for(tree: TraceTree, call: Walk, key: Hashable, training: bool, *, torch: bool) -> NativePaths | None:
     """Return the part of a tree for calls like this one, which begin with `key`.
 
-    None if no edge leads to a result and there are few, or if there are too many edges. `torch`: the caller turns results into tensors;
-    otherwise paths with torch results are left out.
+    None if no edge leads to a result and there are few, or if there are too many edges. `torch`: the caller turns
+    results into tensors; otherwise paths with torch results are left out.
     """
     meeting, edges, conditioned, ends = _Meeting(), [], [], False
     following: dict[TreeState, dict[Hashable, NativeEdge]] = {}
