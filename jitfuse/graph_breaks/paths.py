@@ -21,6 +21,8 @@ from jitfuse.tracing.trace import FeedSource
 
 MAX_EDGES: Final = 4096
 """Edges of one table."""
+MIN_UNENDED: Final = 4
+"""Edges of a table that leads to no result, but only to where Python goes on, as a print at the end does."""
 RANDOM_FEED: Final = -1
 """The number of the RNG state at the entrance."""
 
@@ -99,8 +101,8 @@ class _Meeting(Record):
 def part_for(tree: TraceTree, call: Walk, key: Hashable, training: bool, *, torch: bool) -> NativePaths | None:
     """Return the part of a tree for calls like this one, which begin with `key`.
 
-    None if no edge leads to a result, or if there are too many edges. `torch`: the caller turns results into tensors;
-    otherwise paths with torch results are left out.
+    None if no edge leads to a result and there are few, or if there are too many edges. `torch`: the caller turns
+    results into tensors; otherwise paths with torch results are left out.
     """
     meeting, edges, conditioned, ends = _Meeting(), [], [], False
     following: dict[TreeState, dict[Hashable, NativeEdge]] = {}
@@ -121,7 +123,7 @@ def part_for(tree: TraceTree, call: Walk, key: Hashable, training: bool, *, torc
         ends = ends or tree_edge.target is None
         if tree_edge.target is not None and not edge.back and _is_read(tree_edge.target):
             todo.extend((tree_edge.target, k, known) for k in reversed(tree_edge.target.edges))
-    if not ends:
+    if not ends and len(edges) < MIN_UNENDED:
         return None
     draws = any(edge.tree_edge.moves_rng for edge in edges)
     if draws:

@@ -234,3 +234,28 @@ def test_values_are_those_of_the_budget() -> None:
     with pytest.warns(jf.FallbackWarning, match="more than 2 different values"):
         for n in range(5):
             np.testing.assert_array_equal(read(np.full(2, 10.0**n)), np.full(2, 10.0**n) * (n + 1))
+
+
+def diffused(image: Any) -> Any:
+    image = image.copy()
+    for y in range(image.shape[0]):
+        for x in range(image.shape[1]):
+            old = image[y, x]
+            image[y, x] = np.round(old)
+            if x + 1 < image.shape[1]:
+                image[y, x + 1] += (old - image[y, x]) * 0.5
+            if y + 1 < image.shape[0]:
+                image[y + 1, x] += (old - image[y, x]) * 0.5
+    return image
+
+
+def test_loops_are_captured_from_a_sixth_of_the_operators_on() -> None:
+    image = np.random.default_rng(0).random((24, 24)) * 9
+    recorded = []
+    for operators in (524_288, 24_000):
+        fused = jf.fuse(diffused, budget=jf.Budget(operators=operators))
+        for _ in range(2):
+            assert fused(image).tobytes() == diffused(image).tobytes()
+        assert fused.stats()["fallbacks"] == 0
+        recorded.append("fori_loop" in str(fused.program(image)))
+    assert recorded == [False, True]

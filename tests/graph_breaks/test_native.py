@@ -181,6 +181,34 @@ def test_a_path_that_draws_from_the_global_rng_when_native_code_has_the_others()
     assert fused.stats()["fallbacks"] == 0 and fused.stats()["traces"] > 2
 
 
+def test_paths_that_all_end_with_a_print(capsys: pytest.CaptureFixture[str]) -> None:
+    """Native code takes them up to the print, and Python from there."""
+    def f(x, y):
+        y[1:] = x[0]
+        for k in range(40):
+            x = x * 0.5 + 0.25
+            if x.max() < 1:
+                y[:1] += k
+                print(f"after {k}: {x.max():.3f}", x.argmax())
+                break
+        return x, y[0] * 2
+
+    calls = [(np.array([v, 3.0, -v]), np.zeros(3)) for v in (9.0, 64.0, -500.0)]
+    fused = jf.fuse(f)
+    for _ in range(8):
+        for args in calls:
+            given, plain = ([a.copy() for a in args] for _ in range(2))
+            found, said = fused(*given), capsys.readouterr().out
+            same(found, f(*plain))
+            same(given, plain)
+            assert said == capsys.readouterr().out
+    before = misses(fused)
+    assert before >= 0, "nothing is native"
+    for args in calls:
+        same(fused(*map(np.copy, args)), f(*map(np.copy, args)))
+    assert misses(fused) == before
+
+
 def test_statuses() -> None:
     def f(x, i):
         y = x[i]

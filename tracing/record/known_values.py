@@ -25,7 +25,7 @@ MAX_TABLE: Final = 64
 """Elements of an array from a global, a closure or an attribute that Python may read while tracing: all are compared
 at each call."""
 
-MAX_KNOWN_BYTES: Final = 2**26
+MAX_KNOWN_BYTES: Final = 2**28
 """Bytes of known values that a trace stores, for further reads."""
 
 _PYTHON: Final[dict[str, Callable[..., Any]]] = {
@@ -191,13 +191,23 @@ def _values(session: Session, stack: list[int], entered: set[int], guards: dict[
 
 
 def _keep(session: Session, values: dict[int, Any]) -> None:
-    """Store values for later reads, up to MAX_KNOWN_BYTES; the values that they depend on are guarded."""
+    """Store values for later reads, the last MAX_KNOWN_BYTES of them; the values that they depend on are guarded.
+
+    A loop reads what it has made last: were the first ones kept, each read would compute all later ones again.
+    """
+    known = session.known
     for t, value in values.items():
-        if t not in session.known:
-            size = getattr(value, "nbytes", 32)
-            if session.known_bytes + size <= MAX_KNOWN_BYTES:
-                session.known[t] = value
-                session.known_bytes += size
+        size = _size(value)
+        if t in known or size > MAX_KNOWN_BYTES:
+            continue
+        while session.known_bytes + size > MAX_KNOWN_BYTES:
+            session.known_bytes -= _size(known.pop(next(iter(known))))
+        known[t] = value
+        session.known_bytes += size
+
+
+def _size(value: Any) -> int:
+    return getattr(value, "nbytes", 32)  # type: ignore[no-any-return]
 
 
 def _is_table(session: Session, feed: Feed) -> bool:

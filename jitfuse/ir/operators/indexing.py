@@ -100,4 +100,5 @@ add(Op("take_along_axis", 2, VIEW, {"axis": REQUIRED}, _infer_along, lambda x, i
 add(Op("take", 2, VIEW, {"axis": REQUIRED, "mode": "raise"}, _infer_take, lambda x, index, *, axis, mode:
        np.take(x, index, axis, mode=mode), decompose=gathers.take, doc="Elements along an axis at indices."))
 add(Op("scatter", VARIADIC, LIBRARY, {**_GATHER_ATTRS, "combine": "set"}, _infer_scatter, gathers.scatter,
+       into=gathers.scatter_into,
        doc="(x, value, index, ...): x with a value set at indices, or combined with what is there, in order."))

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from oracle import ROUNDED, check
 
+from jitfuse.tracing.record import known_values
+
 
 def rerolled_by_a_table(f: Any, solid: Any) -> Any:
     shifts = np.array([0, 1, -1, 2])
@@ -81,3 +83,29 @@ def test_a_table_of_constants_is_no_read() -> None:
 def test_loops_see_what_they_change(fn: Any) -> None:
     sizes = [(9, 4.5), (9, 12.5), (6, 0.5), (9, 30.5), (7, 7.0)]
     check(fn, *[(draw(k, n), limit) for k, (n, limit) in enumerate(sizes)], within=ROUNDED)
+
+
+def thinned(n: Any, start: Any) -> Any:
+    x, kept, sums = np.arange(float(n)), np.arange(n), []
+    for k in range(20):
+        x = x * 0.5 + k
+        left = x % 3 < 2
+        x, kept = x[left], kept[left]
+        sums.append(x.sum())
+    return x, kept, sums, start + len(x)
+
+
+@pytest.mark.parametrize("most", [0, 1000, 20_000, 2**28])
+def test_reads_compute_the_last_values_once(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little is stored, results are the same; where the last rounds fit, a round more takes a round more."""
+    computed: list[str] = []
+    plain = known_values._evaluate
+
+    def evaluate(session: Any, node: Any, inputs: Any) -> Any:
+        computed.append(node.op_name)
+        return plain(session, node, inputs)
+
+    monkeypatch.setattr(known_values, "_evaluate", evaluate)
+    monkeypatch.setattr(known_values, "MAX_KNOWN_BYTES", most)
+    check(thinned, (400, np.arange(3.0)), within=ROUNDED)
+    assert most < 20_000 or computed.count("remainder") < 30

@@ -261,3 +261,6 @@ def test_combining_at_places_goes_element_by_element(case: int) -> None:
             continue
         found = gathers.scatter(x, value, *indices, axes=axes, place=place, combine=combine)
         assert found.dtype == x.dtype and found.tobytes() == plain.tobytes()
+        into = np.empty_like(x, order="A" if case % 2 else "C")
+        gathers.scatter_into(into, x, value, *indices, axes=axes, place=place, combine=combine)
+        assert into.tobytes() == plain.tobytes()
