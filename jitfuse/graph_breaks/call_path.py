@@ -122,7 +122,7 @@ class Path:
                     return made
                 limits.note_program(made.program)
                 limits.note_writes(made.program)
-                limits.note_signature(made.recorded, table.launched, why)
+                limits.note_signature(made.recorded, len(made.program.steps), table.launched, why)
         except signals.BackEdgeSignal:
             return None
         except signals.RestartSignal:

@@ -36,8 +36,8 @@ EFFORT: Final = 15, 4000, 300
 A call past the budget seldom pays off: most of its cost is ever new graph breaks."""
 MAX_REFUSALS: Final = 3
 """Failed traces in a row, after which the function runs as plain Python without another try."""
-RETRACE: Final = 1500, 150, 1500, 25, 5000
-"""Estimated µs to trace and plan a signature, and for each operator, launch, guard and new kernel of it."""
+RETRACE: Final = 1500, 20, 130, 1500, 25, 5000
+"""Estimated µs to trace and plan a signature, and for each recorded operator, step, launch, guard and new kernel."""
 RAISED: Final = 400
 """Estimated µs to trace a call up to an error that the function raises."""
 EARNED: Final = 25
@@ -141,12 +141,12 @@ class Limits:
                 "the function leaves its caller's state with other keys, lengths, shapes or texts in call after call, "
                 "each of which is traced. Return what is new instead, and store it there."))
 
-    def note_signature(self, operators: int, launched: int, why: Sequence[str]) -> None:
+    def note_signature(self, operators: int, steps: int, launched: int, why: Sequence[str]) -> None:
         """Record a new signature; `launched` counts the kernels that known ones have launched, `why` says what is new.
 
         Signatures are not traced for ever for arguments that are new in each call. Known ones still answer natively.
         """
-        if self._exceeds(RETRACE[1] * operators, launched):
+        if self._exceeds(RETRACE[1] * operators + RETRACE[2] * steps, launched):
             last = f", last {why[0]:.120}" if why else ""
             self._exceed(reasons.NEW_SIGNATURES,
                          f"arguments are new again and again{last}; each of {self._news:,} was traced. What changes "
@@ -160,7 +160,7 @@ class Limits:
         new = set(kernels) - self._kernels
         self._kernels |= new
         if self._news > 1:
-            self._retraced += RETRACE[2] * launches + RETRACE[3] * guards + RETRACE[4] * len(new)
+            self._retraced += RETRACE[3] * launches + RETRACE[4] * guards + RETRACE[5] * len(new)
 
     def note_path(self, effort: tuple[int, int, int], launched: int) -> None:
         """Record a run that has added a path to the tree, and its effort, in the same way. Known paths stay."""

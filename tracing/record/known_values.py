@@ -207,7 +207,7 @@ def _keep(session: Session, values: dict[int, Any]) -> None:
 
 
 def _size(value: Any) -> int:
-    return getattr(value, "nbytes", 32)  # type: ignore[no-any-return]
+    return int(getattr(value, "nbytes", 32))
 
 
 def _is_table(session: Session, feed: Feed) -> bool:

@@ -194,12 +194,12 @@ def glu(input: Any, dim: Any = -1) -> Any:
 def _normalised(name: str, op_name: str, sign: int) -> None:
     @implements(name)
     def function(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-        x = strong(input) if dtype is None else cast(strong(input), dtype_named(dtype))
-        x = _of_floats(name, x)
+        x = strong(input) if sign > 0 else -strong(input)  # in its own dtype
+        x = _of_floats(name, x if dtype is None else cast(x, dtype_named(dtype)))
         if not x.ndim:
             return wrap(x.reshape((1,)).call(op_name, axis=0).reshape(()))
         along = (0 if x.ndim in (1, 3) else 1) if dim is None else int(numbers(dim))
-        return wrap((x if sign > 0 else -x).call(op_name, axis=along))
+        return wrap(x.call(op_name, axis=along))
 
     function.__name__ = name
 

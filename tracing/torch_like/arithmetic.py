@@ -145,7 +145,7 @@ for _name, _op in {
     "greater_equal": "greater_equal", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
     "bitwise_xor": "bitwise_xor", "bitwise_left_shift": "bitwise_left_shift",
     "bitwise_right_shift": "bitwise_right_shift", "gcd": "gcd", "lcm": "lcm", "hypot": "hypot",
-    "nextafter": "nextafter", "logaddexp": "logaddexp", "logaddexp2": "logaddexp2", "heaviside": "heaviside",
+    "nextafter": "nextafter", "logaddexp": "logaddexp", "logaddexp2": "logaddexp2",
 }.items():
     implements(_name)(_binary(_op, to_float=False))
 for _name, _op in {"atan2": "atan2", "arctan2": "atan2", "xlogy": "xlogy", "copysign": "copysign"}.items():

@@ -165,18 +165,7 @@ def atleast_3d(input: Any) -> Any:
     return wrap(arrangements.atleast_3d(strong(input)))
 
 
-@implements("unravel_index")
-def unravel_index(indices: Any, shape: Any) -> Any:
-    """Return the index along each axis of flat indices."""
-    x, extents = operand(indices), [int(n) for n in numbers(shape)]
-    found: list[Any] = []
-    for n in reversed(extents):
-        found.insert(0, wrap(x.call("remainder", n)))
-        x = x.call("floor_divide", n)
-    return tuple(found)
 
-
-# ---------------------------------------------------------------- memory
 @method("stride")
 def stride(self: Any, dim: Any = None) -> Any:
     """Return the distances between elements along the axes."""
@@ -192,17 +181,5 @@ def stride(self: Any, dim: Any = None) -> Any:
 def storage_offset(self: Any) -> Any:
     """Raise UnsupportedError: the program decides where memory lies."""
     raise UnsupportedError(f"Tensor.storage_offset() is not available inside a fused function, at {user_line()}")
-
-
-@method("sum_to_size")
-def sum_to_size(self: Any, *size: Any) -> Any:
-    """Return the sums that undo a broadcast."""
-    from jitfuse.tracing.torch_like.shapes import extents
-
-    x, shape = self.tensor, extents(size)
-    lead = x.ndim - len(shape)
-    over = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and x.shape[lead + k] != 1))
-    made = x.call("sum", axis=over, keepdims=True) if over else x
-    return wrap(made.reshape(shape))
 
 

@@ -103,7 +103,10 @@ def _as_arrays(value: Any, name: str) -> Any:
 
 # ---------------------------------------------------------------- the first call
 class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
-    """Carries out a call that must neither write into its tensors nor draw; raises VolatileError for one that does."""
+    """Carries out a call, once to see that it neither writes into its tensors nor draws, and once for its result.
+
+    Raises VolatileError for one that does.
+    """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         super().__init__()
@@ -119,7 +122,7 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
         self._storages = {tensor.untyped_storage().data_ptr() for tensor in tensors}
         before, state = [host_array(tensor).copy(order="K") for tensor in tensors], torch.get_rng_state()
         with self:
-            found = self._function(*args, **kwargs)
+            self._function(*args, **kwargs)
         if not torch.equal(torch.get_rng_state(), state):
             torch.set_rng_state(state)
             raise _refusal(self._name, "draws random numbers")
@@ -128,7 +131,7 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
             if now.tobytes() != kept.tobytes():
                 now[...] = kept
                 raise _refusal(self._name, "writes into its arguments")
-        return found
+        return self._function(*args, **kwargs)  # under a mode, torch 2.13 forgets lazy conjugations: pinv is wrong
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

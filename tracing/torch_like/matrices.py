@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from jitfuse.dtypes import kind
 from jitfuse.errors import ShapeError, UnsupportedError
 from jitfuse.tracing.numpy_like import linalg, products
 from jitfuse.tracing.record.source import user_line
@@ -130,6 +131,8 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """Return the solution of systems whose Cholesky factor is given."""
     b, factor = same_dtype("cholesky_solve", input, input2)
+    if kind(str(b.dtype)) == "complex":
+        raise UnsupportedError(f"cholesky_solve of complex numbers is not available, at {user_line()}")
     turned = factor.swapaxes(-1, -2)
     whole = product("cholesky_solve", turned, factor) if upper else product("cholesky_solve", factor, turned)
     return wrap(linalg.solve(whole, b))

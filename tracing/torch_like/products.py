@@ -61,6 +61,8 @@ for _name, _ranks in {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}.
 
 def scaled_sum(input: Any, made: Any, beta: Any, alpha: Any, out: Any = None) -> Any:
     """Return beta * input + alpha * made; with beta 0, NaN of the input does not count."""
+    if kind(str(made.tensor.dtype)) not in ("float", "complex"):
+        beta, alpha = int(numbers(beta)), int(numbers(alpha))
     made = made if isinstance(alpha, int | float) and alpha == 1 else mul(made, alpha)  # bools give a bool
     if isinstance(beta, int | float) and beta == 0:
         return delivered(made.tensor, out)
@@ -70,10 +72,7 @@ def scaled_sum(input: Any, made: Any, beta: Any, alpha: Any, out: Any = None) ->
 def _added(name: str) -> Callable[..., Any]:
     def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
         same_dtype(name, input, one, two)
-        made = wrap(product(name, one, two))
-        if kind(str(made.tensor.dtype)) not in ("float", "complex"):
-            beta, alpha = int(numbers(beta)), int(numbers(alpha))
-        return scaled_sum(input, made, beta, alpha, out)
+        return scaled_sum(input, wrap(product(name, one, two)), beta, alpha, out)
 
     function.__name__ = name
     return function

@@ -89,7 +89,8 @@ def _combined_in_columns(ufunc: Any, target: Array, key: tuple[Array, ...], valu
     values = np.broadcast_to(value, (*common, *rest)) if value.ndim <= len(common) + len(rest) else value
     values = values.reshape(-1, *rest)
     for place in itertools.product(*map(range, rest)):
-        ufunc.at(columns[:, *place], index.reshape(-1), values[:, *place])
+        at: tuple[Any, ...] = (slice(None), *place)
+        ufunc.at(columns[at], index.reshape(-1), values[at])
     return True
 
 
