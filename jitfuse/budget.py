@@ -18,8 +18,8 @@ class Budget(Record, frozen=True):
     Args:
         seconds: estimated seconds of tracing and compiling that one call with graph breaks may take; also those that
             all signatures and paths after the first may take together. Calls that run compiled add to the latter.
-        operators: operators that one call may record. Loops are captured from a sixth of them on. A program may have a
-            thirty-second part as many steps.
+        operators: operators that one call may record. Loops are captured from half of them on. A program may have a
+            tenth part as many steps.
         branches: reads of values that one call may add to the known ones; half of them at one source line.
         subgraphs: signatures, and subgraphs between graph breaks, that are kept. Past that the function starts over,
             with its kernels from the cache.
@@ -36,7 +36,7 @@ class Budget(Record, frozen=True):
     """
 
     seconds: float = 1.0
-    operators: int = 524_288
+    operators: int = 180_000
     branches: int = 128
     subgraphs: int = 512
     values: int = 8

@@ -28,7 +28,7 @@ EXTENTS: Final = 8
 """Extents of arrays with data-dependent shapes that a source line may have, for each value that it may read."""
 STATES: Final = 40
 """Graph breaks in a tree, for each subgraph of the budget; past that the function starts over."""
-STEP: Final = 32
+STEP: Final = 10
 """Operators that are traced in the time in which one step is planned and compiled. A loop counts as one step, a complex
 step as several."""
 EFFORT: Final = 15, 4000, 300

@@ -27,6 +27,7 @@ The tests compare each example with torch in several dtypes and layouts. {count}
   compared.
 - **Gradients**: there are none. With tensors that require them the function runs as plain torch, unless
   `torch.no_grad()` or `detach()` is around the call.
+- **Other functions** of torch are called by torch itself in each call; what lies before and after them is fused.
 - **Dropout** draws jitfuse's random numbers.
 """
 

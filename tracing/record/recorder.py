@@ -39,7 +39,7 @@ try_blocks = Later("jitfuse.tracing.record.try_blocks")
 
 _AS_LONG: Final = 10
 """Operators of replicated iterations that take as long as one recorded operator."""
-CAPTURED: Final = 6
+CAPTURED: Final = 2
 """Python's loops are captured as loops of the program, where possible, once a run has recorded this part of what it
 may record."""
 _NOTED: Final = 16_384
