@@ -13,6 +13,7 @@ import torch
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
+from jitfuse.tracing.interception.known import opaque
 from jitfuse.tracing.numpy_like import creation
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
@@ -32,7 +33,7 @@ from jitfuse.tracing.torch_like.promotion import (
     run_of_trace,
 )
 from jitfuse.tracing.torch_like.shapes import extents
-from jitfuse.tracing.torch_like.table import by_object, or_torch, without_entry
+from jitfuse.tracing.torch_like.table import by_object, carry_out, or_torch, without_entry
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
 
 _WINDOWS: Final = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
@@ -160,6 +161,17 @@ def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _by_torch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what stands in a trace for one of torch's functions over tensors without operators."""
+    @functools.wraps(original)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if next(library_calls.tensors_in([args, kwargs]), None) is None:
+            raise opaque(original)  # it may set something
+        return carry_out(original, args, kwargs)
+
+    return function
+
+
 def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of Python's numbers that makes a constant: torch's own, which cannot read traced values."""
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -176,7 +188,7 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     own = dict(_own_replacements())
     yield from own.items()
     for original in without_entry() - own.keys():
-        yield original, library_calls.replacement(original)
+        yield original, _by_torch(original)
 
 
 def _own_replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:

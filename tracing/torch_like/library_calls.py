@@ -8,7 +8,6 @@ Owns what torch gets and returns. Does not own graph breaks at calls (`jitfuse.t
 """
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,11 +16,9 @@ from torch.overrides import resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitfuse.errors import VolatileError
-from jitfuse.tracing.interception.known import opaque
 from jitfuse.tracing.numpy_like import library_calls
 from jitfuse.tracing.record.foreign import Foreign, array_as_tensor, host_array, is_torch_constant
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.torch_like import table
 from jitfuse.tracing.torch_like.real_tensors import met
 
 Back = Callable[[Any], Any]
@@ -49,17 +46,6 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return found
 
     return library_calls.call(real, name, tuple(given), named, of_torch=True)
-
-
-def replacement(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what stands in a trace for one of torch's functions over tensors without operators."""
-    @functools.wraps(function)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        if next(_tensors([args, kwargs]), None) is None:
-            raise opaque(function)  # it may set something
-        return table.carry_out(function, args, kwargs)
-
-    return replaced
 
 
 def _refusal(name: str, what: str) -> VolatileError:
@@ -118,7 +104,7 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
         return False  # else torch imports its compiler, for seconds
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = list(_tensors((args, kwargs)))
+        tensors = list(tensors_in((args, kwargs)))
         self._storages = {tensor.untyped_storage().data_ptr() for tensor in tensors}
         before, state = [host_array(tensor).copy(order="K") for tensor in tensors], torch.get_rng_state()
         with self:
@@ -141,16 +127,17 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
         for argument, value in [*zip(schema.arguments, args, strict=False), *(
                 (a, kwargs[a.name]) for a in schema.arguments if a.name in kwargs)]:
             if argument.alias_info is not None and argument.alias_info.is_write and any(
-                    tensor.untyped_storage().data_ptr() in self._storages for tensor in _tensors(value)):
+                    tensor.untyped_storage().data_ptr() in self._storages for tensor in tensors_in(value)):
                 raise _refusal(self._name, "writes into its arguments")
         return func(*args, **kwargs)
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Yield the tensors in lists, tuples and dicts, traced ones too."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+        yield from tensors_in(list(value.values()))

@@ -20,9 +20,12 @@ from jitfuse.errors import JitfuseError, UnsupportedError
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import may_break
+from jitfuse.tracing.torch_like import library_calls
 from jitfuse.tracing.torch_like.promotion import cast, narrowed, operand, require_float, run_of_trace
 
 Function = Callable[..., Any]
+wrap: Any = None
+"""`jitfuse.tracing.torch_like.tensor.wrap`, handed in: tensors look up their methods here, so they stand above."""
 FUNCTIONS: Final[dict[str, Function]] = {}
 METHODS: Final[dict[str, Function]] = {}
 """Methods of tensors without a function of their name, or that differ from it."""
@@ -80,8 +83,6 @@ def _widened(value: Any) -> Any:
         return type(value)(map(_widened, value))
     if not isinstance(value, torch.Tensor) or not is_narrow(str(operand(value).dtype)):
         return value
-    from jitfuse.tracing.torch_like.tensor import wrap
-
     return wrap(cast(operand(value), "float32"))
 
 
@@ -154,9 +155,6 @@ def or_torch(function: Function, original: Function, args: Any, kwargs: Any) -> 
 
 def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> Any:
     """Call torch itself at a graph break; raises the error where there can be none."""
-    from jitfuse.tracing.torch_like import library_calls
-    from jitfuse.tracing.torch_like.tensor import wrap
-
     if not may_break(run_of_trace()):
         raise error
     return wrap(library_calls.call(original, tuple(args), kwargs))

@@ -198,6 +198,9 @@ def wrap(value: Any) -> Any:
     return value
 
 
+table.wrap = wrap
+
+
 def unwrap(value: Any) -> Any:
     """Return arguments with torch's tensors as traced tensors, in containers too."""
     if isinstance(value, Foreign):
