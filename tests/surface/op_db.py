@@ -3,7 +3,7 @@
     python tests/surface/op_db.py [--dtypes float32 int64 ...] [--samples 4] [--only NAME ...]
 
 Prints how many samples were fused, how many ran as plain Python and by which reason, and all whose results differ from
-torch's. Needs torch with its testing module (`torch.testing._internal`), which is in its wheels.
+torch's. Needs torch with its testing module (`torch.testing._internal`), which is in its wheels, and expecttest.
 """
 from __future__ import annotations
 
