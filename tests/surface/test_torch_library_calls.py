@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jitfuse as jf
@@ -30,6 +31,7 @@ CALLED: dict[str, Callable[[Any], Any]] = {
     "16 bits": lambda x: torch.igamma(x.half().abs() + 1, x.half().abs()) * 2,
     "bfloat16": lambda x: torch.special.i1e(x.bfloat16()) * 2 + torch.mode(x.bfloat16())[0][:, None],
     "in a loop": lambda x: sum(torch.polygamma(k, x + 4) for k in range(1, 4)),
+    "made of an array": lambda x: torch.tensor(np.arange(5)) + torch.tril_indices(2, 2).sum() + x,
     "transposed": lambda x: torch.mode((x + 1).T).values * 2,
 }
 

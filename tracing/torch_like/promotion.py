@@ -36,7 +36,7 @@ def dtype_named(dtype: Any) -> str:
     """Return the name of a dtype given as torch's, NumPy's or by name; raises DTypeError for others."""
     if dtype in NAMES:
         return NAMES[dtype]
-    if dtype in (float, int, bool, complex):
+    if isinstance(dtype, type) and dtype in (float, int, bool, complex):  # NumPy's dtypes equal some of these
         return {float: default_float(), int: "int64", bool: "bool", complex: default_complex()}[dtype]
     name = str(np.dtype(str(dtype)))
     if name not in TORCH:
