@@ -25,7 +25,7 @@ from jitfuse.cache.store import Store, default_store
 
 _FOLDERS = ("base", "ir", "passes", "plans", "backends", "compile")
 _FILES = (
-    "dtypes.py",
+    "dtypes.py", "reasons.py",
     # what passes and plans use of it
     "tracing/abstract.py", "tracing/schedule/scheduler.py", "tracing/schedule/integer_schedule.py",
 )

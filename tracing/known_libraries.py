@@ -36,12 +36,6 @@ _INDEXED: Final = frozenset(map(type, (np.s_, np.r_, np.c_, np.mgrid, np.ogrid))
 """The classes of NumPy's objects that are indexed to make something."""
 _ARRAY_UNKNOWN: Final = frozenset({"tofile", "dump", "dumps", "setfield", "setflags", "resize"})
 """Methods of real arrays, such as constants, whose effects are not seen."""
-_TORCH_PURE: Final = frozenset({
-    "Size", "Tensor", "broadcast_shapes", "can_cast", "device", "dtype", "enable_grad", "finfo", "get_default_dtype",
-    "iinfo", "inference_mode", "is_autocast_enabled", "is_complex", "is_floating_point", "is_grad_enabled",
-    "is_storage", "is_tensor", "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
-})
-"""torch's functions without an entry, and its classes, that depend on their arguments alone."""
 _DISPATCHING: Final = (
     "torch.backends", "torch.functional", "torch.nn.functional", "torch.nn.modules.", "torch.nn.parameter",
     "torch.overrides",
@@ -109,7 +103,7 @@ def _knows_torch(value: Any, module: str) -> bool:
     if isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout | torch.memory_format):
         return True
     name = getattr(value, "__name__", "")
-    if name in _TORCH_PURE:
+    if name in torch_table.PURE:
         return getattr(torch, name, None) is value
     if name.startswith("_has_torch_function"):
         return getattr(torch._C, name, None) is value

@@ -29,6 +29,12 @@ wrap: Any = None
 FUNCTIONS: Final[dict[str, Function]] = {}
 METHODS: Final[dict[str, Function]] = {}
 """Methods of tensors without a function of their name, or that differ from it."""
+PURE: Final = frozenset({
+    "Size", "Tensor", "broadcast_shapes", "can_cast", "device", "dtype", "enable_grad", "finfo", "get_default_dtype",
+    "iinfo", "inference_mode", "is_autocast_enabled", "is_complex", "is_floating_point", "is_grad_enabled",
+    "is_storage", "is_tensor", "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
+})
+"""torch's functions without an entry, and its classes, that depend on their arguments alone."""
 _MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "ordering", "shapes", "joins", "indexing",
                    "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
                    "attention", "recurrent", "fourier", "data_dependent", "in_place", "mathematics", "assembly",
@@ -129,7 +135,8 @@ def without_entry() -> frozenset[Any]:
     """Return torch's public functions over tensors that have no function here: the built-in ones, which dispatch."""
     return frozenset(
         value for holder in (torch, torch.linalg, torch.special, torch.fft) for name, value in vars(holder).items()
-        if isinstance(value, types.BuiltinFunctionType) and not name.startswith("_")) - by_object().keys()
+        if isinstance(value, types.BuiltinFunctionType) and name not in PURE and not name.startswith("_")
+    ) - by_object().keys()
 
 
 def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
