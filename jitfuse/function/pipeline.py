@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
 
 _SETTLED: Final = 64
+"""Types of arguments that are kept as those of settled calls."""
 gpu: Any = None
 """`jitfuse.gpu.call`, handed in by `jitfuse`: arrays on the GPU compute by fused functions, so it stands above them."""
 
