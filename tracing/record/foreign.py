@@ -16,7 +16,7 @@ from jitfuse.errors import ArgumentError
 class Foreign:
     """A wrapper of a traced tensor, `tensor`, with another library's methods."""
 
-    __slots__ = ("tensor",)
+    __slots__ = ()
     tensor: Any
 
     def __bool__(self) -> bool:

@@ -25,7 +25,7 @@ def _changed(name: str, change: Callable[..., Any]) -> None:
             raise UnsupportedError(
                 f"Tensor.{name} of a tensor from outside of the fused function, at {user_line()}: its axes would "
                 f"change for the caller too. Use x.{name[:-1]}(...), and return the result.")
-        self.tensor = change(self, *args, **kwargs).tensor
+        self.become(change(self, *args, **kwargs).tensor)
         return self
 
     function.__name__ = name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import operator
 import types
 from collections.abc import Callable
@@ -15,13 +16,16 @@ from typing import Any, Final
 
 import torch
 
+from jitfuse.base.later import Later
 from jitfuse.dtypes import is_narrow
 from jitfuse.errors import JitfuseError, UnsupportedError
-from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import may_break
 from jitfuse.tracing.torch_like import library_calls
 from jitfuse.tracing.torch_like.promotion import cast, narrowed, operand, require_float, run_of_trace
+from jitfuse.tracing.torch_like.real_tensors import tensor_of
+
+dispatcher = Later("jitfuse.tracing.torch_like.dispatcher")
 
 Function = Callable[..., Any]
 wrap: Any = None
@@ -121,13 +125,26 @@ def by_object() -> dict[Any, Function]:
                 original = operator.attrgetter(name)(holder)
             except AttributeError:
                 continue
-            if callable(original):
+            if callable(original) and not (holder is torch and _differs(name, original)):
                 found.setdefault(original, function)
     for name, function in METHODS.items():
         original = getattr(torch.Tensor, name, None)
         if original is not None and callable(original):
             found[original] = function
     return found
+
+
+def _differs(name: str, original: Any) -> bool:
+    """Tell whether torch's function takes other arguments than the one of torch.nn.functional, whose entry it would get."""
+    other = getattr(torch.nn.functional, name, None)
+    if not isinstance(other, types.FunctionType) or other is original or not isinstance(
+            original, types.BuiltinFunctionType):
+        return False
+    packet = getattr(torch.ops.aten, name, None)
+    named = list(inspect.signature(other).parameters)
+    return packet is not None and all(
+        [a.name for a in getattr(packet, overload)._schema.arguments][1:] != named[1 : len(
+            getattr(packet, overload)._schema.arguments)] for overload in packet.overloads())
 
 
 @functools.cache
@@ -140,24 +157,28 @@ def without_entry() -> frozenset[Any]:
 
 
 def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out one of torch's functions over traced tensors; raises UnsupportedError for those without an entry."""
-    function = by_object().get(func)
+    """Carry out one of torch's functions over traced tensors: by its entry, else by torch's own code over operators."""
+    return or_torch(by_object().get(func), func, args, kwargs)
+
+
+def or_torch(function: Function | None, original: Function, args: Any, kwargs: Any) -> Any:
+    """Carry out a function over traced tensors; where it lacks an option, by torch's own code."""
+    error: Exception | None = None
     if function is not None:
-        return or_torch(function, func, args, kwargs)
-    name = getattr(func, "__name__", str(func))
-    if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], Foreign):
-        return getattr(args[0], name)(*args[1:], **kwargs)
-    return by_torch(func, args, kwargs, missing(name))
-
-
-def or_torch(function: Function, original: Function, args: Any, kwargs: Any) -> Any:
-    """Carry out a function over traced tensors; where it lacks an option, torch itself, at a graph break."""
-    try:
-        return function(*args, **kwargs)
-    except Exception as error:
-        if isinstance(error, JitfuseError) and not isinstance(error, UnsupportedError):
-            raise
-        return by_torch(original, args, kwargs, error)
+        try:
+            return function(*args, **kwargs)
+        except Exception as raised:
+            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
+                raise
+            error = raised
+    if dispatcher.is_composed(original) and kwargs.get("out") is None:
+        try:
+            return dispatcher.through(original, args, kwargs)
+        except Exception as raised:
+            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
+                raise
+            error = error or raised
+    return by_torch(original, args, kwargs, error or missing(getattr(original, "__name__", str(original))))
 
 
 def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> Any:
@@ -165,6 +186,13 @@ def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> An
     if not may_break(run_of_trace()):
         raise error
     return wrap(library_calls.call(original, tuple(args), kwargs))
+
+
+def feed_tensor(tensor: Any) -> Any:
+    """Return the traced tensor of a real one to which an argument, a name or an attribute leads, or None."""
+    run = run_of_trace()
+    known = run.session.met.get(id(tensor))
+    return None if known is None else tensor_of(run, known[1])
 
 
 def missing(name: str, what: str = "torch") -> UnsupportedError:

@@ -5,7 +5,6 @@ attributes and in-place methods. A NumPy function over it returns one again. Doe
 """
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -17,17 +16,26 @@ from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import TracedTensor
-from jitfuse.tracing.torch_like import table
+from jitfuse.tracing.torch_like import dispatcher, table
 from jitfuse.tracing.torch_like.promotion import TORCH, cast, memory, operand
 
+_made: Final = torch.Tensor._make_wrapper_subclass
+_set: Final = object.__setattr__
 
-class TracedTorchTensor(Foreign):
-    """A traced tensor with torch's methods."""
 
-    __slots__ = ("__weakref__",)
+class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch is not typed
+    """A traced tensor as a real tensor without memory: torch's own code, in Python and C++, takes it as any other."""
+
+    @staticmethod
+    def __new__(cls, tensor: Tensor) -> TracedTorchTensor:
+        """Return a tensor whose sizes torch knows; those of a masked selection are unknown until they are asked for."""
+        sizes = tensor.shape if type(tensor) is TracedTensor else (0,)
+        made: TracedTorchTensor = _made(cls, sizes, dtype=TORCH[str(tensor.dtype)])
+        _set(made, "tensor", tensor)
+        return made
 
     def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
+        pass  # torch.Tensor.__init__ takes no arguments
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -37,6 +45,19 @@ class TracedTorchTensor(Foreign):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return table.carry_out(func, args, kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return dispatcher.lower(func, args, kwargs or {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise UnsupportedError(f"Tensor.{name} is set at {user_line()}: a traced tensor has no attributes of its own")
+
+    def become(self, tensor: Tensor) -> None:
+        """Make this another view of memory, as torch's methods that change axes in place do."""
+        _set(self, "tensor", tensor)
+        with torch._C.DisableTorchFunctionSubclass():
+            torch.Tensor.data.__set__(self, TracedTorchTensor(tensor))
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -104,23 +125,6 @@ class TracedTorchTensor(Foreign):
     is_nested: Final = False
     is_meta: Final = False
     layout: Final = torch.strided
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        original = getattr(torch.Tensor, name, None)
-        if original is None:
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
-        table.loaded()
-        function = table.METHODS.get(name) or table.FUNCTIONS.get(name)
-        if function is not None:
-            return functools.partial(_called, function, original, self)
-        base = getattr(torch.Tensor, name[:-1], None) if name.endswith("_") else None
-        if callable(base):
-            return functools.partial(_written, name[:-1], self)
-        if not callable(original):
-            raise table.missing(name, "Tensor")
-        return functools.partial(_by_torch, original, self)
 
     # ------------------------------------------------------------------ items
     def __getitem__(self, index: Any) -> Any:
@@ -269,19 +273,6 @@ def assign(target: TracedTorchTensor, result: Any, name: str) -> TracedTorchTens
                          f"{new.shape}, at {user_line()}")
     target.tensor._assign(cast(new, own))
     return target
-
-
-def _called(function: Callable[..., Any], original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    return table.or_torch(function, original, args, kwargs)
-
-
-def _by_torch(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    return table.by_torch(original, args, kwargs, table.missing(original.__name__, "Tensor"))
-
-
-def _written(name: str, self: TracedTorchTensor, *args: Any, **kwargs: Any) -> Any:
-    """Carry out a method and write its result into the tensor."""
-    return assign(self, getattr(self, name)(*args, **kwargs), name)
 
 
 # ---------------------------------------------------------------- operators

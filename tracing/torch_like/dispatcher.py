@@ -1,0 +1,165 @@
+"""torch's dispatcher over traced tensors: what torch's own functions leave to do once they have run.
+
+A function without an entry in `jitfuse.tracing.torch_like.table` is torch's own. Its Python and C++ run on traced
+tensors, which are tensors without memory, and each ATen operator that it comes to arrives here: after torch's
+composite functions, its promotion of arguments and autocast. An operator is lowered by the entry of its name, else by
+torch's decomposition into others, else torch itself computes it at a graph break.
+
+Owns the way from an operator to its lowering, and the mode that sees operators over real tensors alone. Does not own
+lowerings (`jitfuse.tracing.torch_like.lowerings` and the other modules of functions).
+"""
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jitfuse.errors import JitfuseError, UnsupportedError, VolatileError
+from jitfuse.tracing.record.foreign import Foreign
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.torch_like import table
+
+Function = Callable[..., Any]
+LOWERINGS: Final[dict[str, Function]] = {}
+"""ATen operators whose arguments are not those of torch's function of the name; with an overload or without."""
+_PREFIXES: Final = {"linalg_": torch.linalg, "special_": torch.special, "fft_": torch.fft}
+
+
+def lowers(*names: str) -> Callable[[Function], Function]:
+    """Register the lowering of ATen operators."""
+    def register(function: Function) -> Function:
+        for name in names:
+            LOWERINGS[name] = function
+        return function
+
+    return register
+
+
+class _Everything(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
+    """Hands over operators over real tensors alone too: factories, draws, and writes into buffers."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports its compiler, for seconds
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return lower(func, args, kwargs or {})
+
+
+def through(function: Function, args: Any, kwargs: Any) -> Any:
+    """Run one of torch's functions on traced tensors; raises UnsupportedError for a result that is no tensor."""
+    with torch._C.DisableTorchFunctionSubclass(), _Everything():
+        found = function(*map(_settled, args), **{name: _settled(value) for name, value in kwargs.items()})
+    return _traced(found, function)
+
+
+def is_composed(function: Function) -> bool:
+    """Tell whether a function comes to the dispatcher, and does nothing else: torch's operators, and Python over them.
+
+    What reads memory or changes a tensor's own state (`data_ptr`, `storage`, `share_memory_`) does not.
+    """
+    name = getattr(function, "__name__", "")
+    if name == "__get__":
+        return getattr(function, "__self__", None) in (torch.Tensor.H, torch.Tensor.mH)
+    module = getattr(function, "__module__", None) or ""
+    if inspect.isfunction(function) and module.startswith(("torch.nn.functional", "torch.functional")):
+        return True
+    return not name.startswith("__") and any(
+        hasattr(torch.ops.aten, prefix + name) for prefix in ("", *_PREFIXES))
+
+
+def _settled(value: Any) -> Any:
+    """Return an argument with sizes that torch can read: those of a masked selection are read from its mask."""
+    if isinstance(value, Foreign):
+        shape = value.tensor.shape  # of a masked selection: a graph break
+        with torch._C.DisableTorchFunctionSubclass():
+            return value if torch.Tensor.size(value) == shape else type(value)(value.tensor[...])
+    if type(value) in (list, tuple):
+        return type(value)(map(_settled, value))
+    return value
+
+
+def _traced(value: Any, function: Function) -> Any:
+    """Return a result with real tensors in it as traced ones."""
+    if isinstance(value, Foreign) or value is None:
+        return value
+    if isinstance(value, torch.Tensor):
+        return table.wrap(table.operand(value))
+    if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
+        return type(value)([_traced(part, function) for part in value])
+    raise UnsupportedError(f"torch's {getattr(function, '__name__', function)} returns a {type(value).__name__} of a "
+                           f"traced tensor, at {user_line()}")
+
+
+# ---------------------------------------------------------------- from an operator to its lowering
+def lower(op: Any, args: Any, kwargs: Any) -> Any:
+    """Carry out an ATen operator: by its entry, by torch's decomposition into others, or by torch itself."""
+    error: Exception | None = None
+    for function in _ways(op):
+        try:
+            return function(*args, **kwargs)
+        except Exception as raised:
+            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
+                raise
+            error = raised
+    if op._schema.is_mutable:
+        raise VolatileError(f"{op} writes into its arguments, at {user_line()}: jitfuse does not see that, so that "
+                            "Python runs in every call. Call it outside.")
+    return table.by_torch(op, args, kwargs, error or table.missing(str(op)))
+
+
+@functools.cache
+def _ways(op: Any) -> tuple[Function, ...]:
+    """Return the ways to carry out an operator, the best first."""
+    table.loaded()
+    name = op._schema.name.removeprefix("aten::")
+    own = LOWERINGS.get(f"{name}.{op._overloadname}") or LOWERINGS.get(name) or _of_name(name)
+    found = [] if own is None else [own]
+    if op._schema.is_mutable:
+        base = getattr(getattr(torch.ops.aten, name[:-1], None), op._overloadname, None) if name.endswith("_") else None
+        return tuple(found) if base is None else (*found, functools.partial(_in_place, base, name[:-1]))
+    composed = torch._decomp.decomposition_table.get(op)
+    if composed is not None and torch.Tag.core not in op.tags:
+        found.append(functools.partial(_composed, composed))
+    if op._can_decompose():
+        found.append(functools.partial(_composed, op.decompose))
+    return tuple(found)
+
+
+def _of_name(name: str) -> Function | None:
+    """Return the entry of the function of torch's that has an operator's arguments: a built-in one or a method."""
+    for prefix, holder in {**_PREFIXES, "": torch, "_": torch._C._nn}.items():
+        original = getattr(holder, name.removeprefix(prefix) if prefix != "_" else name, None)
+        if name.startswith(prefix) or prefix == "_":
+            found = table.by_object().get(original) if inspect.isbuiltin(original) else None
+            if found is not None:
+                return found
+    method = getattr(torch.Tensor, name, None)
+    return table.by_object().get(method) if inspect.ismethoddescriptor(method) else None
+
+
+def _composed(function: Function, *args: Any, **kwargs: Any) -> Any:
+    with torch._C.DisableTorchFunctionSubclass(), _Everything():
+        found = function(*args, **kwargs)
+    if found is NotImplemented:
+        raise UnsupportedError(f"torch has no decomposition of {function}, at {user_line()}")
+    return found
+
+
+def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """Write the result of an operator into its first argument, a buffer of a module too."""
+    from jitfuse.tracing.torch_like.tensor import assign
+
+    made = lower(op, (target, *args), kwargs)
+    if isinstance(target, Foreign):
+        return assign(target, made, name)
+    kept = table.feed_tensor(target)
+    if kept is None:
+        raise VolatileError(f"Tensor.{name}_ writes into a tensor that no argument, name or attribute leads to, at "
+                            f"{user_line()}: Python runs in every call.")
+    assign(table.wrap(kept), made, name)
+    return target
