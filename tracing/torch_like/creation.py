@@ -58,6 +58,9 @@ def _of_value(value: float) -> Callable[..., Any]:
     return function
 
 
+zeros, ones = _of_value(0), _of_value(1)
+
+
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return a tensor filled with one value, in the value's dtype unless another is given."""
     if dtype is None:
@@ -192,9 +195,9 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
 
 
 def _own_replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
-    yield torch.zeros, _of_value(0)
-    yield torch.empty, _of_value(0)
-    yield torch.ones, _of_value(1)
+    yield torch.zeros, zeros
+    yield torch.empty, zeros
+    yield torch.ones, ones
     yield torch.full, full
     yield torch.tensor, tensor
     yield torch.as_tensor, as_tensor

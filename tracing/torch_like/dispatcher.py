@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from jitfuse.errors import JitfuseError, UnsupportedError, VolatileError
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.traced import TracedTensor, plain
 from jitfuse.tracing.torch_like import table
 
 Function = Callable[..., Any]
@@ -78,6 +79,8 @@ def _settled(value: Any) -> Any:
         shape = value.tensor.shape  # of a masked selection: a graph break
         with torch._C.DisableTorchFunctionSubclass():
             return value if torch.Tensor.size(value) == shape else type(value)(value.tensor[...])
+    if isinstance(value, TracedTensor):
+        return plain(value)  # a Python number, which torch reads: a guard
     if type(value) in (list, tuple):
         return type(value)(map(_settled, value))
     return value

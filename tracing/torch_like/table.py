@@ -43,7 +43,7 @@ _MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "orderi
                    "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
                    "attention", "recurrent", "fourier", "data_dependent", "in_place", "mathematics", "assembly",
                    "matrices",
-                   "margins")
+                   "margins", "lowerings")
 
 
 def implements(*names: str) -> Callable[[Function], Function]:

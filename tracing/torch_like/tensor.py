@@ -5,6 +5,7 @@ attributes and in-place methods. A NumPy function over it returns one again. Doe
 """
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -29,8 +30,10 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
     @staticmethod
     def __new__(cls, tensor: Tensor) -> TracedTorchTensor:
         """Return a tensor whose sizes torch knows; those of a masked selection are unknown until they are asked for."""
-        sizes = tensor.shape if type(tensor) is TracedTensor else (0,)
-        made: TracedTorchTensor = _made(cls, sizes, dtype=TORCH[str(tensor.dtype)])
+        dtype, sizes, strides = TORCH[str(tensor.dtype)], (0,), None
+        if type(tensor) is TracedTensor:
+            sizes, strides = tensor.shape, None if tensor._lazy_layout is None else _strides(tensor)
+        made: TracedTorchTensor = _made(cls, sizes, strides, dtype=dtype)
         _set(made, "tensor", tensor)
         return made
 
@@ -190,6 +193,12 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
                          args, kwargs)
 
 
+def _strides(tensor: TracedTensor) -> tuple[int, ...] | None:
+    """Return the steps between elements, by which torch's reshape chooses between a view and a copy."""
+    size, steps = itemsize(str(tensor.dtype)), tensor._where().strides
+    return None if any(step < 0 or step % size for step in steps) else tuple(step // size for step in steps)
+
+
 def wrap(value: Any) -> Any:
     """Return a result with its traced tensors as torch's."""
     if type(value) is TracedTensor:
@@ -314,3 +323,17 @@ for _dunder, _name in _BINARY.items():
     setattr(TracedTorchTensor, f"__i{_dunder}__", _inplace(_name))
 for _dunder, _name in _UNARY.items():
     setattr(TracedTorchTensor, f"__{_dunder}__", (lambda n: lambda self: _function(n)(self))(_name))
+
+
+def _method(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return table.carry_out(original, (self, *args), kwargs)
+
+    return call
+
+
+for _name in dir(torch.Tensor):  # by Python: the argument parser of torch's methods refuses traced numbers
+    if not _name.startswith("__") and _name not in vars(TracedTorchTensor):
+        _original = getattr(torch.Tensor, _name)
+        if inspect.ismethoddescriptor(_original) or inspect.isfunction(_original):
+            setattr(TracedTorchTensor, _name, _method(_original))

@@ -1,0 +1,165 @@
+"""Lowerings of ATen operators whose arguments are not those of torch's function of the name.
+
+Most operators take what torch's function of their name takes, and are lowered by its entry in
+`jitfuse.tracing.torch_like.table`. Owns what torch's composite functions leave besides: factories, views by position,
+casts, and kernels with options in other places.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jitfuse.tracing.torch_like import activations, casts, creation, networks, shapes
+from jitfuse.tracing.torch_like.arithmetic import add, sub
+from jitfuse.tracing.torch_like.dispatcher import lowers
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
+from jitfuse.tracing.torch_like.table import FUNCTIONS
+from jitfuse.tracing.torch_like.tensor import assign, wrap
+
+
+# ---------------------------------------------------------------- the same memory
+@lowers("alias", "detach", "lift", "lift_fresh", "view_as")
+def alias(input: Any, *others: Any) -> Any:
+    """Return a tensor over the same memory."""
+    return wrap(strong(input)[...])
+
+
+@lowers("slice")
+def slice_(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    """Return a part of an axis, with Python's rules for its ends."""
+    x = strong(input)
+    return wrap(x[(*(slice(None),) * shapes.axis_of(x, dim), slice(*numbers((start, end, step))))])
+
+
+@lowers("_unsafe_view", "_reshape_alias")
+def unsafe_view(input: Any, size: Any, *strides: Any) -> Any:
+    """Return the elements under another shape."""
+    return shapes.reshape(input, size)
+
+
+@lowers("expand")
+def expand(input: Any, size: Any, *, implicit: bool = False) -> Any:
+    """Repeat along axes of extent 1; -1 keeps an extent."""
+    return shapes.expand(input, size)
+
+
+@lowers("_conj")
+def conjugated(input: Any) -> Any:
+    """Return the conjugate, which torch puts off until it is read."""
+    return FUNCTIONS["conj"](input)
+
+
+# ---------------------------------------------------------------- casts and copies
+@lowers("_to_copy")
+def to_copy(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return a copy in a dtype."""
+    casts.require_cpu(device)
+    return casts.clone(input) if dtype is None else wrap(cast(strong(input), casts.dtype_named(dtype)).as_copy())
+
+
+@lowers("copy")
+def copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Return another tensor's elements in this one's shape and dtype."""
+    x = strong(input)
+    return wrap(cast(operand(src), str(x.dtype)).call("broadcast_to", shape=x.shape).as_copy())
+
+
+@lowers("fill")
+def fill(input: Any, value: Any) -> Any:
+    """Return a tensor of this one's shape and dtype with one value."""
+    return copy(input, value)
+
+
+@lowers("_local_scalar_dense")
+def local_scalar_dense(input: Any) -> Any:
+    """Return the value of a tensor of one element, which is read."""
+    return numbers(casts.item(input))
+
+
+# ---------------------------------------------------------------- factories
+@lowers("scalar_tensor")
+def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return a number as a tensor of rank 0."""
+    return creation.full((), value, dtype=torch.get_default_dtype() if dtype is None else dtype, device=device)
+
+
+@lowers("empty_strided")
+def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
+    """Return a tensor that holds anything."""
+    return creation.full(size, 0, dtype=options.get("dtype") or torch.get_default_dtype(), device=options.get("device"))
+
+
+for _name, _function in {
+    "zeros": creation.zeros, "ones": creation.ones, "empty": creation.zeros, "full": creation.full,
+    "arange": creation.arange, "eye": creation.eye, "linspace": creation.linspace,
+}.items():
+    lowers(_name)(_function)
+
+
+# ---------------------------------------------------------------- arithmetic
+@lowers("add_.Tensor", "add_.Scalar")
+def add_(input: Any, other: Any, alpha: Any = 1) -> Any:
+    """Add in place."""
+    return assign(input, add(input, other, alpha=alpha), "add")
+
+
+@lowers("add.Scalar")
+def add_scalar(input: Any, other: Any, alpha: Any = 1) -> Any:
+    """Return input + alpha * other."""
+    return add(input, other, alpha=alpha)
+
+
+@lowers("sub.Scalar")
+def sub_scalar(input: Any, other: Any, alpha: Any = 1) -> Any:
+    """Return input - alpha * other."""
+    return sub(input, other, alpha=alpha)
+
+
+@lowers("index")
+def index(input: Any, indices: Any) -> Any:
+    """Return the elements at indices along some axes; None takes a whole axis."""
+    return input[tuple(slice(None) if i is None else i for i in indices)]
+
+
+# ---------------------------------------------------------------- networks
+@lowers("_softmax")
+def softmax(input: Any, dim: Any, half_to_float: bool = False) -> Any:
+    """Return the softmax along an axis."""
+    return FUNCTIONS["softmax"](input, dim, dtype=torch.float32 if half_to_float else None)
+
+
+@lowers("_log_softmax")
+def log_softmax(input: Any, dim: Any, half_to_float: bool = False) -> Any:
+    """Return the logarithm of the softmax along an axis."""
+    return FUNCTIONS["log_softmax"](input, dim, dtype=torch.float32 if half_to_float else None)
+
+
+@lowers("embedding")
+def embedding(weight: Any, indices: Any, padding_idx: Any = -1, scale_grad_by_freq: bool = False,
+              sparse: bool = False) -> Any:
+    """Return the rows of a table at indices."""
+    return networks.embedding(indices, weight)
+
+
+@lowers("log_sigmoid_forward")
+def log_sigmoid_forward(input: Any) -> Any:
+    """Return the logarithm of the sigmoid, and the buffer of torch's backward pass, which stays empty."""
+    return activations.logsigmoid(input), creation.zeros(0)
+
+
+@lowers("constant_pad_nd")
+def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
+    """Return the tensor with a border of one value."""
+    return networks.pad(input, pad, "constant", value)
+
+
+@lowers("convolution")
+def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+                output_padding: Any, groups: Any) -> Any:
+    """Return the convolution, or its transpose, over all axes but two."""
+    rank = len(weight.shape) - 2
+    if transposed:
+        return FUNCTIONS[f"conv_transpose{rank}d"](input, weight, bias, stride, padding, output_padding, groups,
+                                                   dilation)
+    return FUNCTIONS[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
