@@ -54,7 +54,6 @@ def test_torch_is_called(name: str) -> None:
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "draws": (lambda x: F.rrelu(x, training=True) * 2, "JF"),
     "draws by a function": (lambda x: torch.binomial(x.abs() * 0 + 8, x * 0 + 0.5), "JF107"),
-    "writes": (lambda x: F.embedding(torch.tensor([0, 1]), x, max_norm=0.1), "JF1"),
     "an address": (lambda x: x * 0 + x.data_ptr() % 2, "JF107"),
     "a storage": (lambda x: x * x.untyped_storage().size(), "JF107"),
     "a view": (lambda x: torch.as_strided(x, (2, 2), (1, 1)) + 1, "JF107"),
@@ -84,7 +83,7 @@ class _nothing:  # noqa: N801  # a context
 
 
 def test_no_break_no_call() -> None:
-    with pytest.raises(jf.errors.UnsupportedError, match=r"torch\.mode"):
+    with pytest.raises(jf.errors.UnsupportedError, match=r"mode"):
         jf.fuse(lambda x: torch.mode(x)[0], strict=True)(torch.ones(3))
 
 

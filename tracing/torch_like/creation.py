@@ -116,6 +116,8 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) 
         raise ArgumentError(f"arange: from {start} to {end} by {step}: the step must be nonzero, and lead from the "
                             f"first bound to the second, at {user_line()}")
     name = dtype_named(dtype) if dtype is not None else "int64" if whole else default_float()
+    if is_integer(name) and not whole:
+        raise UnsupportedError(f"arange of {name} from floats is not available, at {user_line()}. Pass integers.")
     made = creation.arange(*given, dtype="int64" if whole else "float64")
     return wrap(cast(made, name))
 

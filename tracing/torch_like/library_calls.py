@@ -41,7 +41,8 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         nonlocal known
         positional, by_name = backs(list(arrays)), named_backs(options)
         carry_out = function if known else _Watched(function, name)
-        found = _as_arrays(carry_out(*positional, **by_name), name)
+        with _lazily_conjugating():
+            found = _as_arrays(carry_out(*positional, **by_name), name)
         known = True
         return found
 
@@ -89,10 +90,7 @@ def _as_arrays(value: Any, name: str) -> Any:
 
 # ---------------------------------------------------------------- the first call
 class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
-    """Carries out a call, once to see that it neither writes into its tensors nor draws, and once for its result.
-
-    Raises VolatileError for one that does.
-    """
+    """Carries out a call, and sees that it neither writes into its tensors nor draws; raises VolatileError if it does."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         super().__init__()
@@ -108,7 +106,7 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
         self._storages = {tensor.untyped_storage().data_ptr() for tensor in tensors}
         before, state = [host_array(tensor).copy(order="K") for tensor in tensors], torch.get_rng_state()
         with self:
-            self._function(*args, **kwargs)
+            found = self._function(*args, **kwargs)
         if not torch.equal(torch.get_rng_state(), state):
             torch.set_rng_state(state)
             raise _refusal(self._name, "draws random numbers")
@@ -117,7 +115,7 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
             if now.tobytes() != kept.tobytes():
                 now[...] = kept
                 raise _refusal(self._name, "writes into its arguments")
-        return self._function(*args, **kwargs)  # under a mode, torch 2.13 forgets lazy conjugations: pinv is wrong
+        return found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -129,7 +127,19 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
             if argument.alias_info is not None and argument.alias_info.is_write and any(
                     tensor.untyped_storage().data_ptr() in self._storages for tensor in tensors_in(value)):
                 raise _refusal(self._name, "writes into its arguments")
-        return func(*args, **kwargs)
+        with _lazily_conjugating():
+            return func(*args, **kwargs)
+
+
+def _lazily_conjugating() -> Any:
+    """Return a context in which torch reads lazy conjugations and negations.
+
+    Below its dispatcher's Python key, torch 2.13 leaves them out: pinv of complex matrices is wrong there.
+    """
+    left_out = torch._C._dispatch_tls_local_exclude_set()
+    for key in (torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative):
+        left_out = left_out.remove(key)
+    return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), left_out)
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
