@@ -313,10 +313,9 @@ def test_memory_is_shared_where_torch_shares_it(part: Any, x: Any) -> None:
 
 
 def test_narrow_beyond_the_axis(x: Any) -> None:
-    with pytest.raises(IndexError, match="narrow"):
-        jf.fuse(lambda x: x.narrow(1, 3, 9), strict=True)(x)
-    with pytest.raises(RuntimeError, match="exceeds dimension size"):
-        jf.fuse(lambda x: x.narrow(1, 3, 9))(x)
+    for strict in (True, False):
+        with pytest.raises(RuntimeError, match="exceeds dimension size"):
+            jf.fuse(lambda x: x.narrow(1, 3, 9), strict=strict)(x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

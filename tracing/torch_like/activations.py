@@ -8,16 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from jitfuse.dtypes import kind
-from jitfuse.errors import DTypeError, ShapeError
+from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.torch_like.arithmetic import mul
 from jitfuse.tracing.torch_like.choices import clamp
-from jitfuse.tracing.torch_like.products import same_dtype
 from jitfuse.tracing.torch_like.promotion import (
     cast,
     dtype_named,
-    floating,
     in_common,
     narrowed,
     numbers,
@@ -69,15 +66,6 @@ def leaky_relu(x: Tensor, negative_slope: Any = 0.01) -> Any:
     return x.call("greater", 0).call("where", x, in_common("multiply", x, negative_slope))
 
 
-@_activation("prelu")
-def prelu(x: Tensor, weight: Any) -> Any:
-    """Return x above 0, and below a multiple of it, with one factor for each channel."""
-    x, w = same_dtype("prelu", x, weight)
-    if w.size > 1:
-        w = w.reshape((1, w.size) + (1,) * (x.ndim - 2))
-    return x.call("greater", 0).call("where", x, x * w)
-
-
 @_activation("elu")
 def elu(x: Tensor, alpha: Any = 1.0) -> Any:
     """Return x above 0, and alpha (exp(x) - 1) below."""
@@ -89,13 +77,6 @@ def elu(x: Tensor, alpha: Any = 1.0) -> Any:
 def selu(x: Tensor) -> Any:
     """Return the scaled elu of Klambauer et al. (2017)."""
     return in_common("multiply", operand(elu(wrap(x), 1.6732632423543772)), 1.0507009873554805)
-
-
-@_activation("celu")
-def celu(x: Tensor, alpha: Any = 1.0) -> Any:
-    """Return x above 0, and alpha (exp(x / alpha) - 1) below."""
-    below = in_common("multiply", in_common("divide", x, alpha).call("expm1"), alpha)
-    return x.call("greater", 0).call("where", x, below)
 
 
 @_activation("gelu")
@@ -110,84 +91,16 @@ def silu(x: Tensor) -> Any:
     return _of_floats("silu", x).call("silu")
 
 
-@_activation("mish")
-def mish(x: Tensor) -> Any:
-    """Return x tanh(softplus(x))."""
-    return x * _of_floats("mish", x).call("softplus").call("tanh")
-
-
-@_activation("softplus")
-def softplus(x: Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
-    """Return log(1 + exp(beta x)) / beta, or x itself where beta x exceeds the threshold."""
-    scaled = in_common("multiply", _of_floats("softplus", x), beta)
-    return in_common("greater", scaled, threshold).call("where", x, in_common("divide", scaled.call("softplus"), beta))
-
-
-@_activation("softsign")
-def softsign(x: Tensor) -> Any:
-    """Return x / (1 + |x|)."""
-    return floating(x) / (floating(x).call("abs") + 1)
-
-
-@_activation("tanhshrink")
-def tanhshrink(x: Tensor) -> Any:
-    """Return x - tanh(x)."""
-    return floating(x) - floating(x).call("tanh")
-
-
-@_activation("hardshrink")
-def hardshrink(x: Tensor, lambd: Any = 0.5) -> Any:
-    """Return x outside of [-lambda, lambda], 0 inside."""
-    return in_common("less_equal", x.call("abs"), lambd).call("where", 0.0, x)  # NaN stays
-
-
-@_activation("softshrink")
-def softshrink(x: Tensor, lambd: Any = 0.5) -> Any:
-    """Return x moved towards 0 by lambda; 0 within [-lambda, lambda]."""
-    size = in_common("subtract", x.call("abs"), lambd)
-    return size.call("less_equal", 0).call("where", x * 0, size * x.call("sign"))  # NaN stays
-
-
 @_activation("hardtanh")
 def hardtanh(x: Tensor, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
     """Limit x to [min_val, max_val]."""
     return cast(clamp(wrap(x), min_val, max_val).tensor, str(x.dtype))
 
 
-@_activation("hardsigmoid")
-def hardsigmoid(x: Tensor) -> Any:
-    """Return relu6(x + 3) / 6."""
-    return in_common("divide", (x + 3).call("clip", 0, 6), 6.0)
-
-
-@_activation("hardswish")
-def hardswish(x: Tensor) -> Any:
-    """Return x relu6(x + 3) / 6."""
-    return in_common("divide", x * (x + 3).call("clip", 0, 6), 6.0)
-
-
-@_activation("threshold")
-def threshold(x: Tensor, threshold: Any, value: Any) -> Any:
-    """Return x above a threshold, and a value elsewhere."""
-    return in_common("less_equal", x, threshold).call("where", cast(operand(value), str(x.dtype)), x)  # NaN stays
-
-
 @_activation("logsigmoid")
 def logsigmoid(x: Tensor) -> Any:
     """Return log(sigmoid(x))."""
     return _of_floats("logsigmoid", x).call("log_sigmoid")
-
-
-@implements("glu")
-def glu(input: Any, dim: Any = -1) -> Any:
-    """Return the first half along an axis times the sigmoid of the second half."""
-    from jitfuse.tracing.torch_like.shapes import chunk
-
-    x, along = operand(input), int(numbers(dim))
-    if not x.ndim or x.shape[along] % 2:
-        raise ShapeError(f"glu: halving dimension must be even, but {x.shape} is not along {along}, at {user_line()}")
-    one, two = chunk(input, 2, dim)
-    return mul(one, wrap(operand(two).call("sigmoid")))
 
 
 # ---------------------------------------------------------------- softmax
@@ -208,11 +121,3 @@ _normalised("softmax", "softmax", 1)
 _normalised("log_softmax", "log_softmax", 1)
 _normalised("softmin", "softmax", -1)
 
-
-@implements("normalize")
-def normalize(input: Any, p: Any = 2.0, dim: Any = 1, eps: Any = 1e-12, out: Any = None) -> Any:
-    """Divide the tensor by its norm along an axis, which is at least eps."""
-    from jitfuse.tracing.torch_like.reductions import norm
-
-    size = norm(input, p, dim, keepdim=True)
-    return wrap(floating(input) / operand(clamp(size, eps)))

@@ -5,20 +5,15 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. The basic views are in
 """
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import kind
 from jitfuse.errors import ShapeError, UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.tensor import gathering
-from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.torch_like.joins import cat
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.shapes import axis_of, split
 from jitfuse.tracing.torch_like.table import implements, method
@@ -30,36 +25,6 @@ from jitfuse.tracing.torch_like.tensor import wrap
 def split_with_sizes(input: Any, split_sizes: Any, dim: Any = 0) -> Any:
     """Split an axis into parts of given sizes."""
     return split(input, split_sizes, dim)
-
-
-@implements("tensor_split")
-def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> Any:
-    """Split an axis into a number of nearly equal parts, or at indices."""
-    x, given = strong(input), numbers(indices_or_sections)
-    sections = list(given) if isinstance(given, tuple) else int(given)
-    return tuple(map(wrap, arrangements.array_split(x, sections, axis_of(x, dim))))
-
-
-def _splits(name: str) -> None:
-    @implements(name)
-    def function(input: Any, indices_or_sections: Any) -> Any:
-        given = numbers(indices_or_sections)
-        made = getattr(arrangements, name)(strong(input), list(given) if isinstance(given, tuple) else given)
-        return tuple(map(wrap, made))
-
-    function.__name__ = name
-
-
-for _name in ("hsplit", "vsplit", "dsplit"):
-    _splits(_name)
-
-
-@implements("narrow_copy")
-def narrow_copy(input: Any, dim: Any, start: Any, length: Any) -> Any:
-    """Return a copy of a part of an axis."""
-    from jitfuse.tracing.torch_like.shapes import narrow
-
-    return wrap(operand(narrow(input, dim, start, length)).as_copy())
 
 
 # ---------------------------------------------------------------- tensors with a part replaced
@@ -116,54 +81,7 @@ def diagflat(input: Any, offset: Any = 0) -> Any:
     return wrap(arrangements.diagflat(strong(input), int(numbers(offset))))
 
 
-@implements("block_diag")
-def block_diag(*tensors: Any) -> Any:
-    """Return a matrix with matrices along its diagonal."""
-    parts = [strong(t).reshape((1, -1)) if operand(t).ndim < 2 else strong(t) for t in tensors]
-    width, rows, left = sum(p.shape[1] for p in parts), [], 0
-    for p in parts:
-        rows.append(arrangements.pad(p, ((0, 0), (left, width - left - p.shape[1]))))
-        left += p.shape[1]
-    return cat([wrap(r) for r in rows])
-
-
 # ---------------------------------------------------------------- combinations
-@implements("cartesian_prod")
-def cartesian_prod(*tensors: Any) -> Any:
-    """Return all tuples with one element of each tensor, as rows."""
-    if len(tensors) == 1:
-        return tensors[0]
-    grids = arrangements.meshgrid(*map(strong, tensors), indexing="ij")
-    return wrap(shapes.stack([g.ravel() for g in grids], 1))
-
-
-@implements("combinations")
-def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
-    """Return all choices of r elements, as rows."""
-    x, count = strong(input), int(numbers(r))
-    chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    indices = np.array(list(chosen(range(x.size), count)), "int64").reshape(-1, count)
-    return wrap(gathering.take(x, indices, 0))
-
-
-@implements("vander")
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
-    """Return the powers of the elements, as columns."""
-    t = strong(x)
-    t = cast(t, "int64") if kind(str(t.dtype)) in ("bool", "int", "uint") else t
-    count = t.size if N is None else int(numbers(N))
-    powers = range(count) if increasing else range(count)[::-1]
-    columns: list[Tensor] = [t.create("full", shape=t.shape, value=1, dtype=str(t.dtype))]
-    while len(columns) < count:
-        columns.append(columns[-1] * t)
-    return wrap(shapes.stack([columns[k] for k in powers], -1))
-
-
-@implements("atleast_3d")
-def atleast_3d(input: Any) -> Any:
-    """View as a tensor with at least three axes."""
-    return wrap(arrangements.atleast_3d(strong(input)))
-
 
 
 @method("stride")

@@ -14,9 +14,8 @@ from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.creation import tensor
 from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
-from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import implements, method
-from jitfuse.tracing.torch_like.tensor import assign, wrap
+from jitfuse.tracing.torch_like.tensor import wrap
 
 
 @method("to")
@@ -42,12 +41,6 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     if dtype is None:
         raise DTypeError(f"Tensor.type() is not available inside a fused function, at {user_line()}. Use x.dtype.")
     return to(self, dtype)
-
-
-@method("type_as")
-def type_as(self: Any, other: Any) -> Any:
-    """Return the tensor in another's dtype."""
-    return wrap(cast(self.tensor, str(operand(other).dtype)))
 
 
 def _named(name: str) -> Callable[..., Any]:
@@ -124,25 +117,6 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return self
 
 
-@method("fill_")
-def fill_(self: Any, value: Any) -> Any:
-    """Write a value."""
-    return copy_(self, value)
-
-
-@method("zero_")
-def zero_(self: Any) -> Any:
-    """Write zeros."""
-    return copy_(self, 0)
-
-
-@method("masked_fill_")
-def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
-    """Write a value where a mask holds."""
-    x = self.tensor
-    return assign(self, operand(mask).call("where", cast(operand(value), str(x.dtype)), x), "masked_fill")
-
-
 # ---------------------------------------------------------------- sizes
 @method("size")
 def size(self: Any, dim: Any = None) -> Any:
@@ -211,24 +185,6 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, **options: A
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return a tensor filled with one value, of another's shape and dtype."""
     return _like(fill_value, input, dtype, device=device)
-
-
-@method("new_zeros", "new_empty")
-def new_zeros(self: Any, *shape: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return zeros of the tensor's dtype."""
-    return _like(0, self, dtype, extents(shape or (options["size"],)), device)
-
-
-@method("new_ones")
-def new_ones(self: Any, *shape: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return ones of the tensor's dtype."""
-    return _like(1, self, dtype, extents(shape or (options["size"],)), device)
-
-
-@method("new_full")
-def new_full(self: Any, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return a tensor filled with one value, of the tensor's dtype."""
-    return _like(fill_value, self, dtype, extents((shape,)), device)
 
 
 @method("new_tensor")

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from jitfuse import dtypes
-from jitfuse.dtypes import is_narrow, kind
+from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.elementwise import delivered
@@ -84,37 +83,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return wrap(operand(mask).call("where", cast(operand(value), str(x.dtype)), x))
 
 
-@implements("nan_to_num")
-def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None, *, out: Any = None) -> Any:
-    """Replace NaN and infinities by numbers."""
-    x = strong(input)
-    if kind(str(x.dtype)) == "complex":
-        parts = [operand(nan_to_num(wrap(part), nan, posinf, neginf)) for part in (x.real, x.imag)]
-        return delivered(parts[0].call("make_complex", parts[1]), out)
-    if kind(str(x.dtype)) != "float":
-        return delivered(x.as_copy(), out)
-    dtype = str(x.dtype)
-    largest = dtypes.largest_float(dtype)
-    wide = cast(x, "float32") if is_narrow(dtype) else x
-    made = wide.call("nan_to_num", 0.0 if nan is None else nan, largest if posinf is None else posinf,
-                     -largest if neginf is None else neginf)
-    return delivered(cast(made, dtype), out)
-
-
 # ---------------------------------------------------------------- closeness
-@implements("isclose")
-def isclose(input: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """Return where two tensors are equal within tolerances."""
-    a, b = strong(input), strong(other)
-    if a.dtype != b.dtype:
-        raise DTypeError(f"isclose: {a.dtype} did not match {b.dtype}, at {user_line()}")
-    return wrap(a.call("isclose", b, rtol, atol, equal_nan=bool(equal_nan)))
-
-
-@implements("allclose")
-def allclose(input: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> bool:
-    """Read whether two tensors are equal within tolerances."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).tensor.call("all"))
 
 
 @implements("equal")

@@ -233,30 +233,6 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
 
 
 # ---------------------------------------------------------------- channels and pixels
-@implements("pixel_shuffle")
-def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
-    """Move channels to pixels: (..., c r r, h, w) becomes (..., c, h r, w r)."""
-    x, r = operand(input), int(numbers(upscale_factor))
-    *lead, channels, h, w = x.shape
-    if channels % (r * r):
-        raise ShapeError(f"pixel_shuffle: {channels} channels do not divide by {r} squared, at {user_line()}")
-    parts = x.reshape((*lead, channels // (r * r), r, r, h, w))
-    n = len(lead)
-    order = (*range(n + 1), n + 3, n + 1, n + 4, n + 2)
-    return wrap(parts.call("transpose", axes=order).reshape((*lead, channels // (r * r), h * r, w * r)).as_copy())
-
-
-@implements("pixel_unshuffle")
-def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
-    """Move pixels to channels: (..., c, h r, w r) becomes (..., c r r, h, w)."""
-    x, r = operand(input), int(numbers(downscale_factor))
-    *lead, channels, h, w = x.shape
-    if h % r or w % r:
-        raise ShapeError(f"pixel_unshuffle: images of {(h, w)} do not divide by {r}, at {user_line()}")
-    parts = x.reshape((*lead, channels, h // r, r, w // r, r))
-    n = len(lead)
-    order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return wrap(parts.call("transpose", axes=order).reshape((*lead, channels * r * r, h // r, w // r)).as_copy())
 
 
 @implements("channel_shuffle", "native_channel_shuffle")

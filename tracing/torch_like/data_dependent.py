@@ -16,7 +16,7 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.data_extents import indices_by_axis, nonzero_indices_of
 from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, result_dtype, strong
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -33,12 +33,6 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
         x = x.reshape((1,)) if not x.ndim else x
         return tuple(map(wrap, indices_by_axis("torch.nonzero", x, _KEEP)))
     return wrap(rows_of_indices("torch.nonzero", x, _KEEP).as_copy())
-
-
-@implements("argwhere")
-def argwhere(input: Any) -> Any:
-    """Return the indices of elements that are not zero, one row each."""
-    return nonzero(input)
 
 
 @implements("masked_select")
@@ -130,12 +124,3 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
     gathering.set_item(target, inside.call("where", cell, 0), ones, "add")
     return wrap(target)
 
-
-@implements("isin")
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
-    """Return where elements are among others."""
-    from jitfuse.tracing.numpy_like import choices
-
-    a, b = strong(elements), strong(test_elements)
-    common = result_dtype([a, b])
-    return wrap(choices.isin(cast(a, common), cast(b, common), invert=bool(invert)))

@@ -18,11 +18,15 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jitfuse.base.later import Later
 from jitfuse.errors import JitfuseError, UnsupportedError, VolatileError
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.traced import TracedTensor, plain
 from jitfuse.tracing.torch_like import table
+from jitfuse.tracing.torch_like.promotion import operand
+
+tensors = Later("jitfuse.tracing.torch_like.tensor")
 
 Function = Callable[..., Any]
 LOWERINGS: Final[dict[str, Function]] = {}
@@ -78,7 +82,7 @@ def _settled(value: Any) -> Any:
     if isinstance(value, Foreign):
         shape = value.tensor.shape  # of a masked selection: a graph break
         with torch._C.DisableTorchFunctionSubclass():
-            return value if torch.Tensor.size(value) == shape else type(value)(value.tensor[...])
+            return value if torch.Tensor.size(value) == shape else table.wrap(value.tensor[...])
     if isinstance(value, TracedTensor):
         return plain(value)  # a Python number, which torch reads: a guard
     if type(value) in (list, tuple):
@@ -91,7 +95,7 @@ def _traced(value: Any, function: Function) -> Any:
     if isinstance(value, Foreign) or value is None:
         return value
     if isinstance(value, torch.Tensor):
-        return table.wrap(table.operand(value))
+        return table.wrap(operand(value))
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
         return type(value)([_traced(part, function) for part in value])
     raise UnsupportedError(f"torch's {getattr(function, '__name__', function)} returns a {type(value).__name__} of a "
@@ -155,14 +159,12 @@ def _composed(function: Function, *args: Any, **kwargs: Any) -> Any:
 
 def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any:
     """Write the result of an operator into its first argument, a buffer of a module too."""
-    from jitfuse.tracing.torch_like.tensor import assign
-
     made = lower(op, (target, *args), kwargs)
-    if isinstance(target, Foreign):
-        return assign(target, made, name)
+    if type(target) is tensors.TracedTorchTensor:
+        return tensors.assign(target, made, name)
     kept = table.feed_tensor(target)
     if kept is None:
         raise VolatileError(f"Tensor.{name}_ writes into a tensor that no argument, name or attribute leads to, at "
                             f"{user_line()}: Python runs in every call.")
-    assign(table.wrap(kept), made, name)
+    tensors.assign(table.wrap(kept), made, name)
     return target

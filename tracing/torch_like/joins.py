@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
@@ -39,30 +38,6 @@ def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
     return wrap(shapes.stack(_joined(tensors), int(numbers(dim))))
 
 
-@implements("vstack", "row_stack")
-def vstack(tensors: Any) -> Any:
-    """Join as rows."""
-    return wrap(shapes.vstack(_joined(tensors)))
-
-
-@implements("hstack")
-def hstack(tensors: Any) -> Any:
-    """Join along the second axis, or the only one."""
-    return wrap(shapes.hstack(_joined(tensors)))
-
-
-@implements("dstack")
-def dstack(tensors: Any) -> Any:
-    """Join along the third axis."""
-    return wrap(arrangements.dstack(_joined(tensors)))
-
-
-@implements("column_stack")
-def column_stack(tensors: Any) -> Any:
-    """Join as columns."""
-    return wrap(shapes.column_stack(_joined(tensors)))
-
-
 @implements("tile")
 def tile(input: Any, *dims: Any) -> Any:
     """Repeat the whole tensor along each axis."""
@@ -84,40 +59,12 @@ def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size:
     return wrap(arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
 
 
-@implements("meshgrid")
-def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
-    """Return coordinate tensors of a grid."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-    if any(operand(x).ndim > 1 for x in given):
-        raise ShapeError(f"meshgrid: expected tensors of one axis at most, at {user_line()}")
-    made = arrangements.meshgrid(*map(strong, given), indexing=indexing, copy=False)
-    return tuple(wrap(x) for x in made)
-
-
 # ---------------------------------------------------------------- rearrangements
 @implements("flip")
 def flip(input: Any, *dims: Any, **options: Any) -> Any:
     """Reverse axes; a copy, as in torch."""
     given = extents(dims or (options["dims"],))
     return wrap(shapes.flip(strong(input), given).as_copy())
-
-
-@implements("fliplr")
-def fliplr(input: Any) -> Any:
-    """Reverse the second axis."""
-    return flip(input, (1,))
-
-
-@implements("flipud")
-def flipud(input: Any) -> Any:
-    """Reverse the first axis."""
-    return flip(input, (0,))
-
-
-@implements("rot90")
-def rot90(input: Any, k: Any = 1, dims: Any = (0, 1)) -> Any:
-    """Rotate by quarter turns."""
-    return wrap(arrangements.rot90(strong(input), int(numbers(k)), numbers(dims)).as_copy())
 
 
 @implements("roll")
@@ -142,26 +89,6 @@ def triu(input: Any, diagonal: Any = 0) -> Any:
 def diag(input: Any, diagonal: Any = 0) -> Any:
     """Return a matrix with these elements on a diagonal, or a diagonal of a matrix."""
     return wrap(memory(arrangements.diag(strong(input), int(numbers(diagonal)))).as_copy())
-
-
-@implements("trace")
-def trace(input: Any) -> Any:
-    """Return the sum of the diagonal of a matrix."""
-    x = strong(input)
-    made = arrangements.trace(x)
-    return wrap(made if kind(str(x.dtype)) in ("float", "complex") else cast(made, "int64"))
-
-
-@implements("atleast_1d")
-def atleast_1d(input: Any) -> Any:
-    """View as a tensor with at least one axis."""
-    return wrap(shapes.atleast_1d(strong(input)))
-
-
-@implements("atleast_2d")
-def atleast_2d(input: Any) -> Any:
-    """View as a tensor with at least two axes."""
-    return wrap(shapes.atleast_2d(strong(input)))
 
 
 @method("unfold")

@@ -90,7 +90,7 @@ def _as_arrays(value: Any, name: str) -> Any:
 
 # ---------------------------------------------------------------- the first call
 class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
-    """Carries out a call, and sees that it neither writes into its tensors nor draws; raises VolatileError if it does."""
+    """Carries out a call; raises VolatileError if it writes into its tensors or draws."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         super().__init__()

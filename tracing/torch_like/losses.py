@@ -36,43 +36,6 @@ def _weighed(loss: Tensor, weight: Any) -> Tensor:
     return loss if weight is None else loss * operand(weight)
 
 
-@of_floats("mse_loss")
-def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-             weight: Any = None) -> Any:
-    """Return squared differences."""
-    difference = _difference(input, target)
-    return reduced(_weighed(difference * difference, weight), reduction)
-
-
-@of_floats("l1_loss")
-def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-            weight: Any = None) -> Any:
-    """Return absolute differences."""
-    return reduced(_weighed(_difference(input, target).call("abs"), weight), reduction)
-
-
-@of_floats("smooth_l1_loss")
-def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-                   beta: Any = 1.0) -> Any:
-    """Return half squares over beta of differences below beta, and linear losses above."""
-    size, b = _difference(input, target).call("abs"), float(numbers(beta))
-    if b < 0.0:
-        raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, at {user_line()}")
-    if b == 0.0:
-        return reduced(size, reduction)
-    return reduced(size.call("less", b).call("where", size * size * 0.5 / b, size - 0.5 * b), reduction)
-
-
-@of_floats("huber_loss")
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: Any = 1.0, weight: Any = None) -> Any:
-    """Return half squares of differences below delta, and linear losses above."""
-    size, d = _difference(input, target).call("abs"), float(numbers(delta))
-    if d <= 0.0:
-        raise ArgumentError(f"huber_loss does not support non-positive values for delta, at {user_line()}")
-    made = size.call("less_equal", d).call("where", size * size * 0.5, (size - 0.5 * d) * d)
-    return reduced(_weighed(made, weight), reduction)
-
-
 @of_floats("binary_cross_entropy")
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
                          reduction: str = "mean") -> Any:
@@ -83,31 +46,6 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_avera
     low = -100.0
     made = (t - 1) * (-p).call("log1p").call("maximum", low) - t * p.call("log").call("maximum", low)
     return reduced(_weighed(made, weight), reduction)
-
-
-@of_floats("binary_cross_entropy_with_logits")
-def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, size_average: Any = None,
-                                     reduce: Any = None, reduction: str = "mean", pos_weight: Any = None) -> Any:
-    """Return the cross entropy of the sigmoids."""
-    x, t = operand(input), operand(target)
-    log_sigmoid = x.call("log_sigmoid")
-    if pos_weight is None:
-        made = (1 - t) * x - log_sigmoid
-    else:
-        made = (1 - t) * x - ((operand(pos_weight) - 1) * t + 1) * log_sigmoid
-    return reduced(_weighed(made, weight), reduction)
-
-
-@of_floats("kl_div")
-def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-           log_target: bool = False) -> Any:
-    """Return the Kullback-Leibler divergence; the input has logarithms of probabilities."""
-    x, t = operand(input), operand(target)
-    made = t.call("exp") * (t - x) if log_target else t.call("xlogy", t) - t * x
-    if reduction == "batchmean":
-        total = made.call("sum", axis=None, keepdims=False)
-        return wrap(total / total.create("full", shape=(), value=float(x.shape[0]), dtype=str(total.dtype)))
-    return reduced(made, reduction)
 
 
 @of_floats("gaussian_nll_loss")
@@ -186,3 +124,15 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any
 def _along(weight: Tensor, x: Tensor, axis: int) -> Tensor:
     axis = shape_rules.normalize_axis("classes", axis, x.ndim)
     return weight.reshape(tuple(-1 if k == axis else 1 for k in range(x.ndim)))
+
+
+@of_floats("smooth_l1_loss")
+def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+                   beta: Any = 1.0) -> Any:
+    """Return half squares over beta of differences below beta, and linear losses above."""
+    size, b = _difference(input, target).call("abs"), float(numbers(beta))
+    if b < 0.0:
+        raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, at {user_line()}")
+    if b == 0.0:
+        return reduced(size, reduction)
+    return reduced(size.call("less", b).call("where", size * size * 0.5 / b, size - 0.5 * b), reduction)

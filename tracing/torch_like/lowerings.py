@@ -6,14 +6,15 @@ casts, and kernels with options in other places.
 """
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import torch
 
 from jitfuse.tracing.torch_like import activations, casts, creation, networks, shapes
 from jitfuse.tracing.torch_like.arithmetic import add, sub
 from jitfuse.tracing.torch_like.dispatcher import lowers
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
 from jitfuse.tracing.torch_like.table import FUNCTIONS
 from jitfuse.tracing.torch_like.tensor import assign, wrap
 
@@ -54,8 +55,8 @@ def conjugated(input: Any) -> Any:
 @lowers("_to_copy")
 def to_copy(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return a copy in a dtype."""
-    casts.require_cpu(device)
-    return casts.clone(input) if dtype is None else wrap(cast(strong(input), casts.dtype_named(dtype)).as_copy())
+    require_cpu(device)
+    return casts.clone(input) if dtype is None else wrap(cast(strong(input), dtype_named(dtype)).as_copy())
 
 
 @lowers("copy")
@@ -90,11 +91,12 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
     return creation.full(size, 0, dtype=options.get("dtype") or torch.get_default_dtype(), device=options.get("device"))
 
 
-for _name, _function in {
+_FACTORIES: Final[dict[str, Callable[..., Any]]] = {
     "zeros": creation.zeros, "ones": creation.ones, "empty": creation.zeros, "full": creation.full,
     "arange": creation.arange, "eye": creation.eye, "linspace": creation.linspace,
-}.items():
-    lowers(_name)(_function)
+}
+for _name, _factory in _FACTORIES.items():
+    lowers(_name)(_factory)
 
 
 # ---------------------------------------------------------------- arithmetic

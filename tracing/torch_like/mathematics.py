@@ -16,9 +16,9 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import freeze
 from jitfuse.tracing.torch_like.elementwise import delivered
-from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, numbers, operand, strong
+from jitfuse.tracing.torch_like.promotion import cast, floating, operand, strong
 from jitfuse.tracing.torch_like.shapes import axis_of
-from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -34,23 +34,6 @@ def _library(name: str) -> None:
 
 for _name in ("erfinv", "ndtri", "i0e", "i1", "i1e", "ndtr", "log_ndtr"):
     _library(_name)
-
-
-@implements("special.entr", "entr")
-def entr(input: Any) -> Any:
-    """Return -x log(x): 0 at 0, -inf below."""
-    x = floating(input)
-    lowest = x.create("full", shape=(), value=-math.inf, dtype=str(x.dtype))
-    return wrap(x.call("less", 0).call("where", lowest, -x.call("xlogy", x)))
-
-
-@implements("special.xlog1py", "xlog1py")
-def xlog1py(input: Any, other: Any) -> Any:
-    """Return x log1p(y), or 0 where x is 0 and y is not NaN."""
-    a, b = floating(input), floating(other)
-    made = in_common("multiply", a, b.call("log1p"))
-    zero = a.call("equal", 0).call("logical_and", b.call("isnan").call("logical_not"))
-    return wrap(zero.call("where", cast(operand(0.0), str(made.dtype)), made))
 
 
 # ---------------------------------------------------------------- complex numbers
@@ -122,14 +105,6 @@ def _in_new_memory(name: str, x: Tensor, made: Tensor) -> Any:
     return result
 
 
-@implements("isreal")
-def isreal(input: Any) -> Any:
-    """Return where there is no imaginary part."""
-    x = strong(input)
-    return wrap(x.imag.call("equal", 0) if kind(str(x.dtype)) == "complex" else x.call("equal", x).call(
-        "logical_or", x.call("not_equal", x)))
-
-
 # ---------------------------------------------------------------- scans
 def _extremes(name: str) -> None:
     @implements(name)
@@ -163,13 +138,3 @@ def logcumsumexp(input: Any, dim: Any) -> Any:
         reach *= 2
     return wrap(shapes.moveaxis(made, 0, axis_of(x, dim)).as_copy())
 
-
-@of_floats("renorm")
-def renorm(input: Any, p: Any, dim: Any, maxnorm: Any) -> Any:
-    """Return the parts along an axis; those whose norm exceeds `maxnorm` are scaled down to it."""
-    from jitfuse.tracing.torch_like.reductions import norm
-
-    x, limit = operand(input), float(numbers(maxnorm))
-    over = tuple(k for k in range(x.ndim) if k != axis_of(x, dim))
-    size = operand(norm(wrap(x), p, over, keepdim=True))
-    return wrap(size.call("greater", limit).call("where", x * (limit / (size + 1e-7)), x))

@@ -7,8 +7,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-
 from jitfuse.dtypes import is_narrow
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.ir.statuses import NO_CLASS
@@ -17,13 +15,10 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import fresh
-from jitfuse.tracing.torch_like.choices import clamp
 from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (
-    TORCH,
     cast,
-    floating,
     in_common,
     numbers,
     operand,
@@ -31,7 +26,7 @@ from jitfuse.tracing.torch_like.promotion import (
     run_of_trace,
     strong,
 )
-from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
+from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, assign, wrap
 
 
@@ -82,18 +77,6 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = 
     return wrap(rows.call(mode, axis=1))
 
 
-@of_floats("local_response_norm")
-def local_response_norm(input: Any, size: Any, alpha: Any = 1e-4, beta: Any = 0.75, k: Any = 1.0) -> Any:
-    """Divide the tensor by sums of squares of neighbouring channels."""
-    x, count = operand(input), int(numbers(size))
-    squares = arrangements.pad(x * x, [(0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2)])
-    total: Any = None
-    for j in range(count):
-        part = squares[:, j : j + x.shape[1]]
-        total = part if total is None else total + part
-    return wrap(x / (total * (float(numbers(alpha)) / count) + float(numbers(k))) ** float(numbers(beta)))
-
-
 @implements("one_hot")
 def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     """Return int64 ones at the classes, and zeros elsewhere; without a number of classes, the largest is read."""
@@ -132,18 +115,6 @@ def _standard(x: Tensor, over: tuple[int, ...], eps: Any) -> Tensor:
     return centred / in_common("add", variance, eps).call("sqrt")
 
 
-@of_floats("rms_norm")
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
-    """Divide the last axes by their root mean square, and scale them."""
-    x, shape = operand(input), tuple(numbers(normalized_shape))
-    if x.shape[x.ndim - len(shape) :] != shape:
-        raise ShapeError(f"rms_norm: normalized_shape {shape} does not fit {x.shape}, at {user_line()}")
-    over = tuple(range(x.ndim - len(shape), x.ndim))
-    small = float(torch.finfo(TORCH[str(x.dtype)]).eps) if eps is None else eps
-    size = in_common("add", (x * x).call("mean", axis=over, keepdims=True), small).call("sqrt")
-    return wrap(_scaled(x / size, weight, None, shape))
-
-
 @of_floats("group_norm")
 def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
     """Return groups of channels with mean 0 and variance 1, scaled and shifted by channel."""
@@ -153,15 +124,6 @@ def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None
     parts = x.reshape((x.shape[0], groups, x.size // max(x.shape[0] * groups, 1)))
     made = _standard(parts, (2,), eps).reshape(x.shape)
     return wrap(_scaled(made, weight, bias, (1, x.shape[1]) + (1,) * (x.ndim - 2)))
-
-
-@of_floats("instance_norm")
-def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
-                  use_input_stats: bool = True, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
-    """Return each channel of each sample with mean 0 and variance 1, scaled and shifted."""
-    if not use_input_stats or running_mean is not None:
-        raise UnsupportedError(f"instance_norm with running statistics is not available, at {user_line()}")
-    return group_norm(input, operand(input).shape[1], weight, bias, eps)
 
 
 @implements("batch_norm")
@@ -246,25 +208,6 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
     if numbers(dropout_p) > 0.0:
         shares = dropout(shares, dropout_p)
     return wrap(product("attention", shares, v))
-
-
-@of_floats("cosine_similarity")
-def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-8) -> Any:
-    """Return the cosine of the angle between vectors along an axis."""
-    a, b = floating(x1), floating(x2)
-    along = int(numbers(dim))
-    sizes = [operand(clamp(wrap((t * t).call("sum", axis=along, keepdims=True).call("sqrt")), eps)) for t in (a, b)]
-    return wrap((a / sizes[0] * (b / sizes[1])).call("sum", axis=along))
-
-
-@implements("pairwise_distance")
-@in_float32
-def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-6, keepdim: bool = False) -> Any:
-    """Return the norm of the difference along the last axis."""
-    from jitfuse.tracing.torch_like.reductions import norm
-
-    difference = in_common("add", in_common("subtract", x1, x2), eps)
-    return norm(wrap(difference), p, -1, keepdim)
 
 
 # ---------------------------------------------------------------- padding

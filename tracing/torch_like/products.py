@@ -11,7 +11,7 @@ import torch
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
-from jitfuse.tracing.numpy_like import arrangements, linalg, products, shapes
+from jitfuse.tracing.numpy_like import linalg, products, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import add, mul
@@ -91,20 +91,6 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     return mul(wrap(x.reshape((x.size, 1))), wrap(y.reshape((y.size,))), out=out)
 
 
-@implements("inner")
-def inner(input: Any, other: Any) -> Any:
-    """Return the sum of products over the last axes."""
-    x, y = same_dtype("inner", input, other)
-    return wrap(cast(products.inner(x, y), str(x.dtype)))
-
-
-@implements("tensordot")
-def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
-    """Return the sum of products over pairs of axes."""
-    x, y = same_dtype("tensordot", a, b)
-    return delivered(cast(products.tensordot(x, y, numbers(dims)), str(x.dtype)), out)
-
-
 @implements("einsum")
 def einsum(equation: Any, *operands: Any) -> Any:
     """Return the sum of products that an equation describes."""
@@ -114,12 +100,6 @@ def einsum(equation: Any, *operands: Any) -> Any:
         # which sums torch widens depends on how it carries the equation out
         raise UnsupportedError(f"einsum of integers is not available, at {user_line()}")
     return wrap(cast(products.einsum(equation, *found), str(found[0].dtype)))
-
-
-@implements("kron")
-def kron(input: Any, other: Any) -> Any:
-    """Return the Kronecker product."""
-    return wrap(arrangements.kron(strong(input), strong(other)))
 
 
 @implements("cross", "linalg.cross")

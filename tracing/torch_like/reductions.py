@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from jitfuse.dtypes import kind
-from jitfuse.errors import DTypeError, UnsupportedError
+from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import maximum_of, minimum_of
 from jitfuse.tracing.torch_like.elementwise import delivered
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, in_common, numbers, operand, strong
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, strong
 from jitfuse.tracing.torch_like.table import implements, in_float32
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -60,27 +60,12 @@ sum_ = implements("sum")(_summed("sum"))
 prod = implements("prod")(_summed("prod"))
 
 
-@implements("nansum")
-def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Return the sum, ignoring NaN."""
-    x = strong(input)
-    return sum_(wrap(x.call("isnan").call("where", 0, x)) if kind(str(x.dtype)) == "float" else input, dim, keepdim,
-                dtype=dtype)
-
-
 @implements("mean")
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
          axis: Any = None) -> Any:
     """Return the mean, for floats only unless a dtype is given."""
     x = _fractions("mean", strong(input), dtype)
     return delivered(x.call("mean", axis=axes(x, dim if axis is None else axis), keepdims=bool(keepdim)), out)
-
-
-@implements("nanmean")
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Return the mean, ignoring NaN."""
-    x = _fractions("nanmean", strong(input), dtype)
-    return wrap(x.call("nanmean", axis=axes(x, dim), keepdims=bool(keepdim)))
 
 
 def _variance(name: str) -> Callable[..., Any]:
@@ -106,14 +91,6 @@ def var_mean(input: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = 
              correction: Any = None) -> Any:
     """Return the variance and the mean."""
     return var(input, dim, unbiased, keepdim, correction=correction), mean(
-        input, None if isinstance(dim, bool) else dim, keepdim)
-
-
-@implements("std_mean")
-def std_mean(input: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *,
-             correction: Any = None) -> Any:
-    """Return the standard deviation and the mean."""
-    return std(input, dim, unbiased, keepdim, correction=correction), mean(
         input, None if isinstance(dim, bool) else dim, keepdim)
 
 
@@ -162,21 +139,6 @@ for _torch, _op in {"amax": "max", "amin": "min", "argmax": "argmax", "argmin": 
     _reduced(_torch, _op)
 
 
-@implements("aminmax")
-def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the smallest and the largest element."""
-    x = strong(input)
-    over = axes(x, dim)
-    return torch.return_types.aminmax(tuple(wrap(x.call(n, axis=over, keepdims=keepdim)) for n in ("min", "max")))
-
-
-@implements("logsumexp")
-def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Return log(sum(exp(x))) over axes."""
-    x = floating(input)
-    return delivered(x.call("logsumexp", axis=axes(x, dim), keepdims=bool(keepdim)), out)
-
-
 # ---------------------------------------------------------------- scans
 def _scan(name: str) -> None:
     @implements(name)
@@ -192,34 +154,6 @@ def _scan(name: str) -> None:
 
 for _name in ("cumsum", "cumprod"):
     _scan(_name)
-
-
-@implements("diff")
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Return the differences of neighbours."""
-    from jitfuse.tracing.numpy_like.scans import diff as differences
-
-    return wrap(differences(strong(input), int(numbers(n)), int(numbers(dim)),
-                            None if prepend is None else strong(prepend), None if append is None else strong(append)))
-
-
-@implements("trapezoid", "trapz")
-def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Any:
-    """Return the integral by the trapezoidal rule."""
-    from jitfuse.tracing.numpy_like import shapes
-
-    along = int(numbers(dim))
-    lines = shapes.moveaxis(strong(y), along, -1)
-    if x is not None:
-        points = strong(x)
-        points = points if points.ndim == 1 else shapes.moveaxis(points, along, -1)
-        pairs = in_common("multiply", lines[..., 1:] + lines[..., :-1], points[..., 1:] - points[..., :-1])
-        return wrap(in_common("divide", pairs.call("sum", axis=-1), 2.0, to_float=True))
-    dtype = str(floating(lines).dtype)
-    if not lines.shape[-1]:
-        return wrap(lines.create("zeros", shape=lines.shape[:-1], dtype=dtype))
-    ends = lines[..., 0] + lines[..., -1]  # in their own dtype
-    return wrap(cast((floating(lines.call("sum", axis=-1)) - floating(ends) * 0.5) * numbers(dx), dtype))
 
 
 # ---------------------------------------------------------------- norms
@@ -243,14 +177,3 @@ def norm(input: Any, p: Any = None, dim: Any = None, keepdim: bool = False, *, o
     else:
         made = (size ** float(order)).call("sum", axis=over, keepdims=kept) ** (1.0 / order)
     return delivered(cast(made, str(size.dtype)), out)
-
-
-@implements("linalg.norm")
-def norm_of(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
-            out: Any = None) -> Any:
-    """Return the norm of vectors; that of matrices is torch's own."""
-    over = numbers(dim)
-    count = operand(A).ndim if over is None else len(over) if isinstance(over, tuple) else 1
-    if numbers(ord) is not None and count > 1:
-        raise UnsupportedError(f"linalg.norm of matrices is not available, at {user_line()}")
-    return norm(A, ord, dim, keepdim, dtype=dtype, out=out)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from jitfuse.errors import ArgumentError, BoundsError, ShapeError
+from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
@@ -100,18 +100,6 @@ def t(input: Any) -> Any:
     return wrap(x.T if x.ndim == 2 else x[...])
 
 
-@implements("adjoint")
-def adjoint(input: Any) -> Any:
-    """Exchange the last two axes, conjugated."""
-    return wrap(strong(input).conj().swapaxes(-1, -2))
-
-
-@implements("movedim", "moveaxis")
-def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """Move axes."""
-    return wrap(shapes.moveaxis(strong(input), numbers(source), numbers(destination)))
-
-
 @implements("squeeze")
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Drop axes of extent 1, and keep the others."""
@@ -137,17 +125,6 @@ def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
         raise ShapeError(f"flatten() has invalid args: start_dim cannot come after end_dim, at {user_line()}")
     return wrap(x.reshape((*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))) if x.ndim else wrap(
         x.reshape((1,)))
-
-
-@implements("unflatten")
-def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
-    """Split an axis into several."""
-    x = strong(input)
-    a, new = axis_of(x, dim), list(extents((sizes,)))
-    if -1 in new:
-        known = math.prod(n for n in new if n != -1)
-        new[new.index(-1)] = x.shape[a] // max(known, 1)
-    return wrap(x.reshape((*x.shape[:a], *new, *x.shape[a + 1 :])))
 
 
 @implements("ravel")
@@ -179,30 +156,10 @@ def expand_as(self: Any, other: Any) -> Any:
     return expand(self, tuple(operand(other).shape))
 
 
-@implements("broadcast_tensors")
-def broadcast_tensors(*tensors: Any) -> Any:
-    """Broadcast tensors against each other."""
-    found = [strong(x) for x in (tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors)]
-    shape = shape_rules.broadcast("broadcast_tensors", [x.shape for x in found])
-    return tuple(expand(x, shape) for x in found)
-
-
 @implements("diagonal")
 def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     """Return the diagonal of two axes as the last axis."""
     return wrap(arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2))))
-
-
-@implements("narrow")
-def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
-    """Return a part of an axis."""
-    x = strong(input)
-    axis, begin, count = axis_of(x, dim), int(numbers(start)), int(numbers(length))
-    begin += x.shape[axis] if begin < 0 else 0
-    if not 0 <= begin <= begin + count <= x.shape[axis]:
-        raise BoundsError(f"narrow: {count} from {start} on lie outside of an axis of {x.shape[axis]}, "
-                          f"at {user_line()}")
-    return wrap(x[(*(slice(None),) * axis, slice(begin, begin + count))])
 
 
 @implements("select")

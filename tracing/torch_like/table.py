@@ -43,7 +43,7 @@ _MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "orderi
                    "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
                    "attention", "recurrent", "fourier", "data_dependent", "in_place", "mathematics", "assembly",
                    "matrices",
-                   "margins", "lowerings")
+                   "lowerings")
 
 
 def implements(*names: str) -> Callable[[Function], Function]:
@@ -135,7 +135,7 @@ def by_object() -> dict[Any, Function]:
 
 
 def _differs(name: str, original: Any) -> bool:
-    """Tell whether torch's function takes other arguments than the one of torch.nn.functional, whose entry it would get."""
+    """Tell whether torch's function takes other arguments than torch.nn.functional's, which has the entry."""
     other = getattr(torch.nn.functional, name, None)
     if not isinstance(other, types.FunctionType) or other is original or not isinstance(
             original, types.BuiltinFunctionType):
@@ -151,7 +151,8 @@ def _differs(name: str, original: Any) -> bool:
 def without_entry() -> frozenset[Any]:
     """Return torch's public functions over tensors that have no function here: the built-in ones, which dispatch."""
     return frozenset(
-        value for holder in (torch, torch.linalg, torch.special, torch.fft) for name, value in vars(holder).items()
+        value for holder in (torch, torch.linalg, torch.special, torch.fft, torch.nn.functional)
+        for name, value in vars(holder).items()
         if isinstance(value, types.BuiltinFunctionType) and name not in PURE and not name.startswith("_")
     ) - by_object().keys()
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 
 from jitfuse.dtypes import itemsize, kind
-from jitfuse.errors import DTypeError, ShapeError
+from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
@@ -30,7 +30,9 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
     @staticmethod
     def __new__(cls, tensor: Tensor) -> TracedTorchTensor:
         """Return a tensor whose sizes torch knows; those of a masked selection are unknown until they are asked for."""
-        dtype, sizes, strides = TORCH[str(tensor.dtype)], (0,), None
+        dtype = TORCH[str(tensor.dtype)]
+        sizes: tuple[int, ...] = (0,)
+        strides: tuple[int, ...] | None = None
         if type(tensor) is TracedTensor:
             sizes, strides = tensor.shape, None if tensor._lazy_layout is None else _strides(tensor)
         made: TracedTorchTensor = _made(cls, sizes, strides, dtype=dtype)
