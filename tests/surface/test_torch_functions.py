@@ -25,7 +25,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "torch.md"
 ALL = {name: examples for section in functions().values() for name, examples in section.items()}
 TOLERANCE: Final = {torch.float32: 2e-5, torch.float64: 1e-9, torch.bfloat16: 4e-2, torch.float16: 6e-3,
                     torch.complex64: 2e-5, torch.complex128: 1e-9}
-NOT_THERE: Final = ("not implemented for", "view size", "must be either float or double", "Unsupported dtype")
+NOT_THERE: Final = ("not implemented for", "view size", "must be either float or double", "Unsupported dtype",
+                    "can't be cast to the desired output type")
 """What torch says where it has no kernel, or no view, and jitfuse computes."""
 
 

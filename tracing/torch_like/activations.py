@@ -13,6 +13,7 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.choices import clamp
 from jitfuse.tracing.torch_like.promotion import (
+    assign,
     cast,
     dtype_named,
     in_common,
@@ -22,7 +23,7 @@ from jitfuse.tracing.torch_like.promotion import (
     strong,
 )
 from jitfuse.tracing.torch_like.table import implements
-from jitfuse.tracing.torch_like.tensor import assign, wrap
+from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def _activation(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -15,11 +15,13 @@ from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import (
     cast,
     in_common,
+    numbers,
     operand,
+    require_float,
     result_dtype,
     strong,
 )
-from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.table import implements, in_float32
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -177,3 +179,20 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     near = w.call("abs").call("less", 0.5)
     made = near.call("where", a + w * span, b - span * (1.0 - w))
     return delivered(cast(made, str(a.dtype)), out)
+
+
+@implements("addcmul")
+@in_float32
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+    """Return input + value * tensor1 * tensor2; `value` must be an integer for integer tensors."""
+    common = result_dtype([operand(t) for t in (input, tensor1, tensor2)])
+    value = int(numbers(value)) if kind(common) in ("int", "uint", "bool") else value
+    return add(input, mul(tensor1, tensor2), alpha=value, out=out)
+
+
+@implements("addcdiv")
+@in_float32
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+    """Return input + value * tensor1 / tensor2, for floats only."""
+    require_float("addcdiv", input)
+    return add(input, div(tensor1, tensor2), alpha=value, out=out)

@@ -20,6 +20,7 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 from jitfuse.tracing.torch_like import library_calls
+from jitfuse.tracing.torch_like.dispatcher import carry_out, or_torch
 from jitfuse.tracing.torch_like.promotion import (
     NAMES,
     TORCH,
@@ -33,7 +34,7 @@ from jitfuse.tracing.torch_like.promotion import (
     run_of_trace,
 )
 from jitfuse.tracing.torch_like.shapes import extents
-from jitfuse.tracing.torch_like.table import by_object, carry_out, or_torch, without_entry
+from jitfuse.tracing.torch_like.table import by_object, without_entry
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
 
 _WINDOWS: Final = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")

@@ -18,15 +18,14 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitfuse.base.later import Later
 from jitfuse.errors import JitfuseError, UnsupportedError, VolatileError
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.record.value_reads import may_break
 from jitfuse.tracing.tensor.traced import TracedTensor, plain
-from jitfuse.tracing.torch_like import table
-from jitfuse.tracing.torch_like.promotion import operand
-
-tensors = Later("jitfuse.tracing.torch_like.tensor")
+from jitfuse.tracing.torch_like import library_calls, table
+from jitfuse.tracing.torch_like.promotion import assign, operand, run_of_trace
+from jitfuse.tracing.torch_like.real_tensors import tensor_of
 
 Function = Callable[..., Any]
 LOWERINGS: Final[dict[str, Function]] = {}
@@ -44,6 +43,58 @@ def lowers(*names: str) -> Callable[[Function], Function]:
     return register
 
 
+# ---------------------------------------------------------------- a function of torch's
+def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
+    """Carry out one of torch's functions over traced tensors: by its entry, else by torch's own code over operators."""
+    return or_torch(table.by_object().get(func), func, args, kwargs)
+
+
+def or_torch(function: Function | None, original: Function, args: Any, kwargs: Any) -> Any:
+    """Carry out a function over traced tensors; where it lacks an option, by torch's own code."""
+    error: Exception | None = None
+    if function is not None:
+        try:
+            return function(*args, **kwargs)
+        except Exception as raised:
+            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
+                raise
+            error = raised
+    if is_composed(original) and kwargs.get("out") is None:
+        try:
+            return through(original, args, kwargs)
+        except Exception as raised:
+            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
+                raise
+            error = error or raised
+    return by_torch(original, args, kwargs, error or missing(getattr(original, "__name__", str(original))))
+
+
+def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> Any:
+    """Call torch itself at a graph break; raises the error where there can be none."""
+    if not may_break(run_of_trace()):
+        raise error
+    return table.wrap(library_calls.call(original, tuple(args), kwargs))
+
+
+def feed_tensor(tensor: Any) -> Any:
+    """Return the traced tensor of a real one to which an argument, a name or an attribute leads, or None."""
+    run = run_of_trace()
+    known = run.session.met.get(id(tensor))
+    return None if known is None else tensor_of(run, known[1])
+
+
+def missing(name: str, what: str = "torch") -> UnsupportedError:
+    """Return the error for a function or method of torch's without an entry."""
+    import difflib  # only errors need it
+
+    table.loaded()
+    close = difflib.get_close_matches(name, sorted({*table.FUNCTIONS, *table.METHODS}), n=3, cutoff=0.75)
+    hint = f"Close to it and available: {', '.join(close)}." if close else (
+        "Compute it outside the fused function, or write it with the functions in docs/torch.md.")
+    return UnsupportedError(f"{what}.{name} is not available inside a fused function, at {user_line()}. {hint}")
+
+
+# ---------------------------------------------------------------- through torch's own code
 class _Everything(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
     """Hands over operators over real tensors alone too: factories, draws, and writes into buffers."""
 
@@ -116,7 +167,7 @@ def lower(op: Any, args: Any, kwargs: Any) -> Any:
     if op._schema.is_mutable:
         raise VolatileError(f"{op} writes into its arguments, at {user_line()}: jitfuse does not see that, so that "
                             "Python runs in every call. Call it outside.")
-    return table.by_torch(op, args, kwargs, error or table.missing(str(op)))
+    return by_torch(op, args, kwargs, error or missing(str(op)))
 
 
 @functools.cache
@@ -160,11 +211,11 @@ def _composed(function: Function, *args: Any, **kwargs: Any) -> Any:
 def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any:
     """Write the result of an operator into its first argument, a buffer of a module too."""
     made = lower(op, (target, *args), kwargs)
-    if type(target) is tensors.TracedTorchTensor:
-        return tensors.assign(target, made, name)
-    kept = table.feed_tensor(target)
+    if isinstance(target, Foreign):
+        return assign(target, made, name)
+    kept = feed_tensor(target)
     if kept is None:
         raise VolatileError(f"Tensor.{name}_ writes into a tensor that no argument, name or attribute leads to, at "
                             f"{user_line()}: Python runs in every call.")
-    tensors.assign(table.wrap(kept), made, name)
+    assign(table.wrap(kept), made, name)
     return target

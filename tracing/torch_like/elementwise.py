@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from jitfuse.dtypes import kind
 from jitfuse.tracing.torch_like.promotion import (
+    assign,
     cast,
     floating,
     in_common,
@@ -17,7 +18,7 @@ from jitfuse.tracing.torch_like.promotion import (
     strong,
 )
 from jitfuse.tracing.torch_like.table import implements
-from jitfuse.tracing.torch_like.tensor import assign, wrap
+from jitfuse.tracing.torch_like.tensor import wrap
 
 _OF_FLOATS: Final = {
     "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p",

@@ -11,9 +11,8 @@ from typing import Any
 from jitfuse.errors import UnsupportedError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like import shapes
-from jitfuse.tracing.torch_like.promotion import numbers
+from jitfuse.tracing.torch_like.promotion import assign, numbers
 from jitfuse.tracing.torch_like.table import method
-from jitfuse.tracing.torch_like.tensor import assign
 
 
 def _changed(name: str, change: Callable[..., Any]) -> None:

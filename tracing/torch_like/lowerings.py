@@ -14,9 +14,9 @@ import torch
 from jitfuse.tracing.torch_like import activations, casts, creation, networks, shapes
 from jitfuse.tracing.torch_like.arithmetic import add, sub
 from jitfuse.tracing.torch_like.dispatcher import lowers
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
+from jitfuse.tracing.torch_like.promotion import assign, cast, dtype_named, numbers, operand, require_cpu, strong
 from jitfuse.tracing.torch_like.table import FUNCTIONS
-from jitfuse.tracing.torch_like.tensor import assign, wrap
+from jitfuse.tracing.torch_like.tensor import wrap
 
 
 # ---------------------------------------------------------------- the same memory

@@ -18,6 +18,7 @@ from jitfuse.tracing.tensor.traced import fresh
 from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (
+    assign,
     cast,
     in_common,
     numbers,
@@ -27,7 +28,7 @@ from jitfuse.tracing.torch_like.promotion import (
     strong,
 )
 from jitfuse.tracing.torch_like.table import implements, of_floats
-from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, assign, wrap
+from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, wrap
 
 
 @implements("linear")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from jitfuse.dtypes import is_narrow, kind
-from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
@@ -170,3 +170,18 @@ def numbers(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(numbers(v) for v in value)
     return plain(value)
+
+
+def assign(target: Foreign, result: Any, name: str) -> Foreign:
+    """Write a result into a tensor as torch's in-place methods do; raises DTypeError and ShapeError."""
+    new = operand(result)
+    own, other = str(target.tensor.dtype), str(new.dtype)
+    order = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
+    if not new.weak and order[kind(other)] > order[kind(own)]:
+        raise DTypeError(f"{name}_: result type {TORCH[other]} can't be cast to the desired output type {TORCH[own]}, "
+                         f"at {user_line()}")
+    if not new.weak and new.shape != target.tensor.shape:
+        raise ShapeError(f"{name}_: output with shape {target.tensor.shape} doesn't match the broadcast shape "
+                         f"{new.shape}, at {user_line()}")
+    target.tensor._assign(cast(new, own))
+    return target

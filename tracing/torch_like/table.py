@@ -16,16 +16,8 @@ from typing import Any, Final
 
 import torch
 
-from jitfuse.base.later import Later
 from jitfuse.dtypes import is_narrow
-from jitfuse.errors import JitfuseError, UnsupportedError
-from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.record.value_reads import may_break
-from jitfuse.tracing.torch_like import library_calls
-from jitfuse.tracing.torch_like.promotion import cast, narrowed, operand, require_float, run_of_trace
-from jitfuse.tracing.torch_like.real_tensors import tensor_of
-
-dispatcher = Later("jitfuse.tracing.torch_like.dispatcher")
+from jitfuse.tracing.torch_like.promotion import cast, narrowed, operand, require_float
 
 Function = Callable[..., Any]
 wrap: Any = None
@@ -153,55 +145,5 @@ def without_entry() -> frozenset[Any]:
     return frozenset(
         value for holder in (torch, torch.linalg, torch.special, torch.fft, torch.nn.functional)
         for name, value in vars(holder).items()
-        if isinstance(value, types.BuiltinFunctionType) and name not in PURE and not name.startswith("_")
+        if isinstance(value, types.BuiltinFunctionType) and name not in PURE and not name.startswith(("_", "has_torch"))
     ) - by_object().keys()
-
-
-def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out one of torch's functions over traced tensors: by its entry, else by torch's own code over operators."""
-    return or_torch(by_object().get(func), func, args, kwargs)
-
-
-def or_torch(function: Function | None, original: Function, args: Any, kwargs: Any) -> Any:
-    """Carry out a function over traced tensors; where it lacks an option, by torch's own code."""
-    error: Exception | None = None
-    if function is not None:
-        try:
-            return function(*args, **kwargs)
-        except Exception as raised:
-            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
-                raise
-            error = raised
-    if dispatcher.is_composed(original) and kwargs.get("out") is None:
-        try:
-            return dispatcher.through(original, args, kwargs)
-        except Exception as raised:
-            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
-                raise
-            error = error or raised
-    return by_torch(original, args, kwargs, error or missing(getattr(original, "__name__", str(original))))
-
-
-def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> Any:
-    """Call torch itself at a graph break; raises the error where there can be none."""
-    if not may_break(run_of_trace()):
-        raise error
-    return wrap(library_calls.call(original, tuple(args), kwargs))
-
-
-def feed_tensor(tensor: Any) -> Any:
-    """Return the traced tensor of a real one to which an argument, a name or an attribute leads, or None."""
-    run = run_of_trace()
-    known = run.session.met.get(id(tensor))
-    return None if known is None else tensor_of(run, known[1])
-
-
-def missing(name: str, what: str = "torch") -> UnsupportedError:
-    """Return the error for a function or method of torch's without an entry."""
-    import difflib  # only errors need it
-
-    loaded()
-    close = difflib.get_close_matches(name, sorted({*FUNCTIONS, *METHODS}), n=3, cutoff=0.75)
-    hint = f"Close to it and available: {', '.join(close)}." if close else (
-        "Compute it outside the fused function, or write it with the functions in docs/torch.md.")
-    return UnsupportedError(f"{what}.{name} is not available inside a fused function, at {user_line()}. {hint}")

@@ -12,13 +12,13 @@ from typing import Any, Final
 import torch
 
 from jitfuse.dtypes import itemsize, kind
-from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
+from jitfuse.errors import ShapeError, UnsupportedError
 from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import TracedTensor
 from jitfuse.tracing.torch_like import dispatcher, table
-from jitfuse.tracing.torch_like.promotion import TORCH, cast, memory, operand
+from jitfuse.tracing.torch_like.promotion import TORCH, assign, cast, memory, operand
 
 _made: Final = torch.Tensor._make_wrapper_subclass
 _set: Final = object.__setattr__
@@ -49,7 +49,7 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return table.carry_out(func, args, kwargs or {})
+        return dispatcher.carry_out(func, args, kwargs or {})
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -271,21 +271,6 @@ def _item(item: Any) -> Any:
     return found
 
 
-def assign(target: TracedTorchTensor, result: Any, name: str) -> TracedTorchTensor:
-    """Write a result into a tensor as torch's in-place methods do; raises DTypeError and ShapeError."""
-    new = operand(result)
-    own, other = str(target.tensor.dtype), str(new.dtype)
-    order = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
-    if not new.weak and order[kind(other)] > order[kind(own)]:
-        raise DTypeError(f"{name}_: result type {TORCH[other]} can't be cast to the desired output type {TORCH[own]}, "
-                         f"at {user_line()}")
-    if not new.weak and new.shape != target.tensor.shape:
-        raise ShapeError(f"{name}_: output with shape {target.tensor.shape} doesn't match the broadcast shape "
-                         f"{new.shape}, at {user_line()}")
-    target.tensor._assign(cast(new, own))
-    return target
-
-
 # ---------------------------------------------------------------- operators
 _BINARY: Final = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
@@ -329,7 +314,7 @@ for _dunder, _name in _UNARY.items():
 
 def _method(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return table.carry_out(original, (self, *args), kwargs)
+        return dispatcher.carry_out(original, (self, *args), kwargs)
 
     return call
 
