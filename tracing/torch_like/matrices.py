@@ -4,6 +4,7 @@ Owns their entries in `jitfuse.tracing.torch_like.table`.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +61,15 @@ def eig(A: Any) -> Any:
 def cholesky(input: Any, upper: bool = False) -> Any:
     """Return the Cholesky factor."""
     return wrap(linalg.cholesky(operand(input), upper=bool(upper)))
+
+
+@implements("logdet")
+def logdet(input: Any) -> Any:
+    """Return the logarithm of the determinant; NaN for negative ones."""
+    x = operand(input)
+    sign, size = linalg.slogdet(x)
+    missing = x.create("full", shape=(), value=math.nan, dtype=str(x.dtype))
+    return wrap(sign.call("less", 0).call("where", missing, size))
 
 
 @implements("slogdet")

@@ -76,10 +76,18 @@ def _combined(higher: str | None, lower: str | None) -> str | None:
 
 def result_dtype(tensors: list[Tensor]) -> str:
     """Return the common dtype of operands; weak ones are Python numbers."""
-    with_axes = [str(t.dtype) for t in tensors if not t.weak and t.ndim]
-    scalars = [str(t.dtype) for t in tensors if not t.weak and not t.ndim]
-    numbers = [{"float": default_float(), "complex": default_complex()}.get(kind(str(t.dtype)), str(t.dtype))
-               for t in tensors if t.weak]
+    kinds = tuple([(t._meta.dtype, t._meta.weak, not t._meta.shape) if type(t) is TracedTensor else
+                   (str(t.dtype), t.weak, not t.ndim) for t in tensors])
+    return _common_dtype(kinds, torch.get_default_dtype())
+
+
+@functools.lru_cache(maxsize=1024)
+def _common_dtype(kinds: tuple[tuple[str, bool, bool], ...], default: Any) -> str:
+    """Return the common dtype of (dtype, whether a Python number, whether of rank 0), for a default dtype of torch."""
+    with_axes = [dtype for dtype, weak, scalar in kinds if not weak and not scalar]
+    scalars = [dtype for dtype, weak, scalar in kinds if not weak and scalar]
+    numbers = [{"float": default_float(), "complex": default_complex()}.get(kind(dtype), dtype)
+               for dtype, weak, _ in kinds if weak]
     found = _combined(_joined(with_axes), _combined(_joined(scalars), _joined(numbers)))
     assert found is not None
     return found

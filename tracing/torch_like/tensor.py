@@ -30,17 +30,14 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
     @staticmethod
     def __new__(cls, tensor: Tensor) -> TracedTorchTensor:
         """Return a tensor whose sizes torch knows; those of a masked selection are unknown until they are asked for."""
-        dtype = TORCH[str(tensor.dtype)]
-        sizes: tuple[int, ...] = (0,)
-        strides: tuple[int, ...] | None = None
         if type(tensor) is TracedTensor:
-            sizes, strides = tensor.shape, None if tensor._lazy_layout is None else _strides(tensor)
-        made: TracedTorchTensor = _made(cls, sizes, strides, dtype=dtype)
+            meta = tensor._meta
+            strides = None if tensor._lazy_layout is None else _strides(tensor)
+            made: TracedTorchTensor = _made(cls, meta.shape, strides, dtype=TORCH[meta.dtype])
+        else:
+            made = _made(cls, (0,), dtype=TORCH[str(tensor.dtype)])
         _set(made, "tensor", tensor)
         return made
-
-    def __init__(self, tensor: Tensor) -> None:
-        pass  # torch.Tensor.__init__ takes no arguments
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
