@@ -27,7 +27,8 @@ The tests compare each example with torch in several dtypes and layouts. {count}
   compared.
 - **Gradients**: there are none. With tensors that require them the function runs as plain torch, unless
   `torch.no_grad()` or `detach()` is around the call.
-- **Other functions** of torch are called by torch itself in each call; what lies before and after them is fused.
+- **Other functions** of torch run torch's own code, and are fused as the operators that it comes to. What has no
+  lowering is called by torch itself in each call; what lies before and after it is fused.
 - **Dropout** draws jitfuse's random numbers.
 """
 
