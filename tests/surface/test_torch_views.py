@@ -133,3 +133,37 @@ def test_windows_of_arrays_show_what_is_written_later() -> None:
         for got, want in zip(fused(x), f(y), strict=True):
             assert got.shape == want.shape and np.array_equal(got, want)
         assert np.array_equal(x, y) and fused.stats()["fallbacks"] == 0
+
+
+LAYOUTS = {
+    "transposed": lambda x: x.transpose(0, 2), "permuted": lambda x: x.permute(2, 0, 1), "stepped": lambda x: x[:, ::2],
+    "expanded": lambda x: x[:, :1].expand(3, 4, 5), "of one": lambda x: x[:, :1].transpose(0, 2),
+}
+KEEPING = {
+    "a number": lambda x: x * 2, "the second decides": lambda x: x + x.contiguous(),
+    "the first decides": lambda x: x.contiguous() + x, "a row": lambda x: x + torch.arange(x.shape[-1]),
+    "a column": lambda x: x * x[:, :1], "cast": lambda x: x.double(), "clone": lambda x: x.clone(),
+    "where": lambda x: torch.where(x > 0.5, x, 0.0), "masked_fill": lambda x: x.masked_fill(x > 0.5, 0.0),
+    "sort": lambda x: x.sort(0).values, "flip": lambda x: x.flip(0), "zeros_like": torch.zeros_like,
+    "sum": lambda x: x.sum(0), "softmax": lambda x: x.softmax(-1), "cumsum": lambda x: x.cumsum(0),
+    "layer_norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]), "cat": lambda x: torch.cat([x, x]),
+    "matmul": lambda x: x @ x.transpose(-1, -2), "celu": torch.nn.functional.celu,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", KEEPING)
+def test_results_have_torchs_strides(name: str, layout: str) -> None:
+    function, x = KEEPING[name], LAYOUTS[layout](torch.rand(3, 4, 5))
+
+    def strides(t: Any) -> list[int]:
+        return [s for s, n in zip(t.stride(), t.shape, strict=True) if n != 1]
+
+    def part_written(x: Any) -> Any:
+        made = function(x)
+        made.reshape(-1)[0] = 7  # a view or a copy, by the strides
+        return made
+
+    with torch.no_grad():
+        assert strides(jf.fuse(function)(x)) == strides(function(x))
+        torch.testing.assert_close(jf.fuse(part_written)(x), part_written(x), check_stride=False)

@@ -179,6 +179,47 @@ def common_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...
     return _common_order(shape, tuple([(own, lay.strides) for own, lay in operands]))
 
 
+def torch_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], MemoryLayout]]) -> tuple[int, ...]:
+    """Return the order of axes in which torch's iterator visits operands that are broadcast to a shape.
+
+    Axes are inserted from the last to the first. Of two axes, the first operand with strides along both that differ
+    decides; an axis with equal strides stays outside unless it is shorter (`TensorIteratorBase::reorder_dimensions`).
+    """
+    return _torch_order(shape, tuple([(own, lay.strides) for own, lay in operands]))
+
+
+@lru_cache(maxsize=4096)
+def _torch_order(
+    shape: tuple[int, ...], operands: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+) -> tuple[int, ...]:
+    ndim = len(shape)
+    known = []
+    for own, given in operands:
+        lead = ndim - len(own)
+        known.append((0,) * lead + tuple(
+            0 if n == 1 and shape[lead + k] != 1 else s for k, (n, s) in enumerate(zip(own, given, strict=True))))
+
+    def goes_inside(outer: int, inner: int) -> int:
+        """Return 1 if the second axis goes inside the first, -1 if not, 0 if no operand tells."""
+        for strides in known:
+            a, b = strides[inner], strides[outer]
+            if a and b and (a != b or shape[inner] > shape[outer]):
+                return 1 if a > b or a == b else -1
+        return 0
+
+    inner_first = list(reversed(range(ndim)))
+    for k in range(1, ndim):
+        at = k
+        for before in reversed(range(k)):
+            found = goes_inside(inner_first[at], inner_first[before])
+            if found > 0:
+                inner_first[at], inner_first[before] = inner_first[before], inner_first[at]
+                at = before
+            elif found < 0:
+                break
+    return tuple(reversed(inner_first))
+
+
 @lru_cache(maxsize=4096)
 def _common_order(
     shape: tuple[int, ...], operands: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]

@@ -30,6 +30,13 @@ def of_result(op: ops.Op, attrs: Attrs, inputs: Tensors, shape: tuple[int, ...])
     return rule(attrs, inputs, shape) if rule is not None and len(shape) > 1 else None
 
 
+def of_torch(op: ops.Op, inputs: Tensors, shape: tuple[int, ...]) -> Axes | None:
+    """Return the axes of an operator's result in torch: that of its operands where it works by elements."""
+    if len(shape) < 2 or not (op.kind == ops.ELEMENTWISE or op.name in ("astype", "copy")):
+        return None
+    return layout.torch_order(shape, [(t.shape, t._where()) for t in inputs if t.shape])
+
+
 # ---------------------------------------------------------------- operators
 def _iterated(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
     """Return the order of NumPy's iterator over broadcast operands."""

@@ -84,7 +84,9 @@ class Operators(InPlace):
             result = fresh(run, run.record(op, ids, make_attrs(attrs) if attrs else (), meta), op.kind != ops.CREATION)
         if in_order or len(result._meta.shape) < 2:
             return result
-        return result.laid_out(memory_order.of_result(op, attrs, inputs, result.shape))
+        of_torch = run.session.torch
+        return result.laid_out(memory_order.of_torch(op, inputs, result.shape) if of_torch else
+                               memory_order.of_result(op, attrs, inputs, result.shape))
 
     def _apply_among_numbers(
         self, op: ops.Op, ids: tuple[int, ...], metas: tuple[Meta, ...], attrs: dict[str, Any]

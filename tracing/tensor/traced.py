@@ -109,19 +109,17 @@ class TracedTensor(TracedArray):
 
     def laid_out(self, axes: tuple[int, ...] | None) -> TracedTensor:
         """Set the layout of a fresh array: its axes from the slowest to the fastest; None for C order."""
-        if self._run.session.torch:  # torch has other rules
-            axes = None
         self._lazy_layout = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
         return self
 
     def laid_out_by(self, rule: Callable[..., tuple[int, ...] | None], *operands: Any) -> TracedTensor:
-        """Set the layout of a fresh array to the order of axes that a rule returns."""
-        return self.laid_out(rule(*operands))
+        """Set the layout of a fresh array to the order of axes that a rule of NumPy's returns; torch has others."""
+        return self.laid_out(None if self._run.session.torch else rule(*operands))
 
     def ordered(self, name: str, order: Any, like: Any = None) -> Any:
         """Set the layout of a fresh array by the argument `order` of `name`; "A" and "K" depend on `like`."""
         plain = order != "F" and self._lazy_layout is None and getattr(like, "_layout", None) is None
-        return self if plain else self.laid_out(memory_order.asked_for(name, order, self, like))
+        return self if plain else self.laid_out_by(memory_order.asked_for, name, order, self, like)
 
     # ------------------------------------------------------------------ views and writes
     def _id(self) -> int:

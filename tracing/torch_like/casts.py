@@ -13,7 +13,7 @@ import torch
 from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.creation import tensor
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, kept_order, numbers, operand, require_cpu, strong
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -63,7 +63,7 @@ for _name, _dtype in {
 @method("contiguous")
 def contiguous(self: Any, memory_format: Any = None) -> Any:
     """Return the tensor, or a copy where its elements are not contiguous."""
-    return self if self.tensor.is_contiguous else clone(self)
+    return self if self.tensor.is_contiguous else wrap(self.tensor.as_copy())
 
 
 @method("cpu", "detach", "requires_grad_", "detach_", "pin_memory", "coalesce", "resolve_conj",
@@ -87,8 +87,9 @@ def cuda(self: Any, *args: Any, **options: Any) -> Any:
 
 @implements("clone")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """Return a copy."""
-    return wrap(operand(input).as_copy())
+    """Return a copy, in the order of its axes in memory unless another is asked for."""
+    x = operand(input)
+    return wrap(kept_order(x.as_copy(), x) if memory_format in (None, torch.preserve_format) else x.as_copy())
 
 
 @method("numpy")
@@ -165,8 +166,8 @@ def _like(value: Any, input: Any, dtype: Any, shape: Any = None, device: Any = N
     require_cpu(device)
     x = strong(input)
     name = str(x.dtype) if dtype is None else dtype_named(dtype)
-    number = cast(operand(value), name)
-    return wrap(number.call("broadcast_to", shape=x.shape if shape is None else shape).as_copy())
+    made = cast(operand(value), name).call("broadcast_to", shape=x.shape if shape is None else shape).as_copy()
+    return wrap(kept_order(made, x) if shape is None else made)
 
 
 @implements("zeros_like", "empty_like")

@@ -80,7 +80,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value) and kind(str(x.dtype)) != "float":
         raise ArgumentError(f"masked_fill: value cannot be converted to type {x.dtype} without overflow, at "
                             f"{user_line()}")
-    return wrap(operand(mask).call("where", cast(operand(value), str(x.dtype)), x))
+    return wrap(operand(mask).call("where", cast(operand(value), str(x.dtype)), x).as_copy())
 
 
 # ---------------------------------------------------------------- closeness

@@ -32,6 +32,11 @@ LOWERINGS: Final[dict[str, Function]] = {}
 """ATen operators whose arguments are not those of torch's function of the name; with an overload or without."""
 _PREFIXES: Final = {"linalg_": torch.linalg, "special_": torch.special, "fft_": torch.fft}
 
+_KNOWN: Final = frozenset({
+    type(None), bool, int, float, complex, str, slice, type(...), torch.dtype, torch.device, torch.layout,
+    torch.memory_format, torch.Size})
+"""Types of arguments that torch's own code may get beside tensors: none of them runs code of others."""
+
 
 def lowers(*names: str) -> Callable[[Function], Function]:
     """Register the lowering of ATen operators."""
@@ -138,7 +143,9 @@ def _settled(value: Any) -> Any:
         return plain(value)  # a Python number, which torch reads: a guard
     if type(value) in (list, tuple):
         return type(value)(map(_settled, value))
-    return value
+    if type(value) in _KNOWN or type(value) in (torch.Tensor, torch.nn.Parameter):
+        return value
+    raise UnsupportedError(f"torch's function gets a {type(value).__qualname__} at {user_line()}, which may run code")
 
 
 def _traced(value: Any, function: Function) -> Any:
@@ -178,7 +185,9 @@ def _ways(op: Any) -> tuple[Function, ...]:
     own = LOWERINGS.get(f"{name}.{op._overloadname}") or LOWERINGS.get(name) or _of_name(name)
     found = [] if own is None else [own]
     if op._schema.is_mutable:
-        base = getattr(getattr(torch.ops.aten, name[:-1], None), op._overloadname, None) if name.endswith("_") else None
+        if not name.endswith("_") or torch.Tag.inplace_view in op.tags:  # its memory would change
+            return tuple(found)
+        base = getattr(getattr(torch.ops.aten, name[:-1], None), op._overloadname, None)
         return tuple(found) if base is None else (*found, functools.partial(_in_place, base, name[:-1]))
     composed = torch._decomp.decomposition_table.get(op)
     if composed is not None and torch.Tag.core not in op.tags:

@@ -10,7 +10,7 @@ from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.torch_like.promotion import cast, memory, numbers, operand, result_dtype, strong
+from jitfuse.tracing.torch_like.promotion import cast, kept_order, memory, numbers, operand, result_dtype, strong
 from jitfuse.tracing.torch_like.shapes import axis_of, extents
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -64,7 +64,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size:
 def flip(input: Any, *dims: Any, **options: Any) -> Any:
     """Reverse axes; a copy, as in torch."""
     given = extents(dims or (options["dims"],))
-    return wrap(shapes.flip(strong(input), given).as_copy())
+    x = strong(input)
+    return wrap(kept_order(shapes.flip(x, given).as_copy(), x))
 
 
 @implements("roll")

@@ -56,7 +56,7 @@ def conjugated(input: Any) -> Any:
 def to_copy(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return a copy in a dtype."""
     require_cpu(device)
-    return casts.clone(input) if dtype is None else wrap(cast(strong(input), dtype_named(dtype)).as_copy())
+    return casts.clone(input) if dtype is None else casts.clone(wrap(cast(strong(input), dtype_named(dtype))))
 
 
 @lowers("copy")

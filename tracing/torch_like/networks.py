@@ -106,7 +106,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     if x.shape[x.ndim - len(shape) :] != shape:
         raise ShapeError(f"layer_norm: normalized_shape {shape} does not fit {x.shape}, at {user_line()}")
     over = tuple(range(x.ndim - len(shape), x.ndim))
-    return wrap(cast(_scaled(_standard(x, over, eps), weight, bias, shape), str(x.dtype)))
+    return wrap(cast(_scaled(_standard(x, over, eps), weight, bias, shape), str(x.dtype)).as_copy())
 
 
 def _standard(x: Tensor, over: tuple[int, ...], eps: Any) -> Tensor:

@@ -13,7 +13,16 @@ from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import shapes, sorting
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, require_float, result_dtype, strong
+from jitfuse.tracing.torch_like.promotion import (
+    cast,
+    floating,
+    kept_order,
+    numbers,
+    operand,
+    require_float,
+    result_dtype,
+    strong,
+)
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -30,7 +39,7 @@ def _sorted(x: Tensor, dim: Any, descending: Any) -> tuple[Tensor, Tensor]:
         return x.as_copy(), x.create("zeros", shape=(), dtype="int64")
     along = shape_rules.normalize_axis("sort", int(numbers(dim)), x.ndim)
     order = _order(x, along, bool(descending))
-    return x.call("take_along_axis", order, axis=along), order
+    return kept_order(x.call("take_along_axis", order, axis=along), x), kept_order(order, x)
 
 
 @implements("sort")

@@ -14,6 +14,7 @@ import torch
 from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.tracing.record.foreign import Foreign, bare
+from jitfuse.tracing.record.layout import torch_order
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
@@ -170,6 +171,13 @@ def narrowed(result: Any, like: Any) -> Any:
 def memory(t: Tensor) -> Tensor:
     """Return a result as a writable array: torch has no immutable scalars."""
     return fresh(t._run, t._id(), scalar=False) if t._scalar or t.weak else t
+
+
+def kept_order(t: Tensor, like: Tensor) -> Tensor:
+    """Return a new tensor with its axes in memory in the order of another of its shape (torch.preserve_format)."""
+    if type(like) is TracedTensor and like._lazy_layout is not None:
+        t.laid_out(torch_order(like.shape, [(like.shape, like._where())]))
+    return t
 
 
 def numbers(value: Any) -> Any:
