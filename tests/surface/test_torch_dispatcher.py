@@ -82,6 +82,16 @@ def test_attributes_are_set_by_plain_python(name: str) -> None:
             assert hasattr(x, name)
 
 
+def test_another_number_is_not_another_program() -> None:
+    f = jf.fuse(lambda x, rate: x.clone().mul_(rate).add_(x, alpha=rate).clamp_(max=rate))
+    x = torch.rand(3, 4)
+    with torch.no_grad():
+        for k in range(5):
+            rate = 0.5 + k / 7
+            torch.testing.assert_close(f(x, rate), x.clone().mul_(rate).add_(x, alpha=rate).clamp_(max=rate))
+    assert f.stats()["traces"] == 1
+
+
 def test_draws_inside_of_torchs_code_are_new_in_each_call() -> None:
     f = jf.fuse(lambda x: F.gumbel_softmax(x, dim=1))
     x = torch.rand(3, 4)

@@ -309,8 +309,13 @@ for _dunder, _name in _UNARY.items():
     setattr(TracedTorchTensor, f"__{_dunder}__", (lambda n: lambda self: _function(n)(self))(_name))
 
 
-def _method(original: Callable[..., Any]) -> Callable[..., Any]:
+def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    base = getattr(torch.Tensor, name[:-1], None) if name.endswith("_") else None
+
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        known = table.by_object()
+        if base in known and original not in known:  # by our entry: torch's code would read traced numbers
+            return assign(self, dispatcher.carry_out(base, (self, *args), kwargs), name[:-1])
         return dispatcher.carry_out(original, (self, *args), kwargs)
 
     return call
@@ -320,4 +325,4 @@ for _name in dir(torch.Tensor):  # by Python: the argument parser of torch's met
     if not _name.startswith("__") and _name not in vars(TracedTorchTensor):
         _original = getattr(torch.Tensor, _name)
         if inspect.ismethoddescriptor(_original) or inspect.isfunction(_original):
-            setattr(TracedTorchTensor, _name, _method(_original))
+            setattr(TracedTorchTensor, _name, _method(_name, _original))
