@@ -82,6 +82,19 @@ def test_attributes_are_set_by_plain_python(name: str) -> None:
             assert hasattr(x, name)
 
 
+def test_constants_of_numbers() -> None:
+    f = jf.fuse(lambda x, n: (torch.hann_window(n) * x.sum(), torch.hann_window(4), torch.logspace(0, 1, n),
+                              torch.tril_indices(n, 3)))
+    with torch.no_grad():
+        for n in (3, 5, 3):
+            x = torch.rand(3)
+            results = f(x, n)
+            torch.testing.assert_close(results, (
+                torch.hann_window(n) * x.sum(), torch.hann_window(4), torch.logspace(0, 1, n), torch.tril_indices(n, 3)))
+            results[1].zero_()
+    assert not f.stats()["fallbacks"], f.why()
+
+
 def test_another_number_is_not_another_program() -> None:
     f = jf.fuse(lambda x, rate: x.clone().mul_(rate).add_(x, alpha=rate).clamp_(max=rate))
     x = torch.rand(3, 4)

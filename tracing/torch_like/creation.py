@@ -37,7 +37,8 @@ from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import by_object, without_entry
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
 
-_WINDOWS: Final = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
+_OF_NUMBERS: Final = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window",
+                      "logspace", "tril_indices", "triu_indices")
 _RANDOM: Final = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like",
                   "randn_like", "randint_like", "manual_seed", "poisson", "empty_permuted", "seed")
 
@@ -140,13 +141,6 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, **optio
     return wrap(creation.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
 
 
-def _index_function(name: str) -> Callable[..., Any]:
-    def function(row: Any, col: Any, offset: Any = 0, **options: Any) -> Any:
-        return tensor(getattr(torch, name)(*(int(numbers(v)) for v in (row, col, offset))).numpy())
-
-    return function
-
-
 def _raising(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         raise UntraceableError(
@@ -179,12 +173,10 @@ def _by_torch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of Python's numbers that makes a constant: torch's own, which cannot read traced values."""
+    """Return a function of numbers that makes a constant by torch's own; the values of traced numbers are guards."""
     def made(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(v, Foreign | TracedTensor) for v in (*args, *kwargs.values())):
-            raise UnsupportedError(f"torch.{function.__name__} takes numbers alone inside a fused function, at "
-                                   f"{user_line()}. Make it outside, and pass it as an argument.")
-        return function(*args, **kwargs)
+        constant = function(*map(numbers, args), **{name: numbers(value) for name, value in kwargs.items()})
+        return wrap(operand(constant).as_copy())
 
     return made
 
@@ -209,9 +201,7 @@ def _own_replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     yield torch.arange, arange
     yield torch.linspace, linspace
     yield torch.eye, eye
-    yield torch.tril_indices, _index_function("tril_indices")
-    yield torch.triu_indices, _index_function("triu_indices")
-    for name in _WINDOWS:
+    for name in _OF_NUMBERS:
         yield getattr(torch, name), _of_numbers(getattr(torch, name))
     for name in _RANDOM:
         if hasattr(torch, name):
