@@ -90,7 +90,8 @@ def test_constants_of_numbers() -> None:
             x = torch.rand(3)
             results = f(x, n)
             torch.testing.assert_close(results, (
-                torch.hann_window(n) * x.sum(), torch.hann_window(4), torch.logspace(0, 1, n), torch.tril_indices(n, 3)))
+                torch.hann_window(n) * x.sum(), torch.hann_window(4), torch.logspace(0, 1, n),
+                torch.tril_indices(n, 3)))
             results[1].zero_()
     assert not f.stats()["fallbacks"], f.why()
 
