@@ -40,9 +40,10 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     def real(*arrays: Any, **options: Any) -> Any:
         nonlocal known
         positional, by_name = backs(list(arrays)), named_backs(options)
-        carry_out = function if known else _Watched(function, name)
+        if known:
+            return _as_arrays(function(*positional, **by_name), name)
         with _lazily_conjugating():
-            found = _as_arrays(carry_out(*positional, **by_name), name)
+            found = _as_arrays(_Watched(function, name)(*positional, **by_name), name)
         known = True
         return found
 
