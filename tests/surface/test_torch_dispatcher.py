@@ -106,6 +106,43 @@ def test_another_number_is_not_another_program() -> None:
     assert f.stats()["traces"] == 1
 
 
+class _Counting(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.b = torch.nn.Parameter(torch.ones(3)), torch.ones(3)
+
+    def forward(self, x: Any) -> Any:
+        three = self.w, self.b, x
+        return x * self.w + torch.tensor([
+            sum(isinstance(v, torch.nn.Parameter) for v in three), sum(type(v) is torch.nn.Parameter for v in three),
+            sum(type(v) is torch.Tensor for v in three)])
+
+
+def test_types_are_those_of_plain_python() -> None:
+    module, x = _Counting(), torch.rand(3)
+    f = jf.fuse(module)
+    with torch.no_grad():
+        assert torch.equal(f(x), module(x)) and not f.stats()["fallbacks"]
+
+
+@pytest.mark.parametrize("read", [
+    lambda w: w.requires_grad, lambda w: w.grad is not None, lambda w: w.is_leaf, lambda w: w.grad_fn is None])
+def test_what_autograd_knows_of_tensors_from_outside(read: Callable[[Any], bool]) -> None:
+    w, x = torch.nn.Parameter(torch.ones(3)), torch.rand(3)
+
+    def function(x: Any) -> Any:
+        return x * 2 * w if read(w) else x * w
+
+    f = jf.fuse(function)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.equal(f(x), function(x))
+        w.grad = torch.ones(3)
+        assert torch.equal(f(x), function(x))
+        w.requires_grad_(False)
+        assert torch.equal(f(x), function(x))
+
+
 def test_draws_inside_of_torchs_code_are_new_in_each_call() -> None:
     f = jf.fuse(lambda x: F.gumbel_softmax(x, dim=1))
     x = torch.rand(3, 4)

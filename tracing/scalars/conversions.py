@@ -14,6 +14,7 @@ from typing import Any, Final
 from jitfuse.dtypes import SUPPORTED, is_integer, kind, numpy_dtype
 from jitfuse.ir import statuses
 from jitfuse.tracing.numbers import arithmetic
+from jitfuse.tracing.record.foreign import Foreign
 from jitfuse.tracing.record.known_values import UnknownValueError, known_value
 from jitfuse.tracing.record.source import is_user_code
 from jitfuse.tracing.record.try_blocks import is_caught
@@ -47,7 +48,7 @@ def type_of(*values: Any, **options: Any) -> Any:
     """Replace `type`: return the type that a value has in plain Python."""
     values = tuple(map(settled, values))
     kind = type(values[0]) if len(values) == 1 and not options else None
-    if kind is TracedTensor or hasattr(kind, "_original"):  # a generator
+    if kind is TracedTensor or hasattr(kind, "_original") or isinstance(values[0], Foreign):  # or a generator
         return values[0].__class__
     return type(*values, **options)
 

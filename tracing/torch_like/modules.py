@@ -18,7 +18,7 @@ from jitfuse.tracing.interception.user_code import is_user_class
 from jitfuse.tracing.record.foreign import Foreign, tensor_as_array
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.torch_like.real_tensors import tensor_of
-from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, unwrap, wrap
+from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, as_parameter, unwrap, wrap
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _TENSORS: Final = ("_parameters", "_buffers")
@@ -44,7 +44,8 @@ def read(run: Recorder, chain: Chain, tensor: Any) -> TracedTorchTensor:
         session.feed_of_array[id(tensor)] = feed.id
         known = session.met[id(tensor)] = tensor, feed
     session.torch = True
-    return wrapped_module(run, known[1])
+    made = wrapped_module(run, known[1])
+    return as_parameter(made) if isinstance(tensor, torch.nn.Parameter) else made
 
 
 def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,8 +41,8 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch.Tensor, so that isinstance answers as in plain Python."""
-        return torch.Tensor  # type: ignore[no-any-return]
+        """Return the type in plain Python, for `type` and isinstance."""
+        return torch.nn.Parameter if "_is_param" in self.__dict__ else torch.Tensor  # type: ignore[no-any-return]
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -117,10 +117,6 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
         """The imaginary part."""
         return TracedTorchTensor(memory(self.tensor.imag))
 
-    requires_grad: Final = False
-    grad: Final = None
-    grad_fn: Final = None
-    is_leaf: Final = True
     is_cuda: Final = False
     is_sparse: Final = False
     is_quantized: Final = False
@@ -196,6 +192,28 @@ def _strides(tensor: TracedTensor) -> tuple[int, ...] | None:
     """Return the steps between elements, by which torch's reshape chooses between a view and a copy."""
     size, steps = itemsize(str(tensor.dtype)), tensor._where().strides
     return None if any(step < 0 or step % size for step in steps) else tuple(step // size for step in steps)
+
+
+def as_parameter(made: TracedTorchTensor) -> TracedTorchTensor:
+    """Make isinstance and `type` say that a tensor is a parameter, as the real one is; return it."""
+    _set(made, "_is_param", True)
+    return made
+
+
+def _of_autograd(name: str, value: Any) -> property:
+    """Return an attribute of what is computed in a trace, which has no gradients; those of real tensors may change."""
+    def get(self: TracedTorchTensor) -> Any:
+        storage = getattr(self.tensor, "_storage", None)
+        if storage is not None and storage.feed is not None:
+            raise UnsupportedError(f"Tensor.{name} of a tensor from outside of the fused function is read at "
+                                   f"{user_line()}: it may be another in each call. Read it outside.")
+        return value
+
+    return property(get)
+
+
+for _name, _value in {"requires_grad": False, "grad": None, "grad_fn": None, "is_leaf": True}.items():
+    setattr(TracedTorchTensor, _name, _of_autograd(_name, _value))
 
 
 def wrap(value: Any) -> Any:
