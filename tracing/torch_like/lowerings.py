@@ -20,8 +20,8 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 # ---------------------------------------------------------------- the same memory
-@lowers("alias", "detach", "lift", "lift_fresh", "view_as")
-def alias(input: Any, *others: Any) -> Any:
+@lowers("alias", "detach", "lift", "lift_fresh")
+def alias(input: Any) -> Any:
     """Return a tensor over the same memory."""
     return wrap(strong(input)[...])
 
