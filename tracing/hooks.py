@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -64,6 +65,7 @@ class TracingHooks:
         self.run = run
         self.states = RngStates() if states is None else states
         """The arrays that are RNG states."""
+        self._ending: list[Callable[[], None]] = []
         self.foreign = foreign
         """The ids of arrays that are views of torch tensors."""
 
@@ -82,6 +84,15 @@ class TracingHooks:
     def module(self, environment: Any, chain: Chain, value: Any) -> None:
         """Make feeds of a module's parameters and guard the rest of its state."""
         torch_modules.guard(environment, chain, value)
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Do something once the function has ended, by a result or by an error; the last first."""
+        self._ending.append(action)
+
+    def end(self) -> None:
+        """Do what is left for the end of the run."""
+        while self._ending:
+            self._ending.pop()()
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""

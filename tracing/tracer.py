@@ -250,6 +250,7 @@ class _TracedCall(Record, frozen=True):
                 error.add_note(f"(raised while tracing with training={mode}; both modes are traced)")
             raise
         finally:
+            hooks.end()
             activate(before)
             WATCH.errors = watched
         return _ModeRun(

@@ -111,24 +111,74 @@ class TestModules:
             assert close(jf.fuse(block)(tokens), block(tokens))
 
 
-@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
-def test_buffers_of_torchs_modules_move() -> None:
-    class Own(torch.nn.BatchNorm1d):
-        pass
+class OwnNorm(torch.nn.BatchNorm1d):
+    pass
 
-    for make in (lambda: torch.nn.BatchNorm1d(4), lambda: Own(4),
-                 lambda: torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)),
-                 lambda: torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 4))):
-        torch.manual_seed(7)
-        module = make()
-        plain, f = copy.deepcopy(module), jf.fuse(lambda m, x: m(x * 2) + 1)
-        with torch.no_grad():
-            for training in (True, True, False, True, False):
-                module.train(training), plain.train(training)
-                x = torch.rand(6, 4)
-                assert close(f(module, x), plain(x * 2) + 1)
-        for (name, buffer), expected in zip(module.named_buffers(), plain.buffers(), strict=True):
-            assert torch.equal(buffer, expected), name
+
+class OwnBuffer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(x)
+        self.mean.mul_(0.9).add_(y.mean(0), alpha=0.1)
+        return y - self.mean + self.norm.running_var
+
+
+def _each(modules: Any, x: Any) -> Any:
+    return [module(x) for module in modules][-1]
+
+
+def _on_device(module: Any, x: Any) -> Any:
+    with torch.device("cpu"):
+        return module(x)
+
+
+nn = torch.nn
+BUFFERS: dict[str, tuple[Any, tuple[int, ...], Any]] = {
+    "batch_norm": (lambda: nn.BatchNorm1d(4), (6, 4), None),
+    "of images": (lambda: nn.BatchNorm2d(4, affine=False), (3, 4, 2, 5), None),
+    "no momentum": (lambda: nn.BatchNorm1d(4, momentum=None), (6, 4), None),
+    "none kept": (lambda: nn.BatchNorm1d(4, track_running_stats=False), (6, 4), None),
+    "instance_norm": (lambda: nn.InstanceNorm2d(4, track_running_stats=True, affine=True), (3, 4, 2, 5), None),
+    "derived": (lambda: OwnNorm(4), (6, 4), None),
+    "own buffer": (OwnBuffer, (6, 4), None),
+    "sequence": (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(inplace=True)), (6, 4), None),
+    "list": (lambda: nn.ModuleList([nn.BatchNorm1d(4), nn.BatchNorm1d(4)]), (6, 4), _each),
+    "twice": (lambda: nn.BatchNorm1d(4), (6, 4), lambda module, x: module(module(x))),
+    "a mode of torch's": (lambda: nn.BatchNorm1d(4), (6, 4), _on_device),
+    "observer": (torch.ao.quantization.FakeQuantize, (6, 4), None),
+}
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+@pytest.mark.filterwarnings("ignore:.*observer.*:UserWarning", "ignore:torch.ao.quantization:DeprecationWarning")
+def test_buffers_of_torchs_modules_move(name: str) -> None:
+    make, shape, call = BUFFERS[name]
+    torch.manual_seed(7)
+    module = make().requires_grad_(False)
+    plain, call = copy.deepcopy(module), call or (lambda module, x: module(x))
+    f = jf.fuse(lambda m, x: call(m, x * 2) + 1)
+    for training in (True, True, False, True, False):
+        module.train(training), plain.train(training)
+        x = torch.rand(shape)
+        assert close(f(module, x), call(plain, x * 2) + 1)
+        for (key, buffer), expected in zip(module.named_buffers(), plain.buffers(), strict=True):
+            assert type(buffer) is torch.Tensor and close(buffer, expected), key
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_what_a_library_stores_in_its_module_is_plain() -> None:
+    torch.manual_seed(7)
+    for normed in (nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm):
+        module = normed(nn.Linear(4, 4)).requires_grad_(False)
+        plain, f, x = copy.deepcopy(module), jf.fuse(lambda x, m=module: m(x) + 1), torch.rand(6, 4)
+        for _ in range(3):
+            assert close(f(x), plain(x) + 1)
+            for value, expected in zip(module.state_dict().values(), plain.state_dict().values(), strict=True):
+                assert type(value) is torch.Tensor and close(value, expected)
 
 
 @pytest.mark.full
