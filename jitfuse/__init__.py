@@ -20,6 +20,7 @@ with _PAUSED:  # objects that modules make are long-lived
     from jitfuse.errors import CacheWarning as CacheWarning
     from jitfuse.errors import CompileError as CompileError
     from jitfuse.errors import CutWireError as CutWireError
+    from jitfuse.errors import DerivativeError as DerivativeError
     from jitfuse.errors import DTypeError as DTypeError
     from jitfuse.errors import FallbackWarning as FallbackWarning
     from jitfuse.errors import JitfuseError as JitfuseError
@@ -57,6 +58,12 @@ if TYPE_CHECKING:
     from jitfuse.control import map as map
     from jitfuse.control import scan as scan
     from jitfuse.control import while_loop as while_loop
+    from jitfuse.derivatives import grad as grad
+    from jitfuse.derivatives import hvp as hvp
+    from jitfuse.derivatives import jvp as jvp
+    from jitfuse.derivatives import stop_gradient as stop_gradient
+    from jitfuse.derivatives import value_and_grad as value_and_grad
+    from jitfuse.derivatives import vjp as vjp
     from jitfuse.exporting import export as export
 
 ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -66,6 +73,7 @@ __array_api_version__ = ARRAY_API_VERSIONS[-1]
 _MODULES: Final = ("errors", "fft", "gpu", "linalg", "nn", "random")
 _LATER: Final = {
     **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), "jitfuse.control"),
+    **dict.fromkeys(("grad", "hvp", "jvp", "stop_gradient", "value_and_grad", "vjp"), "jitfuse.derivatives"),
     "export": "jitfuse.exporting", "ProgramRunner": "jitfuse.backends.interpreter.runner",
 }
 """Names that are imported on first use, and where from; all others are those of the namespace."""

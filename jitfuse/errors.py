@@ -113,6 +113,16 @@ class UntraceableError(JitfuseError):
     stands_for = reasons.UNREPEATABLE
 
 
+class DerivativeError(JitfuseError, TypeError):
+    """A derivative that does not exist, or that jitfuse has no rule for: the message names the line and the way out.
+
+    Example:
+        >>> jf.grad(lambda x: x * 2)(np.ones(3))
+        Traceback (most recent call last):
+        jitfuse.errors.DerivativeError: ...
+    """
+
+
 class OverlapError(JitfuseError):
     """A written array shares memory with another argument; the call runs as plain Python instead.
 

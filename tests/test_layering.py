@@ -25,8 +25,9 @@ SOURCES = {
 _ORDER = """
 version base reasons errors budget dtypes
 ir.statuses ir.schema ir.rules ir.semantics ir.decompositions ir.operators ir.formats ir.analysis ir.program ir.kernels
-tracing.abstract tracing.rewrite tracing.interception tracing.record tracing.numbers tracing.tensor tracing.scalars
-tracing.observe tracing.results tracing.schedule tracing.control.carried_numbers tracing.control.loop_ranges
+tracing.abstract tracing.program_builder gradients tracing.rewrite tracing.interception tracing.record tracing.numbers
+tracing.tensor tracing.scalars tracing.observe tracing.results tracing.schedule tracing.control.carried_numbers
+tracing.control.loop_ranges
 tracing.control.vectorise tracing.control.reroll tracing.control tracing.generators tracing.library_functions
 tracing.numpy_like tracing.torch_like tracing.known_libraries tracing.trace tracing.subgraph tracing.hooks
 tracing.tracer tracing.interruption
@@ -40,7 +41,7 @@ compile.gpu compile
 exporting
 arrays
 random graph_breaks function reports fuse gpu
-control array_api nn linalg fft
+control array_api nn linalg fft derivatives
 cli __main__
 """
 ORDER = _ORDER.split()

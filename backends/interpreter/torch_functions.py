@@ -261,7 +261,8 @@ def _complex_cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 _COMPLEX_IN_TORCH = frozenset({
-    "real", "imag", "conj", "copy", "astype", "where", "equal", "not_equal", "isnan", "isinf", "isfinite",
+    "real", "imag", "conj", "copy", "stop_gradient", "astype", "where", "equal", "not_equal", "isnan", "isinf",
+    "isfinite",
     "negative", "positive", "reshape", "transpose", "broadcast_to", "concat", "slice", "update_slice", "any", "all",
 })
 """Operators whose results for complex numbers are bitwise NumPy's in torch."""
@@ -289,7 +290,8 @@ class _Functions(dict[str, Callable[..., Tensor]]):
 _FUNCTIONS: Final = _Functions({
     **{name: getattr(torch, name) for name in _SAME},
     **{name: getattr(torch, torch_name) for name, torch_name in _RENAMED.items()},
-    "abs": _abs, "copy": torch.clone, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),
+    "abs": _abs, "copy": torch.clone,
+    "stop_gradient": torch.clone, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),
     "trunc": _float_only(torch.trunc), "floor_divide": _floor_divide, "remainder": _remainder,
     "power": _power, "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
     "astype": _astype, "real": lambda x: x.real.clone() if x.is_complex() else x.clone(),

@@ -11,9 +11,9 @@ from typing import Any, Final
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.rules.meta_rules import sum_dtype
 from jitfuse.passes.array.mode import prune
-from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.contraction import is_contraction
 from jitfuse.plans.contraction_cost import size_class
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 _SUMMED_AS_THEY_ARE: Final = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 

@@ -12,9 +12,9 @@ from typing import Final
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.passes.array.mode import prune
-from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.inlining import UPDATES, is_arithmetic
 from jitfuse.plans.regions import are_disjoint, region_of
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 LEAD: Final = {"fori_loop": 2, "while_loop": 0, "rolled_loop": 0}
 """Loops that may write into their initial values, and how many operands come before those."""

@@ -31,7 +31,7 @@ class _CarriedTree:
         self.run = run
         self.name = name
         self.tree = tree_of(init, "carry")
-        self.ids = [tensor_id(_strong(lift(run, leaf))) for leaf in self.tree.leaves]
+        self.ids = [tensor_id(strong(lift(run, leaf))) for leaf in self.tree.leaves]
         self.metas = [run.graph.metas[i] for i in self.ids]
 
     @property
@@ -54,7 +54,7 @@ class _CarriedTree:
         ]
 
 
-def _strong(x: TracedTensor) -> TracedTensor:
+def strong(x: TracedTensor) -> TracedTensor:
     """Return a Python number as a value of its default dtype."""
     return x.call("astype", dtype=x._meta.dtype) if x.weak else x
 
@@ -63,7 +63,7 @@ def _as_type(run: Recorder, x: TracedTensor, meta: Meta, name: str, path: str, s
     """Return a tensor of this type; a Python number takes the dtype where its kind allows."""
     if x.weak and not meta.shape and takes_number(meta.dtype, x._meta.dtype):
         return run.fit(tensor_id(x), (), meta.dtype)
-    x = _strong(x)
+    x = strong(x)
     check_type(name, path, (meta, x._meta), sides)
     return tensor_id(x)
 
@@ -196,7 +196,7 @@ def scan(
         part = scanned.filled([fresh(run, i) for i in ids[n:]])
         carry, y = pair_of(f(carried.rebuilt(ids[:n]), part))
         made.append(tree_of(y, "y"))
-        out = [tensor_id(_strong(lift(run, leaf))) for leaf in made[0].leaves]
+        out = [tensor_id(strong(lift(run, leaf))) for leaf in made[0].leaves]
         return [*carried.returned("f", carry), *out]
 
     looped, rng = _loop_body(run, "f of scan", [*carried.parameters, *parts], body, n)
@@ -267,7 +267,7 @@ def cond(
             if trees:
                 check_structure("cond", trees[0], tree, sides)
             trees.append(tree)
-            out = [tensor_id(_strong(lift(run, leaf))) for leaf in tree.leaves]
+            out = [tensor_id(strong(lift(run, leaf))) for leaf in tree.leaves]
             indices.append(run.random_index() if (run.random_calls, run.random_base) != before else None)
             return out
 
@@ -308,10 +308,11 @@ def _choice(run: Recorder, value: Any, what: str) -> int:
 def _copies(operands: tuple[Any, ...]) -> list[Any]:
     """Return copies of the operands for the body: its writes into them do not show outside."""
     trees = [tree_of(value, "operand") for value in operands]
-    return [tree.filled([_copied(leaf) for leaf in tree.leaves]) for tree in trees]
+    return [tree.filled([copied(leaf) for leaf in tree.leaves]) for tree in trees]
 
 
-def _copied(leaf: Any) -> Any:
+def copied(leaf: Any) -> Any:
+    """Return a copy of an operand's leaf, whose writes do not show outside."""
     if type(leaf) is TracedTensor:
         return leaf.as_copy(scalar=leaf._scalar)
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf

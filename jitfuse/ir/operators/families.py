@@ -32,6 +32,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
         frexp_mantissa frexp_exponent modf_fraction modf_whole fabs float_power isposinf isneginf nan_to_num round
         isclose sigmoid silu gelu gelu_tanh softplus log_sigmoid relu leaky_relu elu tan asin acos atan atan2 rad2deg
         deg2rad sinh cosh asinh acosh atanh hypot cbrt where clip require python_number astype
+        stop_gradient
     """,
     "fourier": "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn",
     "generators": "generator_seed generator_draw",

@@ -26,7 +26,8 @@ _UFUNC_NAMES = {
 
 def ufunc(name: str) -> Callable[..., Any]:
     """Return the reference of an elementwise operator: a function of jitfuse, else NumPy's of this name."""
-    special: dict[str, Callable[..., Any]] = {**FUNCTIONS, "clip": clip, "where": np.where, "copy": copy}
+    special: dict[str, Callable[..., Any]] = {
+        **FUNCTIONS, "clip": clip, "where": np.where, "copy": copy, "stop_gradient": copy}
     function: Callable[..., Any] | None = special.get(name) or getattr(np, _UFUNC_NAMES.get(name, name), None)
     if function is None:
         raise LookupError(f"operator {name} has no reference: NumPy has no function of this name; add one to "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
-from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 _LEAST: Final = 16
 """From this many parts on, writes are up to twice as fast as selects; for eight, both take the same time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitfuse.ir.program import OpStep, make_attrs
-from jitfuse.passes.array.rewrite import ProgramBuilder
+from jitfuse.tracing.program_builder import ProgramBuilder
 
 
 def picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from jitfuse.dtypes import is_narrow, numpy_dtype
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 _ON_BITS: Final = frozenset({"where", "copy", "astype", "update_slice", "concat", "mode_select", "full", "zeros",
                            "nextafter", "cumsum", "cumprod"})

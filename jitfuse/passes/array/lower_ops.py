@@ -8,7 +8,7 @@ from jitfuse.base.floats import exact_text
 from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.passes.array.rewrite import ProgramBuilder, Recorded, rewrite
+from jitfuse.tracing.program_builder import ProgramBuilder, Recorded, rewrite
 
 
 def decompose(program: FusedProgram) -> FusedProgram:

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 
 def specialise(program: FusedProgram, training: bool) -> FusedProgram:

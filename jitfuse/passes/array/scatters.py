@@ -9,7 +9,7 @@ from typing import Final
 
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.ir.rules import shape_rules
-from jitfuse.passes.array.rewrite import BuilderTensor, ProgramBuilder, rewrite
+from jitfuse.tracing.program_builder import BuilderTensor, ProgramBuilder, rewrite
 
 FEW: Final = 4
 """Up to this many indices, selects cost less than the host's scatter, which also copies the array."""

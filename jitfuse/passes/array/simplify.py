@@ -11,7 +11,7 @@ from jitfuse.ir.kernels.stages import POSITIONS
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.ir.rules import shape_rules
-from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 known_indices = Later("jitfuse.passes.array.known_indices")
 

@@ -15,7 +15,7 @@ from jitfuse.dtypes import COMPONENT, component
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
-from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 if TYPE_CHECKING:
     from jitfuse.passes.complex.real_tensor import RealTensor

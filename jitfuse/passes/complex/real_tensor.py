@@ -9,7 +9,7 @@ from typing import Any
 
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import make_attrs
-from jitfuse.passes.array.rewrite import BuilderTensor, ProgramBuilder
+from jitfuse.tracing.program_builder import BuilderTensor, ProgramBuilder
 
 
 class RealTensor(BuilderTensor):

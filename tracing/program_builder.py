@@ -46,6 +46,15 @@ class ProgramBuilder:
         self._number, self._last = 0, -1
         self._seen: dict[Any, int] | None = {} if share else None
 
+    @staticmethod
+    def behind(old: FusedProgram) -> ProgramBuilder:
+        """Return a builder that goes on behind all steps of a program, which keep their ids."""
+        builder = ProgramBuilder(old)
+        builder.unchanged = False
+        builder._steps, builder._sources = list(old.steps), dict(old.sources)
+        builder._number = 1 + max([max(s.step_id, s.level) for s in old.steps], default=-1)
+        return builder
+
     def step(self, op_name: str, inputs: Iterable[int], attrs: Attrs, *, meta: Meta | None = None) -> int:
         """Append a step and return its result's id, or that of an equal earlier step if the builder shares."""
         ids = tuple(inputs)
@@ -122,6 +131,31 @@ class ProgramBuilder:
             self._sources[number] = self.source
         return new
 
+    @property
+    def count(self) -> int:
+        """How many steps there are, once they differ from the old program's."""
+        return len(self._steps)
+
+    def steps_from(self, first: int) -> tuple[OpStep, ...]:
+        """Return the steps from a count on."""
+        return tuple(self._steps[first:])
+
+    def placeholder(self, meta: Meta) -> int:
+        """Return the id of a new value that no step makes: a further feed, or one that nothing kept reads."""
+        self.change()
+        new = self._next
+        self._next += 1
+        self.meta[new] = meta
+        return new
+
+    def step_of_many(self, op_name: str, inputs: Iterable[int], attrs: Attrs) -> tuple[int, ...]:
+        """Append a step with any number of results, and return their ids."""
+        op, ids = ops.get(op_name), tuple(inputs)
+        assert op is not None, op_name
+        metas = op.result_metas([self.meta[i] for i in ids], dict(attrs))
+        first = self._append(op_name, ids, attrs, metas, op.mode_sensitive)
+        return tuple(range(first, first + len(metas)))
+
     def recorded(self, make: Callable[[], int]) -> Recorded:
         """Return the steps that `make` appends, with the value that it returns."""
         self.change()
@@ -168,7 +202,7 @@ class ProgramBuilder:
         }
         for name in ("outputs", "state_out", "writes"):
             fields[name] = {k: ids.get(v, v) for k, v in fields[name].items()}
-        meta = {feed: old.meta[feed] for feed in old.feeds}
+        meta = {feed: self.meta[feed] for feed in fields["feeds"]}
         meta.update([(result, self.meta[result]) for step in self._steps for result in step.result_ids])
         return FusedProgram(steps=tuple(self._steps), meta=meta, sources=self._sources, version=old.version, **fields)
 
@@ -201,6 +235,11 @@ class BuilderTensor(AbstractTensor):
         ids = [t.id for t in inputs if isinstance(t, BuilderTensor)]
         assert len(ids) == len(inputs)
         return BuilderTensor(self._builder, self._builder.step(op.name, ids, make_attrs(attrs)))
+
+    def call_all(self, op_name: str, *others: BuilderTensor, **attrs: Any) -> list[BuilderTensor]:
+        """Carry out an operator with any number of results, this tensor being the first operand."""
+        found = self._builder.step_of_many(op_name, (self.id, *(t.id for t in others)), make_attrs(attrs))
+        return [BuilderTensor(self._builder, r) for r in found]
 
     def _lift(self, value: Any) -> BuilderTensor:
         dtype = WEAK_DTYPE[next(k for k in WEAK_DTYPE if isinstance(value, k))]

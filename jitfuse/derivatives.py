@@ -1,0 +1,237 @@
+"""Derivatives of functions of arrays: `jf.grad`, `jf.value_and_grad`, `jf.vjp`, `jf.jvp`, `jf.hvp`, `jf.stop_gradient`.
+
+They are functions of functions with JAX's signatures. Inside a fused function their steps become steps of its program;
+outside they are fused functions of their own. Owns arguments and errors; the steps are made in
+`jitfuse.tracing.control.derivatives`.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitfuse.errors import ArgumentError, DerivativeError
+from jitfuse.fuse import fuse
+from jitfuse.tracing.control.derivatives import PullBack, changes_like, differentiable, push, record
+from jitfuse.tracing.record.foreign import Foreign, bare
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.results.trees import tree_of
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor
+
+__all__ = ["grad", "hvp", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+
+
+def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return the function that computes the gradient of `fun`, a fused function.
+
+    Args:
+        fun: a function that returns one real number of float dtype (rank 0), or a pair of it and aux with `has_aux`.
+        argnums: the position of the argument to differentiate by, or several. Each is a tree of arrays of floats or
+            complex numbers, and of Python's floats.
+        has_aux: whether `fun` returns a pair, whose second part is returned as it is beside the gradient.
+
+    Returns:
+        A function of the same arguments. It returns a tree like the argument, of its shapes and dtypes; a tuple
+        of trees for several arguments. By a complex number the gradient is df/d(re) + 1j * df/d(im), the direction of steepest
+        ascent, as in torch (JAX has its conjugate).
+
+    Raises:
+        DerivativeError, in calls: a leaf of integers or bools, a result that is not one real number, an operator
+            without a derivative.
+        TracedValueError, in calls: Python decides by a traced value in `fun`; use jf.cond, np.where or jf.scan.
+
+    Example:
+        >>> jf.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+        array([2., 4.])
+    """
+    return _fused(_grad, "grad", fun, argnums, has_aux)
+
+
+def value_and_grad(
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return the function that computes the value of `fun` and its gradient, as `grad` does.
+
+    Returns:
+        A function of the same arguments. It returns (value, gradient), with `has_aux` ((value, aux), gradient).
+
+    Example:
+        >>> jf.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+        (np.float64(5.0), array([2., 4.]))
+    """
+    return _fused(_value_and_grad, "value_and_grad", fun, argnums, has_aux)
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Return ``fun(*primals)``, and the function from a cotangent of it to cotangents of the primals.
+
+    Args:
+        fun: a function of arrays that returns a tree of arrays.
+        primals: trees of arrays of floats or complex numbers.
+        has_aux: whether `fun` returns a pair (value, aux); then aux is returned as a third part.
+
+    Returns:
+        (value, pull_back). ``pull_back(cotangent)`` takes a tree like the value and returns a tuple of trees like the
+        primals. Outside of a fused function it computes the value again.
+
+    Example:
+        >>> y, pull_back = jf.vjp(np.sin, np.array([0.0, 1.0]))
+        >>> pull_back(np.array([1.0, 0.0]))
+        (array([1., 0.]),)
+    """
+    run = active()
+    if run is None:
+        fused = _fused(_vjp_of, "vjp", fun, has_aux)
+        value = fuse(fun)(*primals)
+        value, aux = value if has_aux else (value, None)
+        pull_back = functools.partial(fused, primals)
+        return (value, pull_back, aux) if has_aux else (value, pull_back)
+    made = _pull_back(run, "vjp", fun, primals, {}, range(len(primals)), has_aux)
+    return (made.value, made, made.aux) if has_aux else (made.value, made)
+
+
+def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Return ``fun(*primals)`` and its directional derivative along the tangents (forward mode).
+
+    Args:
+        fun: a function of arrays that returns a tree of arrays.
+        primals: the arguments, a tuple or list of trees of arrays of floats or complex numbers.
+        tangents: trees like the primals, with their shapes and dtypes.
+        has_aux: whether `fun` returns a pair (value, aux); then aux is returned as a third part.
+
+    Returns:
+        (value, tangent), or (value, tangent, aux): the tangent is a tree like the value; 0 for integers.
+
+    Example:
+        >>> jf.jvp(np.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 0.0]),))
+        (array([0.        , 0.84147098]), array([1., 0.]))
+    """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise ArgumentError("jvp: primals and tangents are tuples or lists, of one tree for each argument")
+    if active() is None:
+        return _fused(_jvp, "jvp", fun, has_aux)(tuple(primals), tuple(tangents))
+    return _jvp(fun, has_aux, primals, tangents)
+
+
+def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """Return the Hessian of `fun` at the primals times the tangents, without the matrix: forward over reverse mode.
+
+    Args:
+        fun: a function that returns one real number.
+        primals: the arguments, a tuple or list of trees of arrays of floats.
+        tangents: trees like the primals.
+
+    Returns:
+        A tuple of trees like the primals.
+
+    Example:
+        >>> jf.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
+        (array([ 6., 12.]),)
+    """
+    return jvp(grad(fun, tuple(range(len(primals)))), primals, tangents)[1]
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return a tree of arrays as it is, a constant for derivatives.
+
+    Example:
+        >>> jf.grad(lambda x: x * jf.stop_gradient(x))(3.0)
+        np.float64(3.0)
+    """
+    run = active()
+    if run is None:
+        return x
+    tree = tree_of(x, "x")
+    return tree.filled([_stopped(run, leaf) for leaf in tree.leaves])
+
+
+def _stopped(run: Recorder, leaf: Any) -> Any:
+    x = bare(leaf)
+    if not isinstance(x, TracedTensor):
+        return leaf
+    made = x.call("stop_gradient")
+    return type(leaf)(made) if isinstance(leaf, Foreign) else made  # type: ignore[call-arg]
+
+
+# ---------------------------------------------------------------- in a trace
+def _fused(function: Callable[..., Any], name: str, fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
+    if not callable(fun):
+        raise ArgumentError(f"jf.{name} takes a function, not {fun!r}")
+    def derivative(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(fun, *options, *args, **kwargs)  # options are in a closure: a partial's are traced
+
+    called = getattr(fun, "__name__", type(fun).__name__)
+    return fuse(functools.partial(derivative, fun), strict=True, name=f"{name} of {called}")
+
+
+def _grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args: Any, **kwargs: Any) -> Any:
+    value, gradient = _value_and_grad(fun, argnums, has_aux, *args, **kwargs)
+    return (gradient, value[1]) if has_aux else gradient
+
+
+def _value_and_grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args: Any, **kwargs: Any) -> Any:
+    run = _active("grad")
+    several = isinstance(argnums, tuple | list)
+    made = _pull_back(run, "grad", fun, args, kwargs, _positions(argnums, len(args)), has_aux)
+    value = _one_number("grad", made.value)
+    one = run.emit("full", (), {"shape": (), "value": 1.0, "dtype": value.dtype, "weak": False})
+    found = tuple(made.argument_changes(made.gradients([one])))
+    gradient = found if several else found[0]
+    return ((made.value, made.aux), gradient) if has_aux else (made.value, gradient)
+
+
+def _vjp_of(fun: Callable[..., Any], has_aux: bool, primals: tuple[Any, ...], cotangent: Any) -> Any:
+    return _pull_back(_active("vjp"), "vjp", fun, primals, {}, range(len(primals)), has_aux)(cotangent)
+
+
+def _jvp(fun: Callable[..., Any], has_aux: bool, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    run = _active("jvp")
+    by = differentiable(run, "jvp", primals, range(len(primals)))
+    recorded = record(run, "jvp", fun, primals, {}, by, has_aux)
+    given = changes_like(run, "jvp", tree_of(tuple(primals), "primals"), tuple(tangents), ("primals", "tangents"))
+    value, tangent, aux = push(recorded, given)
+    return (value, tangent, aux) if has_aux else (value, tangent)
+
+
+def _pull_back(
+    run: Recorder, what: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
+    positions: Sequence[int], has_aux: bool,
+) -> PullBack:
+    by = differentiable(run, what, args, positions)
+    return PullBack(record(run, what, fun, args, kwargs, by, has_aux), what, by)
+
+
+def _active(what: str) -> Recorder:
+    run = active()
+    if run is None:
+        raise DerivativeError(f"jf.{what} needs a trace, and this call runs as plain Python (JITFUSE_DISABLE is set)")
+    return run
+
+
+def _positions(argnums: Any, count: int) -> list[int]:
+    found = list(argnums) if isinstance(argnums, tuple | list) else [argnums]
+    for k in found:
+        if type(k) is not int or not -count <= k < count:
+            raise ArgumentError(f"argnums={argnums!r} at {user_line()}: the function is called with {count} positional "
+                                "argument(s)")
+    return [k % count for k in found]
+
+
+def _one_number(what: str, value: Any) -> TracedTensor:
+    """Return a function's result as one real number; raises DerivativeError with what it is instead."""
+    run = active()
+    assert run is not None
+    tree = tree_of(value, "result")
+    if len(tree.leaves) != 1 or (tree.spec is not None and not tree.same_structure(tree_of(0.0, "result"))):
+        raise DerivativeError(
+            f"{what} at {user_line()}: the function has to return one real number, and returns "
+            f"{'nothing' if value is None else f'a {type(value).__name__} of {len(tree.leaves)}'}. Return what to keep "
+            "beside it as aux (has_aux=True), or use jf.vjp.")
+    x = lift(run, bare(tree.leaves[0]))
+    if x.shape or x.dtype not in ("float16", "bfloat16", "float32", "float64"):
+        raise DerivativeError(
+            f"{what} at {user_line()}: the function has to return one real number of float dtype, and returns "
+            f"{x._meta}. Return its sum or mean (the real part of a complex number), or use jf.vjp and jf.jvp.")
+    return x

@@ -1,0 +1,77 @@
+"""Loops in the one form that is differentiated: a scan that also returns what each round starts with.
+
+The reverse mode runs a loop backwards and computes each round again from there, so that memory grows by one carry a
+round and not by all that a round computes. A counted loop between known numbers is a scan over its counts.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from jitfuse.gradients.bodies import arranged
+from jitfuse.gradients.modes import depending
+from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
+from jitfuse.tracing.program_builder import ProgramBuilder
+
+BEFORE: Final = "before"
+"""The names of a body's outputs that return its carried values as it got them begin like this."""
+_LOOPS: Final = frozenset({"scan", "fori_loop"})
+
+
+def prepared(program: FusedProgram, wanted: Collection[int]) -> FusedProgram:
+    """Return a program whose loops can be run backwards, where they depend on the wanted feeds."""
+    if _LOOPS.isdisjoint(program.op_names):
+        return program
+    builder = ProgramBuilder(program)
+    active = depending(builder, program.steps, wanted)
+    ids: dict[int, int] = {}
+    for step in program.steps:
+        inputs = tuple([ids.get(i, i) for i in step.input_ids])
+        builder.source = program.sources.get(step.step_id)
+        made: Sequence[int] | None = None
+        if step.op_name in _LOOPS and not active.isdisjoint(step.result_ids):
+            made = _scan(builder, inputs, step) if step.op_name == "scan" else _counted(builder, inputs, step)
+        if made is None:
+            first = builder.copied(step, inputs, [program.meta[r] for r in step.result_ids])
+            made = range(first, first + len(step.result_ids))
+        ids.update(zip(step.result_ids, made, strict=False))
+    return builder.finish(ids)
+
+
+def _scan(builder: ProgramBuilder, inputs: tuple[int, ...], step: OpStep) -> Sequence[int] | None:
+    attrs = step.attr_dict
+    if any(name.startswith(BEFORE) for name in attrs["body"].outputs):
+        return None
+    body = _remembering(attrs["body"], attrs["body"].ordered_feeds, attrs["carries"])
+    return builder.step_of_many("scan", inputs, make_attrs({**attrs, "body": body}))
+
+
+def _counted(builder: ProgramBuilder, inputs: tuple[int, ...], step: OpStep) -> Sequence[int] | None:
+    low, high = (known_integer(builder, i) for i in inputs[:2])
+    if low is None or high is None:
+        return None
+    attrs, length = step.attr_dict, max(high - low, 0)
+    carries: int = attrs["carries"]
+    counter, *others = attrs["body"].ordered_feeds
+    body = _remembering(attrs["body"], [*others[:carries], counter, *others[carries:]], carries)
+    counts = builder.step("arange", (), make_attrs({"start": low, "step": 1, "count": length, "dtype": "int64"}))
+    operands = (*inputs[2 : 2 + carries], counts, *inputs[2 + carries :])
+    return builder.step_of_many("scan", operands, make_attrs(
+        {"body": body, "carries": carries, "scanned": 1, "length": length, "reverse": False}))
+
+
+def _remembering(body: FusedProgram, feeds: Sequence[int], carries: int) -> FusedProgram:
+    """Return a scan's body, its feeds in this order, that returns its carried values as it got them too."""
+    outputs: Mapping[str, int] = {**body.outputs, **{f"{BEFORE} {k}": feeds[k] for k in range(carries)}}
+    return arranged(body, feeds, outputs)
+
+
+def known_integer(builder: ProgramBuilder, value: int) -> int | None:
+    """Return the integer that a value is in every call, or None."""
+    maker: Any = builder.makers.get(value)
+    while maker is not None and maker.op_name in ("astype", "python_number", "copy"):
+        maker = builder.makers.get(maker.input_ids[0])
+    if maker is None or maker.op_name not in ("full", "extent") or maker.attr("shape", ()) != ():
+        return None
+    found = maker.attr("value")
+    return found if isinstance(found, int) else None

@@ -1,0 +1,159 @@
+"""The two modes over the steps of a program under construction.
+
+`pull_back` takes cotangents of results to operands, `push_forward` tangents of operands to results; both append steps
+to the builder. Where a rule knows one mode alone, the other is its transpose: what is linear in tangents is recorded
+over placeholders, and pulled back. Own neither rules nor whole programs (`jitfuse.gradients.programs`).
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from jitfuse.errors import DerivativeError
+from jitfuse.gradients.rule import Call, Parts, Rule, Tensor, fitted, is_smooth, rule_of, zeros_like
+from jitfuse.ir.program import OpStep
+from jitfuse.tracing.program_builder import ProgramBuilder
+
+
+def pull_back(
+    builder: ProgramBuilder, steps: Sequence[OpStep], cotangents: dict[int, Tensor], wanted: Collection[int],
+    masked: bool = False,
+) -> dict[int, Tensor]:
+    """Return the cotangents of the wanted values, of those that have any, given those of results of the steps.
+
+    `masked`: a choice around these steps has set cotangents to zero.
+    """
+    active, totals = depending(builder, steps, wanted), dict(cotangents)
+    choices = set(totals) if masked else set()
+    for step in reversed(steps):
+        if active.isdisjoint(step.result_ids) or totals.keys().isdisjoint(step.result_ids):
+            continue
+        found = [totals.get(r) if r in wanted else totals.pop(r, None) for r in step.result_ids]
+        call = _call(builder, step, active, not choices.isdisjoint(step.result_ids))
+        rule = _rule(builder, step)
+        reached = call.masked or rule.masks
+        for i, part in zip(step.input_ids, _reversed(builder, step, rule, call, found), strict=True):
+            if part is None or i not in active:
+                continue
+            part = fitted(part, builder.tensor(i))
+            totals[i] = totals[i].add(part) if i in totals else part
+            if reached:
+                choices.add(i)
+    return {i: totals[i] for i in wanted if i in totals}
+
+
+def push_forward(builder: ProgramBuilder, steps: Sequence[OpStep], tangents: dict[int, Tensor]) -> dict[int, Tensor]:
+    """Return the tangents of all values of the steps that have any, given those of some values before them."""
+    known = dict(tangents)
+    for step in steps:
+        if known.keys().isdisjoint(step.input_ids):
+            continue
+        ys = [builder.tensor(r) for r in step.result_ids]
+        call = _call(builder, step, known, False)
+        if not any(map(is_smooth, ys)) or not any(call.wanted):
+            continue
+        rule = _rule(builder, step)
+        found = _forwarded(builder, step, rule, call, [known.get(i) for i in step.input_ids])
+        for r, y, part in zip(step.result_ids, ys, found, strict=True):
+            if part is not None and is_smooth(y):
+                known[r] = fitted(part, y)
+    return known
+
+
+def depending(builder: ProgramBuilder, steps: Sequence[OpStep], on: Collection[int]) -> set[int]:
+    """Return the values that change smoothly with some values, these among them."""
+    found = set(on)
+    for step in steps:
+        if not found.isdisjoint(step.input_ids) and not rule_of(step.op_name).constant:
+            found.update(r for r in step.result_ids if is_smooth(builder.tensor(r)))
+    return found
+
+
+def _call(builder: ProgramBuilder, step: OpStep, active: Collection[int], masked: bool) -> Call:
+    xs = tuple([builder.tensor(i) for i in step.input_ids])
+    ys = tuple([builder.tensor(r) for r in step.result_ids])
+    wanted = tuple([i in active and is_smooth(x) for i, x in zip(step.input_ids, xs, strict=True)])
+    return Call(step.op_name, xs, ys, dict(step.attrs), wanted, masked)
+
+
+def _rule(builder: ProgramBuilder, step: OpStep) -> Rule:
+    """Return a step's rule; raise DerivativeError, with the reason and the user's line, where there is none."""
+    source = builder.old.sources.get(step.step_id)
+    builder.source = source or builder.source
+    rule = rule_of(step.op_name)
+    if rule.reason:
+        raise DerivativeError(f"{step.op_name}{f' at {source}' if source else ''} has no derivative: {rule.reason}")
+    return rule
+
+
+# ---------------------------------------------------------------- one step
+def _reversed(builder: ProgramBuilder, step: OpStep, rule: Rule, call: Call, cotangents: Parts) -> Parts:
+    if rule.constant:
+        return [None] * len(call.xs)
+    if rule.reverse is not None:
+        return rule.reverse(call, cotangents)
+    if rule.through is not None:
+        inner, made = _recorded(builder, lambda: rule.through(*call.xs, **call.attrs))
+        given = {made[0].id: fitted(cotangents[0], made[0])}
+        return _at(pull_back(builder, inner, given, {x.id for x, w in zip(call.xs, call.wanted, strict=True) if w},
+                             call.masked), call)
+    assert rule.forward is not None
+    places = [_placeholder(builder, x) if w else None for x, w in zip(call.xs, call.wanted, strict=True)]
+    inner, made = _recorded(builder, lambda: rule.forward(call, places))
+    found = pull_back(builder, inner, _given(made, cotangents, call.ys), {p.id for p in places if p is not None},
+                      call.masked)
+    return [None if p is None else found.get(p.id) for p in places]
+
+
+def _forwarded(builder: ProgramBuilder, step: OpStep, rule: Rule, call: Call, tangents: Parts) -> Parts:
+    if rule.constant:
+        return [None] * len(call.ys)
+    if rule.forward is not None:
+        return rule.forward(call, tangents)
+    if rule.through is not None:
+        inner, made = _recorded(builder, lambda: rule.through(*call.xs, **call.attrs))
+        known = push_forward(builder, inner, {x.id: t for x, t in zip(call.xs, tangents, strict=True) if t is not None})
+        return [known.get(made[0].id)]
+    assert rule.reverse is not None
+    places = [_placeholder(builder, y) for y in call.ys]
+    inner, made = _recorded(builder, lambda: rule.reverse(call, places))
+    found = pull_back(builder, inner, _given(made, tangents, call.xs), {p.id for p in places})
+    return [found.get(p.id) for p in places]
+
+
+def _recorded(builder: ProgramBuilder, make: Any) -> tuple[tuple[OpStep, ...], Any]:
+    """Return the steps that `make` appends, and its tensors."""
+    before = builder.count
+    made = make()
+    return builder.steps_from(before), made if isinstance(made, list | tuple) else [made]
+
+
+def _placeholder(builder: ProgramBuilder, like: Tensor) -> Any:
+    """Return a value that stands for any: only what does not depend on it is kept."""
+    return builder.tensor(builder.placeholder(builder.meta[like.id]._replace(weak=False)))
+
+
+def _given(made: Parts, given: Parts, likes: Sequence[Tensor]) -> dict[int, Tensor]:
+    """Return the cotangents of values that steps over placeholders have made; equal values add up."""
+    found: dict[int, Tensor] = {}
+    for value, cotangent in zip(made, given, strict=True):
+        if value is None or cotangent is None:
+            continue
+        part = fitted(cotangent, value)
+        found[value.id] = found[value.id].add(part) if value.id in found else part
+    return found
+
+
+def _at(found: dict[int, Tensor], call: Call) -> Parts:
+    """Return cotangents by operand; one that is given twice gets its own once."""
+    taken: set[int] = set()
+    made: list[Tensor | None] = []
+    for x in call.xs:
+        made.append(None if x.id in taken else found.get(x.id))
+        taken.add(x.id)
+    return made
+
+
+def or_zeros(change: Tensor | None, like: Tensor) -> Tensor:
+    """Return a change, or zeros of a value's shape and dtype."""
+    return zeros_like(like) if change is None else change

@@ -1,0 +1,305 @@
+"""What a rule is, how rules are entered and found, and the kinds that most of them are of.
+
+A rule says how changes of an operator's operands change its results (`forward`), how cotangents of its results become
+cotangents of its operands (`reverse`), or both; `jitfuse.gradients.modes` makes one of the other. Rules are written
+over tensors' methods, like decompositions, so that they hold in programs under construction, and derivatives of
+derivatives are derivatives of their steps.
+
+Cotangents of complex numbers are those of the inner product Re(conj(a) * b), as in torch: a step against the gradient
+of a real function descends.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.dtypes import kind
+from jitfuse.ir.operators.families import FAMILIES
+
+Tensor = Any
+Parts = Sequence[Any]
+"""A tensor for each operand or result, or None for zero."""
+
+
+class Call(NamedTuple):
+    """One step as a rule sees it.
+
+    wanted   for each operand, whether its cotangent is wanted
+    masked   whether a choice (`where`, a clip) has set cotangents to zero, beside infinities that count for nothing
+    """
+
+    op_name: str
+    xs: tuple[Tensor, ...]
+    ys: tuple[Tensor, ...]
+    attrs: dict[str, Any]
+    wanted: tuple[bool, ...]
+    masked: bool = False
+
+    @property
+    def x(self) -> Tensor:
+        """The first operand."""
+        return self.xs[0]
+
+    @property
+    def y(self) -> Tensor:
+        """The first result."""
+        return self.ys[0]
+
+
+class Rule(Record, frozen=True):
+    """How an operator is differentiated.
+
+    forward   (call, tangents of operands) -> tangents of results; linear in the tangents
+    reverse   (call, cotangents of results) -> cotangents of operands
+    through   (operands, attributes) -> the results by simpler operators, which are differentiated in its place
+    reason    why there is none of these
+    masks     whether it sets cotangents to zero, element by element
+    """
+
+    forward: Callable[[Call, Parts], Parts] | None = None
+    reverse: Callable[[Call, Parts], Parts] | None = None
+    through: Callable[..., Any] | None = None
+    reason: str = ""
+    masks: bool = False
+    constant: bool = False
+
+
+RULES: Final[dict[str, Rule]] = {}
+CONSTANT: Final = Rule(constant=True)
+"""The rule of operators whose results do not change where they are differentiable."""
+_FAMILY: Final = {name: family for family, names in FAMILIES.items() for name in names}
+
+
+def rule_of(op_name: str) -> Rule:
+    """Return an operator's rule."""
+    if op_name not in RULES:
+        import_module(f"jitfuse.gradients.rules.{_FAMILY[op_name]}")
+    return RULES[op_name]
+
+
+def is_smooth(tensor: Tensor) -> bool:
+    """Tell whether a value's dtype is one of floats or complex numbers: others have no derivatives."""
+    return kind(str(tensor.dtype)) in ("float", "complex")
+
+
+# ---------------------------------------------------------------- kinds of rules
+def constant(*names: str) -> None:
+    """Enter operators whose results are integers, truths, or constant between jumps."""
+    for name in names:
+        RULES[name] = CONSTANT
+
+
+def without(reason: str, *names: str) -> None:
+    """Enter operators that have no rule."""
+    for name in names:
+        RULES[name] = Rule(reason=reason)
+
+
+def composite(*names: str, through: Callable[..., Any] | None = None) -> None:
+    """Enter operators that are differentiated as simpler ones: `through`, or the decomposition of their row."""
+    for name in names:
+        RULES[name] = Rule(through=through or _decomposed(name))
+
+
+def _decomposed(name: str) -> Callable[..., Any]:
+    def through(*xs: Tensor, **attrs: Any) -> Any:
+        from jitfuse.ir.operators import ops
+
+        row = ops.get(name)
+        assert row is not None and row.decompose is not None, name
+        return row.decompose(*xs, **attrs)
+
+    return through
+
+
+def linear(*names: str, of: Sequence[int] = (0,), masks: bool = False) -> Callable[[Callable[..., Any]], None]:
+    """Enter operators that are linear in the operands `of` together, by ``transposed(call, cotangent)``.
+
+    It returns the cotangents of these operands, or of the only one.
+    """
+    def enter(transposed: Callable[[Call, Tensor], Any]) -> None:
+        for name in names:
+            RULES[name] = Rule(_same_operator(of), _spread(transposed, of), masks=masks)
+
+    return enter
+
+
+def _same_operator(of: Sequence[int]) -> Callable[[Call, Parts], Parts]:
+    def forward(call: Call, tangents: Parts) -> Parts:
+        operands = list(call.xs)
+        for k in of or range(len(operands)):
+            tangent = tangents[k]
+            operands[k] = zeros_like(operands[k]) if tangent is None else tangent
+        return [operands[0].call(call.op_name, *operands[1:], **call.attrs)]
+
+    return forward
+
+
+def _spread(transposed: Callable[[Call, Tensor], Any], of: Sequence[int]) -> Callable[[Call, Parts], Parts]:
+    def reverse(call: Call, cotangents: Parts) -> Parts:
+        found = transposed(call, cotangents[0])
+        if not of:
+            return list(found)
+        made: list[Tensor | None] = [None] * len(call.xs)
+        for k, cotangent in zip(of, found if isinstance(found, tuple) else (found,), strict=True):
+            made[k] = cotangent
+        return made
+
+    return reverse
+
+
+def by_tangents(*names: str) -> Callable[[Callable[..., Any]], None]:
+    """Enter operators by ``forward(call, tangents)`` alone; the reverse mode transposes its steps."""
+    def enter(forward: Callable[[Call, Parts], Parts]) -> None:
+        for name in names:
+            RULES[name] = Rule(forward=forward)
+
+    return enter
+
+
+def by_cotangents(*names: str) -> Callable[[Callable[..., Any]], None]:
+    """Enter operators by ``reverse(call, cotangents)`` alone; the forward mode transposes its steps."""
+    def enter(reverse: Callable[[Call, Parts], Parts]) -> None:
+        for name in names:
+            RULES[name] = Rule(reverse=reverse)
+
+    return enter
+
+
+# ---------------------------------------------------------------- functions of single elements
+class Over(NamedTuple):
+    """The derivative 1 / `divisor`."""
+
+    divisor: Tensor
+
+
+class Times(NamedTuple):
+    """The derivative `factor`, which is always finite: a plain number, or a tensor of such numbers."""
+
+    factor: Any
+
+
+def elementwise(
+    name: str, *partials: Callable[..., Any] | None, unbounded: bool = False, masks: bool = False
+) -> None:
+    """Enter an operator of single elements by its partial derivatives, functions of (operands..., result).
+
+    Each returns a tensor, `Over`, `Times`, or None for 0. `unbounded`: it may be infinite where the operands are
+    finite; then a change of 0 gives 0.
+    """
+    def factor(call: Call, k: int) -> Any:
+        partial = partials[k]
+        return None if partial is None else partial(*call.xs, call.y)
+
+    def forward(call: Call, tangents: Parts) -> Parts:
+        total = None
+        for k, tangent in enumerate(tangents):
+            d = None if tangent is None else factor(call, k)
+            if d is not None:
+                part = _product(tangent, d, unbounded)
+                total = part if total is None else total.add(part)
+        return [total if total is None else fitted(total, call.y)]
+
+    def reverse(call: Call, cotangents: Parts) -> Parts:
+        made: list[Tensor | None] = []
+        for k, wanted in enumerate(call.wanted):
+            d = factor(call, k) if wanted else None
+            made.append(None if d is None else _product(cotangents[0], _conjugate(d), unbounded or call.masked))
+        return made
+
+    RULES[name] = Rule(forward, reverse, masks=masks)
+
+
+def _conjugate(d: Any) -> Any:
+    if isinstance(d, Over):
+        return Over(conjugate(d.divisor))
+    if isinstance(d, Times):
+        return d if isinstance(d.factor, int | float) else Times(conjugate(d.factor))
+    return conjugate(d)
+
+
+def conjugate(x: Tensor) -> Tensor:
+    """Return the complex conjugate; a real tensor itself."""
+    return x.call("conj") if kind(str(x.dtype)) == "complex" else x
+
+
+def _product(change: Tensor, d: Any, guarded: bool) -> Tensor:
+    if isinstance(d, Times):
+        return scaled(change, d.factor)
+    made = change.divide(d.divisor) if isinstance(d, Over) else change.multiply(d)
+    return choose(change.equal(0), 0, made) if guarded else made
+
+
+def scaled(x: Tensor, factor: Any) -> Tensor:
+    """Return a tensor times a factor; 1 and -1 take no product."""
+    if isinstance(factor, int | float) and abs(factor) == 1:
+        return x if factor == 1 else x.negative()
+    return x.multiply(factor)
+
+
+def choose(condition: Tensor, a: Any, b: Any) -> Tensor:
+    """Return a where the condition holds, else b; one of them may be a number."""
+    return condition.call("where", a, b)
+
+
+# ---------------------------------------------------------------- shapes and dtypes
+def zeros_like(x: Tensor) -> Tensor:
+    """Return zeros of a tensor's shape and dtype."""
+    return x.create("zeros", shape=x.shape, dtype=str(x.dtype))
+
+
+def cast(x: Tensor, dtype: str) -> Tensor:
+    """Return a tensor in a dtype; a weak one of that dtype becomes strong."""
+    return x if str(x.dtype) == dtype and not x.weak else x.call("astype", dtype=dtype)
+
+
+def fitted(change: Tensor, like: Tensor) -> Tensor:
+    """Return a change with another's shape and dtype: broadcast or summed, and the real part for real numbers."""
+    if kind(str(change.dtype)) == "complex" and kind(str(like.dtype)) != "complex":
+        change = change.call("real")
+    if change.shape != like.shape:
+        tail = like.shape[max(like.ndim - change.ndim, 0):]
+        smaller = change.ndim <= like.ndim and all(n in (1, m) for n, m in zip(change.shape, tail, strict=True))
+        change = change.call("broadcast_to", shape=like.shape) if smaller else _unbroadcast(change, like.shape)
+    return cast(change, str(like.dtype))
+
+
+def _unbroadcast(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    lead = x.ndim - len(shape)
+    over = (*range(lead), *(k + lead for k, n in enumerate(shape) if n == 1 and x.shape[k + lead] != 1))
+    made = x.call("sum", axis=over, keepdims=False) if over else x
+    return made if made.shape == shape else made.reshape(shape)
+
+
+def expanded(x: Tensor, axis: Any, like: Tensor) -> Tensor:
+    """Return a reduction's value beside the operand: with the axes that it has lost, broadcast to all of it."""
+    axes = range(like.ndim) if axis is None else [a % like.ndim for a in (axis if isinstance(axis, tuple) else (axis,))]
+    shape = tuple(1 if k in axes else n for k, n in enumerate(like.shape))
+    made = x if x.shape == shape else x.reshape(shape)
+    return made if shape == like.shape else made.call("broadcast_to", shape=like.shape)
+
+
+def flipped(x: Tensor, axis: int) -> Tensor:
+    """Return a tensor with one axis reversed."""
+    at = axis % x.ndim
+    return x.call(
+        "slice", starts=tuple(max(n - 1, 0) if k == at else 0 for k, n in enumerate(x.shape)),
+        steps=tuple(-1 if k == at else 1 for k in range(x.ndim)), counts=x.shape)
+
+
+def part(x: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:
+    """Return a range of one axis."""
+    at = axis % x.ndim
+    return x.call(
+        "slice", starts=tuple(start if k == at else 0 for k in range(x.ndim)),
+        steps=tuple(step if k == at else 1 for k in range(x.ndim)),
+        counts=tuple(count if k == at else n for k, n in enumerate(x.shape)))
+
+
+def positions(x: Tensor, axis: int) -> Tensor:
+    """Return the index along one axis, of the same rank, with extent 1 in all other axes."""
+    at, n = axis % x.ndim, x.shape[axis]
+    made = x.create("arange", start=0, step=1, count=n, dtype="int64")
+    return made.reshape(tuple(n if k == at else 1 for k in range(x.ndim)))

@@ -1,0 +1,43 @@
+"""Products of matrices, and sums of products over labelled axes."""
+from __future__ import annotations
+
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, Tensor, composite, conjugate
+
+
+def _matmul_forward(call: Call, tangents: Parts) -> Parts:
+    a, b = call.xs
+    parts = [t for t in (
+        None if tangents[0] is None else tangents[0].call("matmul", b),
+        None if tangents[1] is None else a.call("matmul", tangents[1])) if t is not None]
+    return [parts[0] if len(parts) == 1 else parts[0].add(parts[1])]
+
+
+def _matmul_reverse(call: Call, cotangents: Parts) -> Parts:
+    """Multiply by the other matrix, transposed; vectors are matrices of one row or column for that."""
+    (ct,), (a, b) = cotangents, call.xs
+    left = a.reshape((1, *a.shape)) if a.ndim == 1 else a
+    right = b.reshape((*b.shape, 1)) if b.ndim == 1 else b
+    lead = ct.shape[: ct.ndim - (a.ndim > 1) - (b.ndim > 1)]
+    ct = ct.reshape((*lead, left.shape[-2], right.shape[-1]))
+    made: list[Tensor | None] = [None, None]
+    if call.wanted[0]:
+        made[0] = _summed_to(ct.call("matmul", transposed(conjugate(right))), left).reshape(a.shape)
+    if call.wanted[1]:
+        made[1] = _summed_to(transposed(conjugate(left)).call("matmul", ct), right).reshape(b.shape)
+    return made
+
+
+def _summed_to(x: Tensor, like: Tensor) -> Tensor:
+    """Return the sum over the axes that have been broadcast."""
+    lead = x.ndim - like.ndim
+    over = (*range(lead), *(k + lead for k, n in enumerate(like.shape[:-2]) if n == 1 and x.shape[k + lead] != 1))
+    return x.call("sum", axis=over, keepdims=False) if over else x
+
+
+def transposed(x: Tensor) -> Tensor:
+    """Return matrices with their last two axes exchanged."""
+    return x.call("transpose", axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+RULES["matmul"] = Rule(_matmul_forward, _matmul_reverse)
+composite("einsum")

@@ -1,0 +1,242 @@
+"""Linear algebra, by tangents (Giles 2008, "Collected matrix derivative results"; Townsend 2016 for the SVD)."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import DerivativeError
+from jitfuse.gradients.rule import (
+    RULES,
+    Call,
+    Parts,
+    Rule,
+    Tensor,
+    by_tangents,
+    cast,
+    choose,
+    conjugate,
+    part,
+    positions,
+)
+from jitfuse.gradients.rules.contractions import transposed
+from jitfuse.ir.semantics import linear_algebra
+
+
+# ---------------------------------------------------------------- matrices
+def _parts(call: Call) -> list[Tensor]:
+    """Return the parts of a decomposition, which its step gives in one array."""
+    return parts_of(call.op_name, call.x, call.y, **call.attrs)
+
+
+def parts_of(name: str, x: Tensor, whole: Tensor, **attrs: Any) -> list[Tensor]:
+    """Return the parts of a decomposition of x."""
+    shapes = linear_algebra.parts(name, x.shape, **attrs)
+    starts = linear_algebra.offsets(shapes)
+    return [part(whole, -1, start, math.prod(shape)).reshape((*x.shape[:-2], *shape))
+            for start, shape in zip(starts, shapes, strict=False)]
+
+
+def _decomposed(name: str, x: Tensor, **attrs: Any) -> list[Tensor]:
+    return parts_of(name, x, x.call(name, **attrs), **attrs)
+
+
+def _joined(call: Call, made: Sequence[Tensor]) -> list[Tensor]:
+    lead = call.x.shape[:-2]
+    flat = [cast(t, str(call.y.dtype)).reshape((*lead, math.prod(t.shape[len(lead):]))) for t in made]
+    return [flat[0].call("concat", *flat[1:], axis=len(lead))]
+
+
+def _times(a: Tensor, *others: Tensor) -> Tensor:
+    for b in others:
+        a = a.call("matmul", b)
+    return a
+
+
+def _adjoint(x: Tensor) -> Tensor:
+    return transposed(conjugate(x))
+
+
+def _trace(x: Tensor) -> Tensor:
+    return x.call("diagonal").call("sum", axis=(-1,), keepdims=False)
+
+
+def _row(x: Tensor) -> Tensor:
+    """Return vectors as matrices of one row."""
+    return x.reshape((*x.shape[:-1], 1, x.shape[-1]))
+
+
+def _column(x: Tensor) -> Tensor:
+    return x.reshape((*x.shape, 1))
+
+
+def _identity(n: int, like: Tensor) -> Tensor:
+    i = like.create("arange", start=0, step=1, count=n, dtype="int64")
+    return cast(i.reshape((n, 1)).equal(i.reshape((1, n))), str(like.dtype))
+
+
+def _lower(x: Tensor, diagonal: float = 1.0) -> Tensor:
+    """Return what lies below the diagonal, and the diagonal times a factor."""
+    rows, columns = positions(x, -2), positions(x, -1)
+    return x.multiply(choose(rows.greater(columns), 1.0, choose(rows.equal(columns), diagonal, 0.0)))
+
+
+def _gaps(values: Tensor) -> Tensor:
+    """Return 1 / (value of column - value of row); 0 on the diagonal and for equal values."""
+    gap = _row(values).subtract(_column(values))
+    return choose(gap.equal(0), 0, choose(gap.equal(0), 1, gap).call("reciprocal"))
+
+
+@by_tangents("inv")
+def _(call: Call, tangents: Parts) -> Parts:
+    return [_times(call.y, tangents[0], call.y).negative()]
+
+
+@by_tangents("det")
+def _(call: Call, tangents: Parts) -> Parts:
+    """Sum the products of the tangent with the cofactors, which are finite for singular matrices too."""
+    moved = conjugate(cofactors(call.x)).multiply(tangents[0])
+    return [moved.call("sum", axis=(-2, -1), keepdims=False)]
+
+
+def cofactors(x: Tensor) -> Tensor:
+    """Return the derivative of the determinant by each element, from the SVD: det(u) det(v) u diag(others) v."""
+    u, s, vh = _decomposed("svd", x, full_matrices=False)
+    s = s.call("real")
+    others = choose(_identity(x.shape[-1], s).equal(1), 1, _row(s)).call("prod", axis=(-1,), keepdims=False)
+    sign = conjugate(u.call("det").multiply(vh.call("det")))
+    return _times(u.multiply(_row(others)), vh).multiply(_column(_column(sign)))
+
+
+@by_tangents("slogdet")
+def _(call: Call, tangents: Parts) -> Parts:
+    sign, _ = _parts(call)
+    rate = _trace(call.x.call("solve", tangents[0]))
+    if kind(str(rate.dtype)) != "complex":
+        return _joined(call, [rate.multiply(0), rate])
+    return _joined(call, [sign.multiply(rate.subtract(rate.call("real"))), rate.call("real")])
+
+
+def _solve_forward(call: Call, tangents: Parts) -> Parts:
+    (a, _), (ta, tb) = call.xs, tangents
+    right = tb
+    if ta is not None:
+        moved = ta.call("matmul", call.y).negative()
+        right = moved if tb is None else tb.add(moved)
+    return [a.call("solve", right)]
+
+
+def _solve_reverse(call: Call, cotangents: Parts) -> Parts:
+    a, b = call.xs
+    back = _adjoint(a).call("solve", cotangents[0])
+    left, right = (_column(back), _column(call.y)) if b.ndim == 1 else (back, call.y)
+    return [_times(left, _adjoint(right)).negative() if call.wanted[0] else None, back]
+
+
+RULES["solve"] = Rule(_solve_forward, _solve_reverse)
+
+
+@by_tangents("cholesky")
+def _(call: Call, tangents: Parts) -> Parts:
+    """Solve for the factor's tangent: L phi(L^-1 t L^-H), phi being the lower half."""
+    upper = call.attrs["upper"]
+    factor = _adjoint(call.y) if upper else call.y
+    t = tangents[0]
+    t = t.add(_adjoint(t)).multiply(0.5)
+    inner = factor.call("solve", _adjoint(factor.call("solve", t)))
+    made = _times(factor, _lower(inner, 0.5))
+    return [_adjoint(made) if upper else made]
+
+
+# ---------------------------------------------------------------- eigenvalues and singular values
+def _hermitian(t: Any) -> Tensor:
+    return t.add(_adjoint(t)).multiply(0.5)
+
+
+@by_tangents("eigh")
+def _(call: Call, tangents: Parts) -> Parts:
+    values, vectors = _parts(call)
+    inner = _times(_adjoint(vectors), _hermitian(tangents[0]), vectors)
+    moved = _times(vectors, inner.multiply(_gaps(values.call("real"))))
+    return _joined(call, [inner.call("diagonal").call("real"), moved])
+
+
+@by_tangents("eigvalsh")
+def _(call: Call, tangents: Parts) -> Parts:
+    _, vectors = _decomposed("eigh", call.x, **call.attrs)
+    return [_times(_adjoint(vectors), _hermitian(tangents[0]), vectors).call("diagonal").call("real")]
+
+
+@by_tangents("eig")
+def _(call: Call, tangents: Parts) -> Parts:
+    """Keep the vectors' lengths at one: what would change them along themselves is taken off."""
+    values, vectors = _parts(call)
+    inner = vectors.call("solve", _times(cast(tangents[0], str(values.dtype)), vectors))
+    moved = _times(vectors, inner.multiply(_gaps(values)))
+    along = conjugate(vectors).multiply(moved).call("sum", axis=(-2,), keepdims=True).call("real")
+    return _joined(call, [inner.call("diagonal"), moved.subtract(vectors.multiply(along))])
+
+
+@by_tangents("eigvals")
+def _(call: Call, tangents: Parts) -> Parts:
+    _, vectors = _decomposed("eig", call.x)
+    moved = _times(cast(tangents[0], str(vectors.dtype)), vectors)
+    return [vectors.call("solve", moved).call("diagonal")]
+
+
+@by_tangents("svdvals")
+def _(call: Call, tangents: Parts) -> Parts:
+    u, _, vh = _decomposed("svd", call.x, full_matrices=False)
+    return [_times(_adjoint(u), tangents[0], _adjoint(vh)).call("diagonal").call("real")]
+
+
+@by_tangents("svd")
+def _(call: Call, tangents: Parts) -> Parts:
+    (t,), (rows, columns) = tangents, call.x.shape[-2:]
+    if call.attrs["full_matrices"] and rows != columns:
+        raise DerivativeError(f"svd with full_matrices=True of matrices of {rows} by {columns} has no derivative: the "
+                              "added vectors are any. Pass full_matrices=False.")
+    u, s, vh = _parts(call)
+    s, v = s.call("real"), _adjoint(vh)
+    inner = _times(_adjoint(u), t, v)
+    squares = _gaps(s.multiply(s))
+    right, left = inner.multiply(_row(s)), inner.multiply(_column(s))
+    turn = _identity(s.shape[-1], s).multiply(0.5).multiply(_column(choose(s.equal(0), 1, s).call("reciprocal")))
+    moved_u = _times(u, right.add(_adjoint(right)).multiply(squares).add(
+        inner.subtract(_adjoint(inner)).multiply(turn)))
+    moved_v = _times(v, left.add(_adjoint(left)).multiply(squares))
+    if rows > columns:
+        outside = _times(t, v)
+        moved_u = moved_u.add(outside.subtract(_times(u, _adjoint(u), outside)).divide(_row(s)))
+    elif columns > rows:
+        outside = _times(_adjoint(t), u)
+        moved_v = moved_v.add(outside.subtract(_times(v, vh, outside)).divide(_row(s)))
+    return _joined(call, [moved_u, inner.call("diagonal").call("real"), _adjoint(moved_v)])
+
+
+@by_tangents("qr")
+def _(call: Call, tangents: Parts) -> Parts:
+    rows, columns = call.x.shape[-2:]
+    if rows < columns or (call.attrs["mode"] == "complete" and rows != columns):
+        raise DerivativeError(f"qr of matrices of {rows} by {columns} in mode {call.attrs['mode']!r} has no derivative "
+                              "here: it has for as many rows as columns or more, in mode 'reduced'.")
+    q, r = _parts(call)
+    t = _adjoint(_adjoint(r).call("solve", _adjoint(tangents[0])))
+    inner = _times(_adjoint(q), t)
+    below = _lower(inner, 0.0)
+    turn = below.subtract(_adjoint(below))
+    if kind(str(q.dtype)) == "complex":
+        turn = turn.add(_identity(columns, q).multiply(inner.subtract(inner.call("real"))))
+    return _joined(call, [_times(q, turn.subtract(inner)).add(t), _times(inner.subtract(turn), r)])
+
+
+@by_tangents("pinv")
+def _(call: Call, tangents: Parts) -> Parts:
+    """Golub and Pereyra 1973, for matrices whose rank does not change."""
+    (x, _), y, (t, _) = call.xs, call.y, tangents
+    rows, columns = x.shape[-2:]
+    first = _times(y, t, y).negative()
+    left = _times(y, _adjoint(y), _adjoint(t), _identity(rows, x).subtract(_times(x, y)))
+    right = _times(_identity(columns, x).subtract(_times(y, x)), _adjoint(t), _adjoint(y), y)
+    return [first.add(left).add(right)]

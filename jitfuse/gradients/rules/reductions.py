@@ -1,0 +1,103 @@
+"""Reductions. Of equal largest elements each takes the same share, as in JAX and in torch's `amax`."""
+from __future__ import annotations
+
+from typing import Any
+
+from jitfuse.gradients.rule import (
+    RULES,
+    Call,
+    Parts,
+    Rule,
+    Tensor,
+    cast,
+    choose,
+    composite,
+    constant,
+    expanded,
+    linear,
+    part,
+)
+
+
+def _extents(call: Call) -> int:
+    return int(call.x.size // call.y.size) if call.y.size else 1
+
+
+@linear("sum")
+def _(call: Call, ct: Tensor) -> Tensor:
+    return expanded(ct, call.attrs["axis"], call.x)
+
+
+@linear("mean")
+def _(call: Call, ct: Tensor) -> Tensor:
+    return expanded(ct.divide(ct.extent(value=_extents(call))), call.attrs["axis"], call.x)
+
+
+def _var_forward(call: Call, tangents: Parts) -> Parts:
+    d = _var_slope(call)
+    return [d.multiply(tangents[0]).call("sum", **_axis(call))]
+
+
+def _var_reverse(call: Call, cotangents: Parts) -> Parts:
+    return [_var_slope(call).multiply(expanded(cotangents[0], call.attrs["axis"], call.x))]
+
+
+def _var_slope(call: Call) -> Tensor:
+    """Return 2 * (x - mean) / divisor, which is also the derivative where the mean moves: the distances sum to 0."""
+    mean = call.x.call("mean", axis=call.attrs["axis"], keepdims=True)
+    divisor = call.x.extent(value=float(max(_extents(call) - call.attrs["correction"], 0.0)), dtype="float64")
+    return call.x.subtract(mean).multiply(2).divide(divisor)
+
+
+def _axis(call: Call) -> dict[str, Any]:
+    return {"axis": call.attrs["axis"], "keepdims": call.attrs["keepdims"]}
+
+
+RULES["var"] = Rule(_var_forward, _var_reverse)
+
+
+def _extreme_shares(call: Call) -> Tensor:
+    taken = cast(call.x.equal(expanded(call.y, call.attrs["axis"], call.x)), str(call.y.dtype))
+    return taken.divide(taken.call("sum", axis=call.attrs["axis"], keepdims=True))
+
+
+def _extreme_forward(call: Call, tangents: Parts) -> Parts:
+    return [_extreme_shares(call).multiply(tangents[0]).call("sum", **_axis(call))]
+
+
+def _extreme_reverse(call: Call, cotangents: Parts) -> Parts:
+    return [_extreme_shares(call).multiply(expanded(cotangents[0], call.attrs["axis"], call.x))]
+
+
+for _name in ("min", "max"):
+    RULES[_name] = Rule(_extreme_forward, _extreme_reverse, masks=True)
+
+
+def _power_shares(call: Call) -> Tensor:
+    """Return the derivative of logsumexp: what each element contributes; 0 where all are -inf."""
+    y = choose(call.y.call("isneginf"), 0, call.y)
+    return call.x.subtract(expanded(y, call.attrs["axis"], call.x)).exp()
+
+
+RULES["logsumexp"] = Rule(
+    lambda call, ts: [_power_shares(call).multiply(ts[0]).call("sum", **_axis(call))],
+    lambda call, cts: [_power_shares(call).multiply(expanded(cts[0], call.attrs["axis"], call.x))])
+
+
+def product_of(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
+    """Return the product as that of halves, whose derivatives hold where elements are 0 too."""
+    axes = range(x.ndim) if axis is None else [a % x.ndim for a in (axis if isinstance(axis, tuple) else (axis,))]
+    shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    for a in axes:
+        while x.shape[a] > 1:
+            half, odd = divmod(x.shape[a], 2)
+            made = part(x, a, 0, half).multiply(part(x, a, half, half))
+            x = made if not odd else made.call("concat", part(x, a, 2 * half, 1), axis=a)
+    if 0 in x.shape:
+        return x.call("prod", axis=axis, keepdims=keepdims)
+    return x.reshape(shape if keepdims else tuple(n for a, n in enumerate(x.shape) if a not in axes))
+
+
+composite("prod", through=product_of)
+constant("any", "all", "argmin", "argmax", "nanargmin", "nanargmax", "count_nonzero")
+composite("std", "ptp", "nansum", "nanprod", "nanmin", "nanmax", "nanmean", "nanvar", "nanstd")

@@ -1,0 +1,50 @@
+"""Special functions, by their derivatives in terms of one another (DLMF chapters 5, 6, 8, 10, 25)."""
+from __future__ import annotations
+
+import math
+
+from jitfuse.gradients.rule import Tensor, choose, elementwise, without
+
+_SQRT_PI = math.sqrt(math.pi)
+
+
+def _density(x: Tensor) -> Tensor:
+    """Return the density of the normal distribution."""
+    return x.multiply(x).multiply(-0.5).exp().multiply(1 / math.sqrt(2 * math.pi))
+
+
+def _psi(x: Tensor) -> Tensor:
+    return x.call("digamma")
+
+
+def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
+    """Return x**(a - 1) * exp(-x) / gamma(a)."""
+    return a.subtract(1).call("xlogy", x).subtract(x).subtract(a.call("gammaln")).exp()
+
+
+def _beta_slope(a: Tensor, b: Tensor) -> Tensor:
+    return _psi(a).subtract(_psi(a.add(b)))
+
+
+elementwise("gammaln", lambda x, y: _psi(x))
+elementwise("gamma", lambda x, y: y.multiply(_psi(x)))
+elementwise("rgamma", lambda x, y: y.multiply(_psi(x)).negative())
+elementwise("digamma", lambda x, y: x.literal(2.0).call("zeta", x))
+elementwise("betaln", lambda a, b, y: _beta_slope(a, b), lambda a, b, y: _beta_slope(b, a))
+elementwise("beta", lambda a, b, y: y.multiply(_beta_slope(a, b)), lambda a, b, y: y.multiply(_beta_slope(b, a)))
+elementwise("gammainc", None, lambda a, x, y: _gamma_density(a, x), unbounded=True)
+elementwise("gammaincc", None, lambda a, x, y: _gamma_density(a, x).negative(), unbounded=True)
+elementwise("gammaincinv", None, lambda a, p, y: _gamma_density(a, y).call("reciprocal"), unbounded=True)
+elementwise("i0", lambda x, y: x.call("i1"))
+elementwise("i0e", lambda x, y: x.call("i1e").subtract(x.call("sign").multiply(y)))
+elementwise("i1", lambda x, y: choose(x.equal(0), 0.5, x.call("i0").subtract(y.divide(choose(x.equal(0), 1, x)))))
+elementwise("i1e", lambda x, y: choose(x.equal(0), 0.5, x.call("i0e").subtract(
+    y.multiply(x.call("sign").add(choose(x.equal(0), 1, x).call("reciprocal"))))))
+elementwise("ndtr", lambda x, y: _density(x))
+elementwise("log_ndtr", lambda x, y: x.multiply(x).multiply(-0.5).subtract(y).exp().multiply(
+    1 / math.sqrt(2 * math.pi)))
+elementwise("erfinv", lambda x, y: y.multiply(y).exp().multiply(_SQRT_PI / 2), unbounded=True)
+elementwise("erfcinv", lambda x, y: y.multiply(y).exp().multiply(-_SQRT_PI / 2), unbounded=True)
+elementwise("ndtri", lambda p, y: _density(y).call("reciprocal"), unbounded=True)
+elementwise("zeta", None, lambda s, q, y: s.negative().multiply(s.add(1).call("zeta", q)), unbounded=True)
+without("its derivative has no operator", "riemann_zeta")
