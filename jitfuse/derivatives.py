@@ -34,8 +34,8 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
 
     Returns:
         A function of the same arguments. It returns a tree like the argument, of its shapes and dtypes; a tuple
-        of trees for several arguments. By a complex number the gradient is df/d(re) + 1j * df/d(im), the direction of steepest
-        ascent, as in torch (JAX has its conjugate).
+        of trees for several arguments. By a complex number the gradient is df/d(re) + 1j * df/d(im), the direction of
+        steepest ascent, as in torch (JAX has its conjugate).
 
     Raises:
         DerivativeError, in calls: a leaf of integers or bools, a result that is not one real number, an operator

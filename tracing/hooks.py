@@ -43,6 +43,8 @@ torch_creation = Later("jitfuse.tracing.torch_like.creation")
 torch_modules = Later("jitfuse.tracing.torch_like.modules")
 
 _PROXIES: Final = frozenset({TracedTensor, ModeFlag})
+_OF_BOTH_KINDS: Final = frozenset({"jitfuse.derivatives"})
+"""Modules whose functions take NumPy's arrays and torch's tensors, and return what they have got."""
 _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
 
 
@@ -172,7 +174,7 @@ class TracingHooks:
             _know_torch()
         found = substitute(function)
         if found is None and self.run.session.torch and type(function) is types.FunctionType and (
-                str(function.__module__).startswith("jitfuse.")):
+                str(function.__module__).startswith("jitfuse.") and function.__module__ not in _OF_BOTH_KINDS):
             return torch_modules.over_tensors(function)
         return function if found is None and function is not value else found
 

@@ -90,14 +90,16 @@ class Recorded(Record, frozen=True):
         """The names of the outputs that are the function's value."""
         return list(self.program.outputs)[: len(self.value.leaves)]
 
-    def finished(self, ids: Mapping[int, int]) -> tuple[Any, Any]:
-        """Return the function's value and aux over the spliced steps, and count random numbers on from there."""
-        run, outputs = self.run, [ids[i] for i in self.program.outputs.values()]
+    def finished(self, changed: FusedProgram, ids: Mapping[int, int]) -> tuple[Any, Any]:
+        """Return the function's value and aux over spliced steps, and count random numbers on from there."""
+        run, outputs = self.run, [ids[changed.outputs[name]] for name in self.program.outputs]
         if self.draws:
             run.random_calls, run.random_base = 0, outputs.pop()
         count = len(self.value.leaves)
         value = self.value.filled(_alike(run, self.value.leaves, outputs[:count]))
-        aux = None if self.aux is None else self.aux.filled(_alike(run, self.aux.leaves, outputs[count:]))
+        aux = None if self.aux is None else self.aux.filled([
+            made if _is_tensor(leaf) else leaf
+            for leaf, made in zip(self.aux.leaves, _alike(run, self.aux.leaves, outputs[count:]), strict=True)])
         return value, aux
 
 
@@ -118,7 +120,8 @@ def record(
                                 f"and this one has returned a {type(value).__name__}.")
         made.extend(tree_of(part, "result") for part in (value if has_aux else (value,)))
         index.append(run.random_index() if (run.random_calls, run.random_base) != before else None)
-        return [tensor_id(strong(lift(run, bare(leaf)))) for tree in made for leaf in tree.leaves]
+        leaves = [*made[0].leaves, *(leaf if _is_tensor(leaf) else 0 for leaf in (made[1].leaves if has_aux else ()))]
+        return [tensor_id(strong(lift(run, bare(leaf)))) for leaf in leaves]
 
     parameters = [(path, x._meta) for path, x in zip(by.paths, by.tensors, strict=True)]
     traced = trace_body(run, f"the function of {what}", parameters, body)
@@ -135,6 +138,10 @@ def record(
 def _copies(value: Any) -> Any:
     tree = tree_of(value, "operand")
     return tree.filled([copied(leaf) for leaf in tree.leaves])
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, TracedTensor | Foreign)
 
 
 def _alike(run: Recorder, leaves: Sequence[Any], ids: Sequence[int]) -> list[Any]:
@@ -171,7 +178,7 @@ class PullBack:
         program = self._made.program
         self._ids = spliced(recorded.run, program, program.steps[: self._made.forward], dict(
             zip(recorded.program.ordered_feeds, recorded.operands, strict=True)))
-        self.value, self.aux = recorded.finished(self._ids)
+        self.value, self.aux = recorded.finished(program, self._ids)
 
     def gradients(self, cotangents: Sequence[int]) -> list[Any]:
         """Return the cotangents of the leaves, given tensors for those of the smooth leaves of the value."""
@@ -215,11 +222,11 @@ def push(recorded: Recorded, tangents: Sequence[int]) -> tuple[Any, Any, Any]:
     ids = spliced(recorded.run, made.program, made.program.steps, {
         **dict(zip(recorded.program.ordered_feeds, recorded.operands, strict=True)),
         **dict(zip(made.changes, tangents, strict=True))})
-    value, aux = recorded.finished(ids)
+    value, aux = recorded.finished(made.program, ids)
     found = iter([ids[i] for name, i in made.program.outputs.items() if name.startswith("d")])
     leaves = []
     for leaf, name in zip(recorded.value.leaves, recorded.names, strict=True):
-        like = fresh(recorded.run, ids[recorded.program.outputs[name]])
+        like = fresh(recorded.run, ids[made.program.outputs[name]])
         moved = next(found) if is_smooth(like) else tensor_id(zeros_like(like))
         leaves.append(_as_kind(recorded.run, leaf, moved))
     return value, recorded.value.filled(leaves), aux

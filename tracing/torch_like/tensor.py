@@ -225,6 +225,8 @@ def wrap(value: Any) -> Any:
     if isinstance(value, tuple | list):
         parts = [wrap(v) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if type(value) is dict:
+        return {k: wrap(v) for k, v in value.items()}
     return value
 
 

@@ -67,7 +67,7 @@ def _scan_reverse(call: Call, cotangents: Parts) -> Parts:
     body: FusedProgram = call.attrs["body"]
     carries, scanned = call.attrs["carries"], call.attrs["scanned"]
     names, feeds = list(body.outputs), body.ordered_feeds
-    stored = [k for k, name in enumerate(names) if name.startswith(BEFORE)][-carries:]
+    stored = [k for k, name in enumerate(names) if name.startswith(BEFORE)]
     moving = [k for k in range(carries) if is_smooth(call.xs[k])]
     parts, captured = ([k for k in where if call.wanted[k]] for where in (
         range(carries, carries + scanned), range(carries + scanned, len(call.xs))))
