@@ -5,6 +5,8 @@ Owns how arguments become feeds and how steps of a derivative are spliced in. Do
 """
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +18,9 @@ from jitfuse.ir.operators.ops import HOLD_PROGRAMS
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.tracing.control.combinators import copied, strong
 from jitfuse.tracing.record.foreign import Foreign, bare
+from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
-from jitfuse.tracing.record.regions import body_of, program_of, trace_body
+from jitfuse.tracing.record.regions import program_of, trace_body
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import Tree, check_structure, check_type, takes_number, tree_of
 from jitfuse.tracing.tensor.lifting import lift
@@ -74,6 +77,7 @@ class Recorded(Record, frozen=True):
     operands  the tensors of the trace that its feeds stand for
     value     the tree that the function returns
     aux       the tree that it returns beside it, or None
+    written   the storages from outside that it writes into; their new values are outputs too
     draws     whether a last output is the index of the next random number
     """
 
@@ -83,6 +87,7 @@ class Recorded(Record, frozen=True):
     wanted: tuple[int, ...]
     value: Tree
     aux: Tree | None
+    written: list[Storage]
     draws: bool
 
     @property
@@ -91,10 +96,12 @@ class Recorded(Record, frozen=True):
         return list(self.program.outputs)[: len(self.value.leaves)]
 
     def finished(self, changed: FusedProgram, ids: Mapping[int, int]) -> tuple[Any, Any]:
-        """Return the function's value and aux over spliced steps, and count random numbers on from there."""
+        """Return the function's value and aux over spliced steps; what it wrote and drew counts from there on."""
         run, outputs = self.run, [ids[changed.outputs[name]] for name in self.program.outputs]
         if self.draws:
             run.random_calls, run.random_base = 0, outputs.pop()
+        for storage in reversed(self.written):
+            run.replace(storage, outputs.pop())
         count = len(self.value.leaves)
         value = self.value.filled(_alike(run, self.value.leaves, outputs[:count]))
         aux = None if self.aux is None else self.aux.filled([
@@ -109,7 +116,8 @@ def record(
 ) -> Recorded:
     """Run a function on new tensors for the leaves, and return its program."""
     made: list[Tree] = []
-    index: list[int | None] = []
+    index: list[int] = []
+    written: list[Storage] = []
     before = run.random_calls, run.random_base
 
     def body(ids: list[int]) -> list[int]:
@@ -119,20 +127,40 @@ def record(
             raise ArgumentError(f"{what} at {user_line()}: with has_aux=True the function returns a pair (value, aux), "
                                 f"and this one has returned a {type(value).__name__}.")
         made.extend(tree_of(part, "result") for part in (value if has_aux else (value,)))
-        index.append(run.random_index() if (run.random_calls, run.random_base) != before else None)
         leaves = [*made[0].leaves, *(leaf if _is_tensor(leaf) else 0 for leaf in (made[1].leaves if has_aux else ()))]
-        return [tensor_id(strong(lift(run, bare(leaf)))) for leaf in leaves]
+        out = [tensor_id(strong(lift(run, bare(leaf)))) for leaf in leaves]
+        region = run.session.region
+        assert region is not None and region.written is not None
+        for storage, held in region.written.values():
+            written.append(storage)
+            out.append(storage.value)
+            storage.value, storage.cache = held, {}
+        if (run.random_calls, run.random_base) != before:
+            index.append(run.random_index())
+        return [*out, *index]
 
     parameters = [(path, x._meta) for path, x in zip(by.paths, by.tensors, strict=True)]
-    traced = trace_body(run, f"the function of {what}", parameters, body)
-    if index[0] is not None:
-        traced = body_of(run.session, traced.region, (*traced.outputs, index[0]))
+    run.differentiated += 1
+    try:
+        with _grad_mode(run):
+            traced = trace_body(run, f"the function of {what}", parameters, body, runs_once=True)
+    finally:
+        run.differentiated -= 1
     captured = sorted(traced.captured)
     slots = list(zip(traced.parameters, [run.graph.metas[i] for i in traced.parameters], strict=True))
     program = program_of(run.session, traced, slots, captured)
     operands = (*map(tensor_id, by.tensors), *captured)
     return Recorded(run, program, operands, program.ordered_feeds[: len(slots)], made[0],
-                    made[1] if has_aux else None, index[0] is not None)
+                    made[1] if has_aux else None, written, bool(index))
+
+
+def _grad_mode(run: Recorder) -> Any:
+    """Return a context in which torch has gradients, if torch is there: `torch.no_grad` in the function ends them."""
+    torch: Any = sys.modules.get("torch")
+    if not hasattr(torch, "enable_grad"):
+        return contextlib.nullcontext()
+    run.has_gradients = torch.is_grad_enabled
+    return torch.enable_grad()
 
 
 def _copies(value: Any) -> Any:

@@ -118,6 +118,11 @@ class Memory(Literals):
             cache[path] = new
         storage.value, storage.cache = new, cache
 
+    def replace(self, storage: Storage, value: int) -> None:
+        """Give a storage another tensor of its shape and dtype, as a write of all its elements."""
+        self._check_written(storage)
+        storage.value, storage.cache = value, _NOTHING
+
     def _check_special(self, storage: Storage, path: ViewStep) -> str:
         """Return the dtype of a view's elements; raises ReadOnlyError where it is read-only."""
         names = {step.name for step in steps(path)}
@@ -137,7 +142,9 @@ class Memory(Literals):
         if storage.feed is not None and not storage.feed.writeable:
             raise self._read_only(storage)
         region = self.session.region
-        while region is not storage.region and region is not None and region.is_python:
+        while region is not storage.region and region is not None and (region.is_python or region.written is not None):
+            if region.written is not None:
+                region.written.setdefault(id(storage), (storage, storage.value))
             region = region.outer
         if storage.region is not region:
             raise UntraceableError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -120,6 +120,10 @@ class Recorder(Memory):
         """The last state of `np.errstate` that was found to be supported."""
         self.settings = dict(np.geterr()), warnings.filters
         """How floating-point errors and warnings are handled where the function begins."""
+        self.differentiated = 0
+        """How many functions are being recorded to be differentiated, one in the other."""
+        self.has_gradients: Callable[[], bool] = lambda: True
+        """Whether what runs now is to be differentiated, as far as torch knows: not under its `no_grad`."""
         self.random_calls = 0
         self.random_base: int | None = None
         """The tensor that is added to `random_calls`: calls of earlier loops, whose number is known at run time."""
@@ -199,7 +203,10 @@ class Recorder(Memory):
             source = self.line()
         if len(graph.ops) >= self._most and self.breaker is not None:
             self._note_many(source)
-        return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
+        made = graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
+        if self.differentiated and not self.has_gradients() and row.name != "stop_gradient":
+            return self.emit("stop_gradient", (made,), (), meta, source)
+        return made
 
     def _note_many(self, source: str) -> None:
         """Report the number of operators; capture long loops after half of the budget, give up at its end."""

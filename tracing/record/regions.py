@@ -29,15 +29,16 @@ class TracedBody(NamedTuple):
 
 
 def trace_body(
-    run: Recorder, name: str, parameters: Sequence[tuple[str, Meta]], fn: Callable[[list[int]], Sequence[int]]
+    run: Recorder, name: str, parameters: Sequence[tuple[str, Meta]], fn: Callable[[list[int]], Sequence[int]], *,
+    runs_once: bool = False,
 ) -> TracedBody:
     """Run `fn` on new tensors for the parameters (name and meta each); `fn` returns the ids of its results.
 
     `fn` may set the count of random calls; the old count is restored afterwards. Raises UntraceableError where `fn`
-    changes state that outlives it.
+    changes state that outlives it. Of a body that runs once, writes into arrays from outside are noted (`written`).
     """
     session = run.session
-    region = TracedRegion(name, len(run.graph.ops), session.region)
+    region = TracedRegion(name, len(run.graph.ops), session.region, runs_once=runs_once)
     rng_counts = run.random_calls, run.random_base
     session.region = region
     before = run.environment.altered()
@@ -50,8 +51,8 @@ def trace_body(
         after = run.environment.altered()
         if len(before) != len(after) or any(a is not b for a, b in zip(before, after)):
             raise UntraceableError(
-                f"{name} writes attributes, items or variables that outlive it, at {user_line()}: a loop or branch "
-                "must return what it computes.")
+                f"{name} writes attributes, items or variables that outlive it, at {user_line()}: it must return what it "
+                "computes.")
     finally:
         session.region = region.outer
         run.random_calls, run.random_base = rng_counts

@@ -38,11 +38,15 @@ class Feed(Record, frozen=True, eq=False):
 class TracedRegion:
     """The body of a loop or branch while it is traced: where its ops begin in the graph, and its parameters."""
 
-    __slots__ = ("is_python", "name", "outer", "parameters", "start")
+    __slots__ = ("is_python", "name", "outer", "parameters", "start", "written")
 
-    def __init__(self, name: str, start: int, outer: TracedRegion | None, *, is_python: bool = False) -> None:
+    def __init__(
+        self, name: str, start: int, outer: TracedRegion | None, *, is_python: bool = False, runs_once: bool = False
+    ) -> None:
         self.is_python = is_python
         """Whether it is the body of a captured Python loop: its writes into arrays from outside are carried."""
+        self.written: dict[int, tuple[Any, int]] | None = {} if runs_once else None
+        """The storages from outside that a body which runs once has written into, by id, with their values before."""
         self.name = name
         self.start = start
         self.outer = outer

@@ -13,7 +13,17 @@ import torch
 from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.creation import tensor
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, kept_order, numbers, operand, require_cpu, strong
+from jitfuse.tracing.torch_like.promotion import (
+    assign,
+    cast,
+    dtype_named,
+    kept_order,
+    numbers,
+    operand,
+    require_cpu,
+    run_of_trace,
+    strong,
+)
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -66,17 +76,22 @@ def contiguous(self: Any, memory_format: Any = None) -> Any:
     return self if self.tensor.is_contiguous else wrap(self.tensor.as_copy())
 
 
-@method("cpu", "detach", "requires_grad_", "detach_", "pin_memory", "coalesce", "resolve_conj",
-        "resolve_neg", "retain_grad")
+@method("cpu", "requires_grad_", "pin_memory", "coalesce", "resolve_conj", "resolve_neg", "retain_grad")
 def itself(self: Any, *args: Any, **options: Any) -> Any:
-    """Return the tensor: it is on the CPU, has no gradients, and the program decides where its memory lies."""
+    """Return the tensor: it is on the CPU, and the program decides where its memory lies."""
     return self
 
 
 @implements("detach")
 def detach(input: Any) -> Any:
-    """Return the tensor."""
-    return input
+    """Return the tensor; a constant in a function that is differentiated, which shares no memory with it then."""
+    return wrap(operand(input).call("stop_gradient")) if run_of_trace().differentiated else input
+
+
+@method("detach_")
+def detach_(self: Any) -> Any:
+    """Make the tensor a constant in a function that is differentiated."""
+    return assign(self, detach(self), "detach") if run_of_trace().differentiated else self
 
 
 @method("cuda")

@@ -20,7 +20,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 # ---------------------------------------------------------------- the same memory
-@lowers("alias", "detach", "lift", "lift_fresh")
+@lowers("alias", "lift", "lift_fresh")
 def alias(input: Any) -> Any:
     """Return a tensor over the same memory."""
     return wrap(strong(input)[...])

@@ -104,8 +104,8 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
 
     @property
     def data(self) -> Any:
-        """The same tensor: a trace has no gradients."""
-        return self
+        """The same tensor, without gradients."""
+        return self.detach()
 
     @property
     def real(self) -> Any:
