@@ -6,12 +6,12 @@ outside they are fused functions of their own. Owns arguments and errors; the st
 """
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jitfuse.base.records import Record
 from jitfuse.errors import ArgumentError, DerivativeError
-from jitfuse.fuse import fuse
+from jitfuse.fuse import FusedFunction, fuse, transform
 from jitfuse.tracing.control.derivatives import PullBack, changes_like, differentiable, push, record
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.recorder import Recorder, active
@@ -19,6 +19,7 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor
+from jitfuse.tracing.tracer import Transform
 
 __all__ = ["grad", "hvp", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -46,7 +47,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
         >>> jf.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
         array([2., 4.])
     """
-    return _fused(_grad, "grad", fun, argnums, has_aux)
+    return _fused(_Gradient("grad", _numbers(argnums), has_aux, with_value=False), "grad", fun)
 
 
 def value_and_grad(
@@ -61,7 +62,7 @@ def value_and_grad(
         >>> jf.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
         (np.float64(5.0), array([2., 4.]))
     """
-    return _fused(_value_and_grad, "value_and_grad", fun, argnums, has_aux)
+    return _fused(_Gradient("value_and_grad", _numbers(argnums), has_aux, with_value=True), "value_and_grad", fun)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -83,10 +84,13 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     run = active()
     if run is None:
-        fused = _fused(_vjp_of, "vjp", fun, has_aux)
+        fused = _fused(_PullBack(has_aux), "vjp", fun)
         value = fuse(fun)(*primals)
         value, aux = value if has_aux else (value, None)
-        pull_back = functools.partial(fused, primals)
+
+        def pull_back(cotangent: Any) -> Any:
+            return fused(cotangent, *primals)
+
         return (value, pull_back, aux) if has_aux else (value, pull_back)
     made = _pull_back(run, "vjp", fun, primals, {}, range(len(primals)), has_aux)
     return (made.value, made, made.aux) if has_aux else (made.value, made)
@@ -110,9 +114,10 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     """
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise ArgumentError("jvp: primals and tangents are tuples or lists, of one tree for each argument")
-    if active() is None:
-        return _fused(_jvp, "jvp", fun, has_aux)(tuple(primals), tuple(tangents))
-    return _jvp(fun, has_aux, primals, tangents)
+    run = active()
+    if run is None:
+        return _fused(_Push(has_aux), "jvp", fun)(tuple(primals), tuple(tangents))
+    return _jvp(run, fun, has_aux, primals, tangents)
 
 
 def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -156,43 +161,63 @@ def _stopped(run: Recorder, leaf: Any) -> Any:
 
 
 # ---------------------------------------------------------------- in a trace
-def _fused(function: Callable[..., Any], name: str, fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
-    if not callable(fun):
-        raise ArgumentError(f"jf.{name} takes a function, not {fun!r}")
-    def derivative(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return function(fun, *options, *args, **kwargs)  # options are in a closure: a partial's are traced
+class _Gradient(Record, frozen=True):
+    """The transform of `grad` and `value_and_grad`."""
 
-    called = getattr(fun, "__name__", type(fun).__name__)
-    return fuse(functools.partial(derivative, fun), strict=True, name=f"{name} of {called}")
+    name: str
+    argnums: int | tuple[int, ...]
+    has_aux: bool
+    with_value: bool
 
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        def gradient(*args: Any, **kwargs: Any) -> Any:
+            run, positions = _active(self.name), _positions(self.argnums, len(args))
+            made = _pull_back(run, self.name, fun, args, kwargs, positions, self.has_aux)
+            value = _one_number(run, self.name, made.value)
+            one = run.emit("full", (), {"shape": (), "value": 1.0, "dtype": value.dtype, "weak": False})
+            found = made.argument_changes(made.gradients([one]))
+            gradient = found[0] if isinstance(self.argnums, int) else found
+            if self.with_value:
+                return (made.value, made.aux) if self.has_aux else made.value, gradient
+            return (gradient, made.aux) if self.has_aux else gradient
 
-def _grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args: Any, **kwargs: Any) -> Any:
-    value, gradient = _value_and_grad(fun, argnums, has_aux, *args, **kwargs)
-    return (gradient, value[1]) if has_aux else gradient
-
-
-def _value_and_grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args: Any, **kwargs: Any) -> Any:
-    run = _active("grad")
-    several = isinstance(argnums, tuple | list)
-    made = _pull_back(run, "grad", fun, args, kwargs, _positions(argnums, len(args)), has_aux)
-    value = _one_number("grad", made.value)
-    one = run.emit("full", (), {"shape": (), "value": 1.0, "dtype": value.dtype, "weak": False})
-    found = tuple(made.argument_changes(made.gradients([one])))
-    gradient = found if several else found[0]
-    return ((made.value, made.aux), gradient) if has_aux else (made.value, gradient)
+        return gradient
 
 
-def _vjp_of(fun: Callable[..., Any], has_aux: bool, primals: tuple[Any, ...], cotangent: Any) -> Any:
-    return _pull_back(_active("vjp"), "vjp", fun, primals, {}, range(len(primals)), has_aux)(cotangent)
+class _PullBack(Record, frozen=True):
+    """The transform of the function that `vjp` returns outside of a trace: (cotangent, primals...) -> cotangents."""
+
+    has_aux: bool
+
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        def pull_back(cotangent: Any, *primals: Any) -> Any:
+            made = _pull_back(_active("vjp"), "vjp", fun, primals, {}, range(len(primals)), self.has_aux)
+            return made(cotangent)
+
+        return pull_back
 
 
-def _jvp(fun: Callable[..., Any], has_aux: bool, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    run = _active("jvp")
+class _Push(Record, frozen=True):
+    """The transform of `jvp`: (primals, tangents) -> (value, tangent)."""
+
+    has_aux: bool
+
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda primals, tangents: _jvp(_active("jvp"), fun, self.has_aux, primals, tangents)
+
+
+def _jvp(run: Recorder, fun: Callable[..., Any], has_aux: bool, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     by = differentiable(run, "jvp", primals, range(len(primals)))
     recorded = record(run, "jvp", fun, primals, {}, by, has_aux)
     given = changes_like(run, "jvp", tree_of(tuple(primals), "primals"), tuple(tangents), ("primals", "tangents"))
     value, tangent, aux = push(recorded, given)
     return (value, tangent, aux) if has_aux else (value, tangent)
+
+
+def _fused(by: Transform, name: str, fun: Callable[..., Any]) -> FusedFunction[..., Any]:
+    if not callable(fun):
+        raise ArgumentError(f"jf.{name} takes a function, not {fun!r}")
+    return transform(fun, by, f"{name} of {getattr(fun, '__name__', type(fun).__name__)}")
 
 
 def _pull_back(
@@ -210,19 +235,23 @@ def _active(what: str) -> Recorder:
     return run
 
 
-def _positions(argnums: Any, count: int) -> list[int]:
-    found = list(argnums) if isinstance(argnums, tuple | list) else [argnums]
-    for k in found:
-        if type(k) is not int or not -count <= k < count:
-            raise ArgumentError(f"argnums={argnums!r} at {user_line()}: the function is called with {count} positional "
-                                "argument(s)")
+def _numbers(argnums: Any) -> int | tuple[int, ...]:
+    found = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
+    if not all(type(k) is int for k in found):
+        raise ArgumentError(f"argnums={argnums!r}: pass the position of an argument, or a tuple of positions")
+    return found if isinstance(argnums, tuple | list) else found[0]
+
+
+def _positions(argnums: int | tuple[int, ...], count: int) -> list[int]:
+    found = [argnums] if isinstance(argnums, int) else list(argnums)
+    if not all(-count <= k < count for k in found):
+        raise ArgumentError(f"argnums={argnums!r} at {user_line()}: the function is called with {count} positional "
+                            "argument(s)")
     return [k % count for k in found]
 
 
-def _one_number(what: str, value: Any) -> TracedTensor:
+def _one_number(run: Recorder, what: str, value: Any) -> TracedTensor:
     """Return a function's result as one real number; raises DerivativeError with what it is instead."""
-    run = active()
-    assert run is not None
     tree = tree_of(value, "result")
     if len(tree.leaves) != 1 or (tree.spec is not None and not tree.same_structure(tree_of(0.0, "result"))):
         raise DerivativeError(

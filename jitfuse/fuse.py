@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from jitfuse.ir.program import FusedProgram
+    from jitfuse.tracing.tracer import Transform
 
 public_methods = Later("jitfuse.reports.public_methods")
 
@@ -107,6 +108,13 @@ def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction[..., Any]:
         return fn
     reject_unfit(fn, options.static)
     return FusedFunction(unwrapped_function(fn), options)
+
+
+def transform(fn: Callable[..., Any], by: Transform, name: str) -> FusedFunction[..., Any]:
+    """Return a fused function of what a transform makes of a function, with the options that it has."""
+    fused = fuse(fn)
+    definition = fused.parts.definition
+    return FusedFunction(definition.fn, definition.options.transformed(by, name))
 
 
 def _hides_frames(method: Method) -> Method:

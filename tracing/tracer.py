@@ -68,6 +68,17 @@ try_blocks = Later("jitfuse.tracing.record.try_blocks")
 mixed_numbers = Later("jitfuse.tracing.tensor.mixed_numbers")
 
 
+Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes a function of a function, such as its gradient; it runs in a trace alone."""
+
+
+def transformed(function: Callable[..., Any], transforms: Sequence[Transform]) -> Callable[..., Any]:
+    """Return what transforms make of a function, the first one first."""
+    for transform in transforms:
+        function = transform(function)
+    return function
+
+
 class _ModeRun(Record):
     """One run of the function in one mode."""
 
@@ -101,7 +112,7 @@ def trace_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], breaker: GraphBreaker | None, *,
     training: bool = False, declares_training: bool = False, static_argnames: Collection[str] = (),
     schedule_method: str = "slack", on_host: bool = True, foreign: frozenset[int] = frozenset(),
-    states: RngStates | None = None,
+    states: RngStates | None = None, transforms: Sequence[Transform] = (),
 ) -> Trace | TraceEnd:
     """Trace one call and return its program.
 
@@ -110,12 +121,13 @@ def trace_call(
     first, so that the program does not depend on the mode of the first call. The breaker answers reads of traced
     values; after such a read, a `TraceEnd` of the call's mode alone is returned. `on_host`: the program runs where
     loops are cheap. `foreign` has the ids of arrays that are views of torch tensors, `states` those of RNG states.
+    `transforms` make another function of it, such as its gradient; that is what is traced.
     Raises JitfuseErrors for unsupported code, and all that the function raises.
     """
     begin = time.perf_counter()
     call = _TracedCall(
         fn, args, kwargs, declares_training, frozenset(static_argnames), breaker, foreign,
-        RngStates() if states is None else states,
+        RngStates() if states is None else states, tuple(transforms),
     )
     mode: bool | None = None
     try:
@@ -165,6 +177,7 @@ class _TracedCall(Record, frozen=True):
     breaker: GraphBreaker | None
     foreign: frozenset[int]
     states: RngStates
+    transforms: tuple[Transform, ...]
 
     @property
     def definition(self) -> str:
@@ -199,7 +212,7 @@ class _TracedCall(Record, frozen=True):
             named = {k: self._argument(environment, Chain.arg(k), v, k) for k, v in self.kwargs.items()}
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
-            result = environment.run(self.fn, seen, named)
+            result = transformed(self._run_by(environment), self.transforms)(*seen, **named)
             if recorder.speculative_loops:
                 recorder.raise_copied()  # the function has caught an error in a loop
             for generator in recorder.external_generators.values():
@@ -256,6 +269,9 @@ class _TracedCall(Record, frozen=True):
         return _ModeRun(
             recorder, environment, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]), views
         )
+
+    def _run_by(self, environment: TracingEnvironment) -> Callable[..., Any]:
+        return lambda *args, **kwargs: environment.run(self.fn, args, kwargs)
 
     def settle(self, run: _ModeRun, keep: bool) -> None:
         """Keep a run's writes to globals and containers, or undo them; its tensors are invalid afterwards.

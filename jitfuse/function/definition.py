@@ -21,7 +21,7 @@ from jitfuse.tracing.record.device_array import DeviceArray
 from jitfuse.tracing.record.mode import EagerMode, is_training
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.rng_states import RngStates
-from jitfuse.tracing.tracer import trace_call
+from jitfuse.tracing.tracer import trace_call, transformed
 
 if TYPE_CHECKING:
     from jitfuse.tracing.record.value_reads import GraphBreaker
@@ -98,7 +98,7 @@ class Definition:
         return trace_call(
             self.fn, args, kwargs, breaker, training=training, declares_training=self._declares_training,
             static_argnames=self.options.static, schedule_method=self.options.schedule, on_host=on_host,
-            foreign=tensors, states=states,
+            foreign=tensors, states=states, transforms=self.options.transforms,
         )
 
     def run_fallback(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool | None = None) -> Any:
@@ -113,10 +113,11 @@ class Definition:
         given = {name: value for name, value in kwargs.items() if name != _MODE}
         if self._declares_training or (self.hands_on_mode and _MODE in kwargs):
             given[_MODE] = training
+        function = transformed(self.fn, self.options.transforms)
         if inlined:
-            return self.fn(*args, **given)
+            return function(*args, **given)
         with EagerMode(bool(training), not holds_eager(args, given)):
-            return self.fn(*args, **given)
+            return function(*args, **given)
 
 
 def _takes_keywords(fn: Callable[..., Any]) -> bool:

@@ -11,18 +11,22 @@ from typing import Any, Final
 
 from jitfuse.budget import Budget
 from jitfuse.errors import ArgumentError
+from jitfuse.tracing.tracer import Transform
 
 _SCHEDULES: Final = ("slack", "asap", "alap", "ilp")
 
 
 class Options:
-    """The options of one fused function; see `jitfuse.fuse.fuse`."""
+    """The options of one fused function; see `jitfuse.fuse.fuse`.
 
-    __slots__ = ("budget", "cache", "device", "name", "schedule", "static", "strict", "training")
+    `transforms` make other functions of it, the first one first: `jf.grad` and its kin (`jitfuse.derivatives`).
+    """
+
+    __slots__ = ("budget", "cache", "device", "name", "schedule", "static", "strict", "training", "transforms")
 
     def __init__(
         self, training: bool | None, device: str | None, strict: bool, schedule: str, static: frozenset[str],
-        cache: bool, name: str | None, budget: Budget,
+        cache: bool, name: str | None, budget: Budget, transforms: tuple[Transform, ...] = (),
     ) -> None:
         self.training = training
         self.device = device
@@ -32,6 +36,12 @@ class Options:
         self.cache = cache
         self.name = name
         self.budget = budget
+        self.transforms = transforms
+
+    def transformed(self, transform: Transform, name: str) -> Options:
+        """Return the options of the function that a transform makes, which never runs as plain Python."""
+        return Options(self.training, self.device, True, self.schedule, self.static, self.cache, name, self.budget,
+                       (*self.transforms, transform))
 
 
 def reject_unknown(

@@ -51,8 +51,8 @@ def trace_body(
         after = run.environment.altered()
         if len(before) != len(after) or any(a is not b for a, b in zip(before, after)):
             raise UntraceableError(
-                f"{name} writes attributes, items or variables that outlive it, at {user_line()}: it must return what it "
-                "computes.")
+                f"{name} writes attributes, items or variables that outlive it, at {user_line()}: it must return what "
+                "it computes.")
     finally:
         session.region = region.outer
         run.random_calls, run.random_base = rng_counts
