@@ -81,6 +81,10 @@ class ArgumentError(JitfuseError, TypeError):
     stands_for = reasons.ARGUMENT
 
 
+class NeedsGradientsError(ArgumentError):
+    """A tensor that requires gradients, in a call that would lose them."""
+
+
 class TracedValueError(JitfuseError, TypeError):
     """Python needs the value of a traced array: ``bool()``, ``int()``, ``float()``, ``np.asarray()``.
 

@@ -5,6 +5,7 @@ tree. Does not own the `Trace` that it returns (`jitfuse.tracing.trace`). Compil
 """
 from __future__ import annotations
 
+import functools
 import inspect
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -79,6 +80,10 @@ def transformed(function: Callable[..., Any], transforms: Sequence[Transform]) -
     return function
 
 
+def _run_in(environment: TracingEnvironment, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return environment.run(fn, args, kwargs)
+
+
 class _ModeRun(Record):
     """One run of the function in one mode."""
 
@@ -134,7 +139,7 @@ def trace_call(
         session = Session()
         runs = call.runs(session, training)
     except ModeMattersSignal:
-        mode, session = training, Session()
+        mode, session = training, Session(one_mode=True)
         runs = [call.run(session, mode=training)]
         call.settle(runs[0], keep=True)
     closing = Recorder(session)
@@ -212,7 +217,11 @@ class _TracedCall(Record, frozen=True):
             named = {k: self._argument(environment, Chain.arg(k), v, k) for k, v in self.kwargs.items()}
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
-            result = transformed(self._run_by(environment), self.transforms)(*seen, **named)
+            if not self.transforms:
+                result = environment.run(self.fn, seen, named)
+            else:
+                function = functools.partial(_run_in, environment, self.fn)
+                result = transformed(function, self.transforms)(*seen, **named)
             if recorder.speculative_loops:
                 recorder.raise_copied()  # the function has caught an error in a loop
             for generator in recorder.external_generators.values():
@@ -269,9 +278,6 @@ class _TracedCall(Record, frozen=True):
         return _ModeRun(
             recorder, environment, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]), views
         )
-
-    def _run_by(self, environment: TracingEnvironment) -> Callable[..., Any]:
-        return lambda *args, **kwargs: environment.run(self.fn, args, kwargs)
 
     def settle(self, run: _ModeRun, keep: bool) -> None:
         """Keep a run's writes to globals and containers, or undo them; its tensors are invalid afterwards.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.compile.interface import Specialisation
@@ -18,6 +18,9 @@ from jitfuse.function.options import Options
 from jitfuse.function.pipeline import go_on
 from jitfuse.function.table import SignatureTable
 
+if TYPE_CHECKING:
+    from jitfuse.function.autograd import Gradients
+
 
 class Parts:
     """The parts of one fused function. `plain` is the table of calls whose arguments native code reads directly."""
@@ -28,6 +31,10 @@ class Parts:
         self.entries = NativeEntries(self.definition.training, named=not self.definition.hands_on_mode)
         """The native entries that are tried with the caller's own arguments."""
         self.entries.serve(function)
+        self.make: Any = type(function)
+        """What makes another fused function, of a function and its options."""
+        self.gradients: Gradients | None = None
+        """Its passes for torch's autograd, once a call has needed them; None where there are none."""
         self._lock = threading.Lock()
         self.plain = self._table(PLAIN, self.entries)
         self._tables = {PLAIN: self.plain}

@@ -22,7 +22,7 @@ from jitfuse.compile import interface as compiler
 from jitfuse.compile import native_entries
 from jitfuse.compile.interface import Specialisation
 from jitfuse.compile.native_entries import Returned
-from jitfuse.errors import CompileError, VolatileError
+from jitfuse.errors import CompileError, NeedsGradientsError, VolatileError
 from jitfuse.function.adapters import needs_adapting, raising_error_state, reads_eager, reads_tensors
 from jitfuse.function.call import Call, call_left_by_native_code, normalise
 from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
@@ -52,6 +52,8 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return definition.run_fallback(args, kwargs)
     if active() is not None or WORK.going_on:
         return definition.run_fallback(args, kwargs)
+    if parts.gradients is not None and parts.gradients.are_wanted(args, kwargs):
+        return parts.gradients.answer(args, kwargs)
     settled = _settled(parts, args, kwargs)
     if settled is not None:
         settled.count_plain()
@@ -93,6 +95,11 @@ def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The pipeline: normalise the arguments, find the signature or trace, compile, attach, run, deliver."""
     training, positional, named = parts.definition.pop_mode(args, kwargs)
     call = attempt(normalise, parts, training, positional, named)
+    if isinstance(call, Failed) and call.is_a(NeedsGradientsError):
+        done = attempt(_by_autograd, parts, args, kwargs, call)
+        if isinstance(done, Returned):
+            return done.value
+        call = done
     if isinstance(call, Failed):
         return fall_back(Call(parts.plain, training, (positional, named)), call, of_function=False)
     with call.going_on():
@@ -105,6 +112,8 @@ def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if answered is None:
             call.release_generators()
             found = attempt_trace(_find_or_trace, call)
+            if isinstance(found, Failed) and found.is_a(NeedsGradientsError):
+                found = attempt(_by_autograd, parts, args, kwargs, found)
             if isinstance(found, Failed) and call.must_bring_global_rng():
                 call.end_generators()
                 return _answer(parts, args, kwargs)  # with a key that passes the state of the global RNG
@@ -114,6 +123,21 @@ def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 raise answered.take()
             answered = Returned(fall_back(call, answered))  # nothing has been written, not even RNG states
         return call.returned(answered.value)
+
+
+def _by_autograd(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any], failed: Failed) -> Returned:
+    """Answer a call whose tensors require gradients; raises what says why it cannot be compiled."""
+    from jitfuse.function.autograd import Gradients
+
+    failed.take()
+    gradients = Gradients(parts)
+    WORK.going_on = False  # its passes are fused functions, which are traced now
+    try:
+        returned = Returned(gradients.answer(args, kwargs))
+    finally:
+        WORK.going_on = True
+    parts.gradients = gradients
+    return returned
 
 
 def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Failed:

@@ -43,3 +43,11 @@ def arranged(program: FusedProgram, feeds: Sequence[int | Meta], outputs: Mappin
     sources = {n: program.sources[s.step_id] for n, s in enumerate(program.steps) if s.step_id in program.sources}
     return FusedProgram(frozenset(range(len(feeds))), tuple(steps), {k: ids[i] for k, i in outputs.items()}, meta,
                         sources=sources)
+
+
+def between(program: FusedProgram, given: Sequence[int], outputs: Mapping[str, int]) -> FusedProgram:
+    """Return the program that computes outputs from given values, its feeds in their order."""
+    known = set(given)
+    steps = tuple([step for step in program.steps if not known.issuperset(step.result_ids)])
+    return arranged(FusedProgram(
+        frozenset(given), steps, outputs, program.meta, sources=program.sources), given, outputs)

@@ -112,9 +112,9 @@ class Recorded(Record, frozen=True):
 
 def record(
     run: Recorder, what: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-    by: Differentiable, has_aux: bool,
+    by: Differentiable, has_aux: bool, *, copies: bool = True,
 ) -> Recorded:
-    """Run a function on new tensors for the leaves, and return its program."""
+    """Run a function on new tensors for the leaves, and return its program; `copies`: of its other arguments."""
     made: list[Tree] = []
     index: list[int] = []
     written: list[Storage] = []
@@ -122,7 +122,8 @@ def record(
 
     def body(ids: list[int]) -> list[int]:
         given = by.filled(_alike(run, by.leaves, ids))
-        value = function(*[given[k] if k in given else _copies(arg) for k, arg in enumerate(args)], **kwargs)
+        value = function(*[given[k] if k in given else _copies(arg) if copies else arg for k, arg in enumerate(args)],
+                         **kwargs)
         if has_aux and not (isinstance(value, tuple) and len(value) == 2):
             raise ArgumentError(f"{what} at {user_line()}: with has_aux=True the function returns a pair (value, aux), "
                                 f"and this one has returned a {type(value).__name__}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError
+from jitfuse.errors import ArgumentError, NeedsGradientsError
 
 
 class Foreign:
@@ -46,20 +46,28 @@ def is_torch_constant(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.dtype | torch.Size | torch.device)
 
 
-def tensor_as_array(tensor: Any) -> np.ndarray[Any, Any]:
+def tensor_as_array(tensor: Any, *, keeps_gradients: bool = False) -> np.ndarray[Any, Any]:
     """Return a torch tensor on the CPU as an array, as `host_array` does.
 
     Raises ArgumentError for tensors on other devices, and for those whose gradients would be lost.
     """
     torch: Any = sys.modules["torch"]
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise ArgumentError("a tensor of torch.func, which has no memory: torch's own code runs")
     if tensor.device.type != "cpu":
         raise ArgumentError(f"a tensor on {tensor.device}: this version runs on the CPU; pass tensor.cpu()")
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
+    if tensor.requires_grad and not keeps_gradients and torch.is_grad_enabled():
+        raise NeedsGradientsError(
             "a tensor with requires_grad=True: its gradients would be lost; pass tensor.detach(), or call under "
             "torch.no_grad()"
         )
     return host_array(tensor)
+
+
+def requires_grad(tensor: Any) -> bool:
+    """Return whether a real tensor requires gradients, whatever mode of torch's functions a trace has entered."""
+    with sys.modules["torch"]._C.DisableTorchFunction():
+        return bool(tensor.requires_grad)
 
 
 def host_array(tensor: Any) -> np.ndarray[Any, Any]:

@@ -122,6 +122,8 @@ class Recorder(Memory):
         """How floating-point errors and warnings are handled where the function begins."""
         self.differentiated = 0
         """How many functions are being recorded to be differentiated, one in the other."""
+        self.keeps_gradients = False
+        """Whether the run is the forward pass of a function whose results are part of torch's graph."""
         self.has_gradients: Callable[[], bool] = lambda: True
         """Whether what runs now is to be differentiated, as far as torch knows: not under its `no_grad`."""
         self.random_calls = 0

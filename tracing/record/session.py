@@ -54,9 +54,13 @@ class TracedRegion:
 
 
 class Session:
-    """The state that all runs of one trace share: graph, feeds by source, literals, guarded values."""
+    """The state that all runs of one trace share: graph, feeds by source, literals, guarded values.
 
-    def __init__(self) -> None:
+    `one_mode`: there is one run, for the mode of the call, because the other mode has other results.
+    """
+
+    def __init__(self, *, one_mode: bool = False) -> None:
+        self.one_mode = one_mode
         self.graph = ProcessGraph()
         self.feeds: dict[int, Feed] = {}
         self.feed_of_source: dict[Any, int] = {}

@@ -41,7 +41,7 @@ def read(run: Recorder, chain: Chain, tensor: Any) -> TracedTorchTensor:
     session = run.session
     known = session.met.get(id(tensor))
     if known is None:
-        array = tensor_as_array(tensor)
+        array = tensor_as_array(tensor, keeps_gradients=run.keeps_gradients)
         feed = session.array_feed(chain, str(chain), array)
         session.feed_of_array[id(tensor)] = feed.id
         known = session.met[id(tensor)] = tensor, feed

@@ -1,0 +1,232 @@
+"""A fused function as a node of torch's autograd: its forward pass with what to keep, and its backward pass.
+
+The function is recorded as one program, differentiated by the tensors that require gradients, and cut in two. Kept
+between both are feeds, results, and what reductions, products and library steps have made; all else is computed again
+from them by the kernels of the backward pass. Does not own torch's node (`jitfuse.function.autograd`).
+"""
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.errors import UnsupportedError
+from jitfuse.gradients.bodies import between
+from jitfuse.gradients.programs import Derivative, reverse
+from jitfuse.gradients.rule import is_smooth
+from jitfuse.ir.operators import ops
+from jitfuse.ir.program import FusedProgram
+from jitfuse.tracing.control.derivatives import Differentiable, Recorded, record, spliced
+from jitfuse.tracing.record.foreign import Foreign, bare, requires_grad
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.session import Feed, ModeMattersSignal, Session
+from jitfuse.tracing.results.trees import Tree, tree_of
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh, tensor_id
+
+_CHEAP: Final = frozenset({ops.ELEMENTWISE, ops.VIEW, ops.CREATION, ops.RANDOM, ops.MODE})
+"""Kinds of steps that the backward pass computes again: fused, they cost less than the memory of their results."""
+
+Place = tuple[int, tuple[int, ...], tuple[int, ...], str]
+"""Where an array's memory begins, its shape, its strides in bytes, its dtype."""
+
+
+class Backward(Record, frozen=True, eq=False):
+    """The backward pass of one trace, and how its forward pass gives the function's result.
+
+    program      (kept values, cotangents of smooth outputs) -> gradients of the leaves
+    tree         the result; a leaf is `Output` or `Outside`, or a value that is the same in each call
+    smooth       which outputs are floats or complex numbers
+    shared       kept value -> the output that it is
+    reads_names  whether a tensor is read that is no argument
+    once         whether the function draws random numbers or writes, so that it cannot run again
+    """
+
+    program: FusedProgram
+    tree: Tree
+    smooth: tuple[int, ...]
+    shared: dict[int, int]
+    reads_names: bool
+    once: bool
+
+
+class Output(NamedTuple):
+    """A leaf of the result that the forward pass computes."""
+
+    number: int
+
+
+class Outside(NamedTuple):
+    """A leaf of the result that is a tensor from outside, as it is."""
+
+    number: int
+
+
+class Forward(NamedTuple):
+    """What a forward pass returns.
+
+    token    names the backward pass
+    outputs  the leaves of the result that it computes
+    outside  those that are tensors from outside
+    leaves   the tensors from outside by which it is differentiated
+    others   those that required no gradients when it was traced
+    kept     values for the backward pass
+    """
+
+    token: int
+    outputs: tuple[Any, ...]
+    outside: tuple[Any, ...]
+    leaves: tuple[Any, ...]
+    others: tuple[Any, ...]
+    kept: tuple[Any, ...]
+
+
+class ForwardPass:
+    """The transform of a function into its forward pass. `places` are those of arguments that require gradients."""
+
+    def __init__(self, places: frozenset[Place]) -> None:
+        self.places = places
+        self._passes: dict[tuple[int, bool], Backward] = {}
+        self._tokens: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
+        self._next = itertools.count()
+
+    def backward(self, token: int, training: bool) -> Backward:
+        """Return the backward pass of a trace for the mode of a call; one that does not read the mode has one."""
+        return self._passes.get((token, training)) or self._passes[token, True]
+
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the forward pass."""
+        def forward(*args: Any, **kwargs: Any) -> Forward:
+            run = active()
+            assert run is not None
+            run.keeps_gradients, result = True, _Result()
+            recorded = record(run, "the forward pass", result.split(fun), args, kwargs, Differentiable({}, []), False,
+                              copies=False)
+            if run.mode_read and not run.session.one_mode:
+                run.mode_matters = True
+                raise ModeMattersSignal  # each mode keeps other values
+            return self._forward(run, recorded, result)
+
+        return forward
+
+    def _forward(self, run: Recorder, recorded: Recorded, result: _Result) -> Forward:
+        """Splice the forward pass, and enter the backward pass."""
+        outside = {feed: run.session.feeds[t] for feed, t in zip(
+            recorded.program.ordered_feeds, recorded.operands, strict=True) if _is_smooth_feed(run, t)}
+        wanted = [i for i, feed in outside.items() if self._requires(run, feed)]
+        if any(outside[i] is storage.feed for i in wanted for storage in recorded.written):
+            raise UnsupportedError("the function writes into a tensor that requires gradients")
+        made = reverse(recorded.program, wanted, recorded.names)
+        program = made.program
+        ids = spliced(run, program, program.steps[: made.forward], dict(
+            zip(recorded.program.ordered_feeds, recorded.operands, strict=True)))
+        (outputs, _), numbers = recorded.finished(program, ids), [program.outputs[name] for name in recorded.names]
+        kept = _kept(made, numbers)
+        changes = {str(k): program.outputs[f"d{k}"] for k in range(len(wanted))}
+        wrapped = [run.wrapped_modules[feed.id] for feed in outside.values()]
+        token = self._tokens.setdefault(run.session, next(self._next))
+        self._passes[token, run.mode] = Backward(
+            between(program, [*kept, *made.changes], changes), result.tree,
+            tuple([k for k, leaf in enumerate(outputs) if is_smooth(leaf.tensor)]),
+            {k: numbers.index(i) for k, i in enumerate(kept) if i in numbers},
+            any(feed.id in {f.id for _, f in run.session.met.values()} for feed in outside.values()),
+            recorded.draws or bool(recorded.written))
+        of, kind = dict(zip(outside, wrapped, strict=True)), cast(Any, type(wrapped[0]) if wrapped else Foreign)
+        return Forward(
+            token, outputs, tuple(result.outside), tuple([of[i] for i in wanted]),
+            tuple([x for i, x in of.items() if i not in wanted]),
+            tuple([kind(fresh(run, ids[i], scalar=False)) if i not in of else of[i] for i in kept]))
+
+    def _requires(self, run: Recorder, feed: Feed) -> bool:
+        for tensor, met in run.session.met.values():
+            if met is feed:
+                return requires_grad(tensor)
+        return place_of(feed.value) in self.places
+
+
+class _Result:
+    """The function's result: its tensors, which are outputs, apart from the tree."""
+
+    def __init__(self) -> None:
+        self.tree: Any = None
+        self.outside: list[Any] = []
+
+    def split(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that returns the tensors which it has made."""
+        def function(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+            tree = tree_of(fun(*args, **kwargs), "result")
+            outputs: list[Any] = []
+            self.tree = tree._replace(leaves=tuple([self._leaf(leaf, outputs) for leaf in tree.leaves]))
+            if len({id(leaf.tensor._storage) for leaf in outputs}) < len(outputs):
+                raise UnsupportedError("two results share memory")
+            return tuple(outputs)
+
+        return function
+
+    def _leaf(self, leaf: Any, outputs: list[Any]) -> Any:
+        if not isinstance(leaf, Foreign):
+            if isinstance(leaf, TracedTensor):
+                raise UnsupportedError("a result is no torch tensor")
+            return leaf
+        if leaf.tensor._storage.feed is None:
+            outputs.append(leaf)
+            return Output(len(outputs) - 1)
+        if leaf.tensor._path is not None:
+            raise UnsupportedError("a result is a view of a tensor from outside")
+        self.outside.append(leaf)
+        return Outside(len(self.outside) - 1)
+
+
+class Spliced(Record, frozen=True, eq=False):
+    """The transform that puts a program in a function's place."""
+
+    program: FusedProgram
+
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that runs the program."""
+        def run_program(*tensors: Any) -> tuple[Any, ...]:
+            run = active()
+            assert run is not None
+            ids = dict(zip(self.program.ordered_feeds, [tensor_id(bare(t)) for t in tensors], strict=True))
+            spliced(run, self.program, self.program.steps, ids)
+            kind = type(tensors[-1])
+            return tuple([kind(fresh(run, ids[i], scalar=False)) for i in self.program.outputs.values()])
+
+        return run_program
+
+
+def place_of(array: Any) -> Place:
+    """Return where an array's elements are."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.name
+
+
+def _is_smooth_feed(run: Recorder, tensor: int) -> bool:
+    feed = run.session.feeds.get(tensor)
+    return feed is not None and feed.kind == "array" and is_smooth(feed.meta) and feed.id in run.wrapped_modules
+
+
+def _kept(made: Derivative, outputs: Sequence[int]) -> list[int]:
+    """Return the values of the forward pass that the backward pass reads, or computes what it reads from."""
+    program = made.program
+    makers, results = program.producers, set(outputs)
+    own = {r for step in program.steps[: made.forward] for r in step.result_ids}
+    todo = [i for step in program.steps[made.forward :] for i in step.input_ids]
+    kept: dict[int, None] = {}
+    seen: set[int] = set()
+    while todo:
+        i = todo.pop()
+        if i in seen or i in made.changes or (i in makers and i not in own):
+            continue
+        seen.add(i)
+        if i in makers and i not in results and _row(makers[i].op_name).kind in _CHEAP:
+            todo += makers[i].input_ids
+        else:
+            kept[i] = None
+    return sorted(kept)
+
+
+def _row(name: str) -> ops.Op:
+    found = ops.get(name)
+    assert found is not None
+    return found
