@@ -124,15 +124,19 @@ class _Node(torch.autograd.Function):  # type: ignore[misc]  # torch is not type
         kept = list(call.kept)
         for k, output in made.shared.items():
             kept[k] = outputs[output]
-        ctx.save_for_backward(*kept, *tensors[call.count :])  # torch tells where one is written before it is read
-        ctx.leaves = len(tensors) - call.count
+        leaves = tensors[call.count :]
+        ctx.at = [k for k, value in enumerate(kept) if isinstance(value, torch.Tensor)]  # others are Python's numbers
+        ctx.save_for_backward(*leaves, *[kept[k] for k in ctx.at])  # torch tells where one is written before it is read
+        ctx.leaves = len(leaves)
         return outputs
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         """Return the gradients of the leaves."""
         call, saved = ctx.call, ctx.saved_tensors
-        kept, leaves = saved[: -ctx.leaves], saved[-ctx.leaves :]
+        leaves, kept = saved[: ctx.leaves], list(call.kept)
+        for k, value in zip(ctx.at, saved[ctx.leaves :], strict=True):
+            kept[k] = value
         given = [cotangents[k] for k in call.made.smooth]
         if torch.is_grad_enabled():
             outputs = call.results_again(leaves)

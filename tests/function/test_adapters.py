@@ -81,10 +81,8 @@ class TestTorch:
     def test_gradients_are_not_lost_silently(self, torch: Any) -> None:
         f = jf.fuse(lambda x: x + 1)
         x = torch.zeros(3, requires_grad=True)
-        with pytest.raises(jf.ArgumentError, match="detach"):
-            jf.fuse(lambda x: x + 1, strict=True)(x)
-        with pytest.warns(jf.FallbackWarning, match="detach"):
-            assert f(x).requires_grad
+        assert jf.fuse(lambda x: x + 1, strict=True)(x).requires_grad
+        assert f(x).requires_grad
         with torch.no_grad():
             assert f(x).tolist() == [1.0, 1.0, 1.0]
 
