@@ -67,7 +67,8 @@ class TracingHooks:
         self.run = run
         self.states = RngStates() if states is None else states
         """The arrays that are RNG states."""
-        self._ending: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[], None]] = []
+        """What is to be done once the function has ended, by a result or by an error; the last first."""
         self.foreign = foreign
         """The ids of arrays that are views of torch tensors."""
 
@@ -86,15 +87,6 @@ class TracingHooks:
     def module(self, environment: Any, chain: Chain, value: Any) -> None:
         """Make feeds of a module's parameters and guard the rest of its state."""
         torch_modules.guard(environment, chain, value)
-
-    def at_end(self, action: Callable[[], None]) -> None:
-        """Do something once the function has ended, by a result or by an error; the last first."""
-        self._ending.append(action)
-
-    def end(self) -> None:
-        """Do what is left for the end of the run."""
-        while self._ending:
-            self._ending.pop()()
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""

@@ -272,7 +272,8 @@ class _TracedCall(Record, frozen=True):
                 error.add_note(f"(raised while tracing with training={mode}; both modes are traced)")
             raise
         finally:
-            hooks.end()
+            for action in reversed(hooks.at_end):
+                action()
             activate(before)
             WATCH.errors = watched
         return _ModeRun(

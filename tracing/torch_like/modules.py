@@ -73,7 +73,7 @@ def guard(view: Any, chain: Chain, module: Any) -> None:
     """Make a module's tensors feeds, and guard the rest of its state and its submodules."""
     user, library = is_user_class(type(module)), _runs_library_code(module)
     if library:
-        view.hooks.at_end(functools.partial(_reject_stored, view, chain, module, _state(module)))
+        view.hooks.at_end.append(functools.partial(_reject_stored, view, chain, module, _state(module)))
         if any(buffer is not None for buffer in module._buffers.values()):
             _OfFeeds.enter(view)
     for name, value in list(vars(module).items()):
@@ -111,7 +111,7 @@ class _OfFeeds(TorchFunctionMode):  # type: ignore[misc]  # torch is not typed
             return
         mode = cls()
         mode.__enter__()
-        view.hooks.at_end(functools.partial(mode.leave, view))
+        view.hooks.at_end.append(functools.partial(mode.leave, view))
 
     def leave(self, view: Any) -> None:
         """Undo `enter`."""
