@@ -43,7 +43,7 @@ torch_creation = Later("jitfuse.tracing.torch_like.creation")
 torch_modules = Later("jitfuse.tracing.torch_like.modules")
 
 _PROXIES: Final = frozenset({TracedTensor, ModeFlag})
-_OF_BOTH_KINDS: Final = frozenset({"jitfuse.derivatives"})
+_OF_BOTH_KINDS: Final = frozenset({"jitfuse.derivatives", "jitfuse.own_derivatives"})
 """Modules whose functions take NumPy's arrays and torch's tensors, and return what they have got."""
 _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
 

@@ -156,6 +156,14 @@ class ProgramBuilder:
         first = self._append(op_name, ids, attrs, metas, op.mode_sensitive)
         return tuple(range(first, first + len(metas)))
 
+    def inlined(self, program: FusedProgram, operands: Sequence[BuilderTensor]) -> list[BuilderTensor]:
+        """Append the steps of a program over operands for its feeds, and return its outputs."""
+        ids = dict(zip(program.ordered_feeds, [x.id for x in operands], strict=True))
+        for step in program.steps:
+            made = self.step_of_many(step.op_name, [ids[i] for i in step.input_ids], step.attrs)
+            ids.update(zip(step.result_ids, made, strict=True))
+        return [self.tensor(ids[i]) for i in program.outputs.values()]
+
     def recorded(self, make: Callable[[], int]) -> Recorded:
         """Return the steps that `make` appends, with the value that it returns."""
         self.change()
@@ -215,6 +223,11 @@ class BuilderTensor(AbstractTensor):
     def __init__(self, builder: ProgramBuilder, value: int) -> None:
         self._builder = builder
         self.id = value
+
+    @property
+    def builder(self) -> ProgramBuilder:
+        """What the value's program is made with."""
+        return self._builder
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 
@@ -51,3 +52,28 @@ def between(program: FusedProgram, given: Sequence[int], outputs: Mapping[str, i
     steps = tuple([step for step in program.steps if not known.issuperset(step.result_ids)])
     return arranged(FusedProgram(
         frozenset(given), steps, outputs, program.meta, sources=program.sources), given, outputs)
+
+
+CUSTOM: Final = frozenset({"custom_vjp", "custom_jvp", "checkpoint"})
+
+
+def differentiated(program: FusedProgram) -> FusedProgram:
+    """Return a program that will not be differentiated again: results with derivatives of their own are any values."""
+    ids: dict[int, int] = {}
+    steps: list[OpStep] = []
+    changed = False
+    for step in program.steps:
+        inputs = tuple([ids.get(i, i) for i in step.input_ids])
+        if step.op_name in CUSTOM:
+            ids.update(zip(step.result_ids, inputs, strict=False))
+            changed = True
+            continue
+        attrs = step.attrs
+        if any(isinstance(value, FusedProgram) for _, value in attrs):
+            attrs = tuple([(k, differentiated(v) if isinstance(v, FusedProgram) else v) for k, v in attrs])
+            changed = changed or any(a is not b for (_, a), (_, b) in zip(attrs, step.attrs, strict=True))
+        steps.append(step._replace(input_ids=inputs, attrs=attrs))
+    if not changed:
+        return program
+    outputs = {name: ids.get(i, i) for name, i in program.outputs.items()}
+    return FusedProgram(program.feeds, tuple(steps), outputs, program.meta, program.feed_names, sources=program.sources)

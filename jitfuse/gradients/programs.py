@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.gradients.bodies import pruned
+from jitfuse.gradients.bodies import CUSTOM, differentiated, pruned
 from jitfuse.gradients.loops import prepared
 from jitfuse.gradients.modes import pull_back, push_forward
 from jitfuse.gradients.rule import Tensor, fitted, is_smooth, zeros_like
@@ -27,6 +27,11 @@ class Derivative(NamedTuple):
     program: FusedProgram
     forward: int
     changes: tuple[int, ...]
+
+    def last(self) -> Derivative:
+        """Return the same for programs that are not differentiated again."""
+        kept = sum(step.op_name not in CUSTOM for step in self.program.steps[: self.forward])
+        return self._replace(program=differentiated(self.program), forward=kept)
 
 
 def reverse(program: FusedProgram, wanted: Sequence[int], names: Sequence[str] | None = None) -> Derivative:

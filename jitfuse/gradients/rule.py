@@ -56,6 +56,8 @@ class Rule(Record, frozen=True):
     through   (operands, attributes) -> the results by simpler operators, which are differentiated in its place
     reason    why there is none of these
     masks     whether it sets cotangents to zero, element by element
+    constant  whether the results do not change where they are differentiable
+    note      what the support table says of it
     """
 
     forward: Callable[[Call, Parts], Parts] | None = None
@@ -64,6 +66,7 @@ class Rule(Record, frozen=True):
     reason: str = ""
     masks: bool = False
     constant: bool = False
+    note: str = ""
 
 
 RULES: Final[dict[str, Rule]] = {}

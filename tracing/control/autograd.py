@@ -117,7 +117,7 @@ class ForwardPass:
         wanted = [i for i, feed in outside.items() if self._requires(run, feed)]
         if any(outside[i] is storage.feed for i in wanted for storage in recorded.written):
             raise UnsupportedError("the function writes into a tensor that requires gradients")
-        made = reverse(recorded.program, wanted, recorded.names)
+        made = reverse(recorded.program, wanted, recorded.names).last()
         program = made.program
         ids = spliced(run, program, program.steps[: made.forward], dict(
             zip(recorded.program.ordered_feeds, recorded.operands, strict=True)))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitfuse.base.records import NamedTuple, Record
-from jitfuse.errors import ArgumentError, DerivativeError
-from jitfuse.gradients.programs import forward, reverse
+from jitfuse.errors import ArgumentError, DerivativeError, ShapeError
+from jitfuse.gradients.programs import Derivative, forward, reverse
 from jitfuse.gradients.rule import is_smooth, zeros_like
 from jitfuse.ir.operators.ops import HOLD_PROGRAMS
 from jitfuse.ir.program import FusedProgram, OpStep
@@ -94,6 +94,11 @@ class Recorded(Record, frozen=True):
     def names(self) -> list[str]:
         """The names of the outputs that are the function's value."""
         return list(self.program.outputs)[: len(self.value.leaves)]
+
+    def changed(self, transform: Callable[..., Derivative]) -> Derivative:
+        """Return what a mode makes of the program; the outermost derivative is the last one."""
+        made = transform(self.program, self.wanted, self.names)
+        return made if self.run.differentiated else made.last()
 
     def finished(self, changed: FusedProgram, ids: Mapping[int, int]) -> tuple[Any, Any]:
         """Return the function's value and aux over spliced steps; what it wrote and drew counts from there on."""
@@ -203,7 +208,7 @@ class PullBack:
 
     def __init__(self, recorded: Recorded, what: str, by: Differentiable) -> None:
         self._what, self._recorded, self._by = what, recorded, by
-        self._made = reverse(recorded.program, recorded.wanted, recorded.names)
+        self._made = recorded.changed(reverse)
         program = self._made.program
         self._ids = spliced(recorded.run, program, program.steps[: self._made.forward], dict(
             zip(recorded.program.ordered_feeds, recorded.operands, strict=True)))
@@ -247,7 +252,7 @@ def changes_like(run: Recorder, what: str, tree: Tree, changes: Any, sides: tupl
 
 def push(recorded: Recorded, tangents: Sequence[int]) -> tuple[Any, Any, Any]:
     """Return the value, its tangents as a tree like it, and aux, given tensors for tangents of the leaves."""
-    made = forward(recorded.program, recorded.wanted, recorded.names)
+    made = recorded.changed(forward)
     ids = spliced(recorded.run, made.program, made.program.steps, {
         **dict(zip(recorded.program.ordered_feeds, recorded.operands, strict=True)),
         **dict(zip(made.changes, tangents, strict=True))})
@@ -259,3 +264,39 @@ def push(recorded: Recorded, tangents: Sequence[int]) -> tuple[Any, Any, Any]:
         moved = next(found) if is_smooth(like) else tensor_id(zeros_like(like))
         leaves.append(_as_kind(recorded.run, leaf, moved))
     return value, recorded.value.filled(leaves), aux
+
+
+# ---------------------------------------------------------------- results with derivatives of their own
+def custom(
+    run: Recorder, op_name: str, value: Any, leaves: Sequence[Any], parameters: str, rule: Callable[[list[Any]], Any]
+) -> Any:
+    """Return a value whose derivative a function defines, of the step that says so.
+
+    The rule is recorded over new values like the smooth leaves of the value (`parameters` is "value") or like some
+    leaves ("leaves"), and returns a tree of as many leaves as the other side has.
+    """
+    tree = tree_of(value, "result")
+    results = [strong(lift(run, bare(leaf))) for leaf in tree.leaves]
+    inputs = [strong(lift(run, bare(leaf))) for leaf in leaves]
+    given, likes = (results, tree.leaves) if parameters == "value" else (inputs, leaves)
+    wanted = inputs if parameters == "value" else results
+
+    def body(ids: list[int]) -> list[int]:
+        found = [strong(lift(run, bare(leaf))) for leaf in tree_of(rule(_alike(run, likes, ids)), "rule").leaves]
+        if [x.shape for x in found] != [x.shape for x in wanted]:
+            raise ShapeError(f"{op_name} at {user_line()}: the rule returns values of shapes {[x.shape for x in found]} "
+                             f"for {[x.shape for x in wanted]}")
+        return [run.fit(tensor_id(x), w.shape, w._meta.dtype) for x, w in zip(found, wanted, strict=True)]
+
+    again = op_name == "checkpoint"  # it is differentiated; a rule's steps are, one time less
+    run.differentiated -= not again
+    try:
+        traced = trace_body(run, f"the rule of {op_name}", [("change", x._meta) for x in given], body, runs_once=True)
+    finally:
+        run.differentiated += not again
+    captured = sorted(traced.captured)
+    slots = list(zip(traced.parameters, [run.graph.metas[i] for i in traced.parameters], strict=True))
+    attrs = {"rule": program_of(run.session, traced, slots, captured), "results": len(results),
+             "captured": len(captured)}
+    made = run.emit_all(op_name, (*map(tensor_id, results), *captured, *map(tensor_id, inputs)), attrs)
+    return tree.filled(_alike(run, tree.leaves, made))

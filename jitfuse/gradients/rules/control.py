@@ -197,6 +197,62 @@ def _endless(call: Call, cotangents: Parts) -> Parts:
         "jf.scan, or jf.fori_loop between known integers (static_argnames), or the forward mode (jf.jvp).")
 
 
-RULES["while_loop"] = Rule(_while_forward, _endless)
-RULES["fori_loop"] = Rule(_fori_forward, _endless)
+RULES["while_loop"] = Rule(_while_forward, _endless, note="forward mode")
+RULES["fori_loop"] = Rule(_fori_forward, _endless, note="both modes; reverse between known integers")
 without("the loop was made of a long Python loop; write it with jf.scan or jf.fori_loop", "rolled_loop")
+
+
+# ---------------------------------------------------------------- results with derivatives of their own
+def _operands(call: Call) -> tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]:
+    """Return the operands as results, captured values and inputs."""
+    begin, end = call.attrs["results"], call.attrs["results"] + call.attrs["captured"]
+    return call.xs[:begin], call.xs[begin:end], call.xs[end:]
+
+
+def _of_inputs(call: Call, found: Sequence[Any]) -> Parts:
+    return [*[None] * (len(call.xs) - len(found)), *found]
+
+
+def _custom_reverse(call: Call, cotangents: Parts) -> Parts:
+    results, captured, _ = _operands(call)
+    given = [or_zeros(ct, y) for ct, y in zip(cotangents, results, strict=True)]
+    return _of_inputs(call, call.x.builder.inlined(call.attrs["rule"], [*given, *captured]))
+
+
+def _custom_forward(call: Call, tangents: Parts) -> Parts:
+    _, captured, inputs = _operands(call)
+    given = [or_zeros(t, x) for t, x in zip(tangents[len(tangents) - len(inputs) :], inputs, strict=True)]
+    return list(call.x.builder.inlined(call.attrs["rule"], [*given, *captured]))
+
+
+def _no_forward(call: Call, tangents: Parts) -> Parts:
+    raise DerivativeError("a function with a custom_vjp has no forward-mode derivative (jf.jvp, jf.hvp): define it "
+                          "with jf.custom_jvp, which has both modes")
+
+
+def _checkpoint_reverse(call: Call, cotangents: Parts) -> Parts:
+    """Compute the results again from copies of the inputs, which no pass takes for the first computation."""
+    _, captured, inputs = _operands(call)
+    rule: FusedProgram = call.attrs["rule"]
+    made = reverse(rule, rule.ordered_feeds)
+    held = [x.call("copy") for x in (*inputs, *captured)]
+    given = [or_zeros(ct, y) for ct, y in zip(cotangents, call.ys, strict=True) if is_smooth(y)]
+    found = call.x.builder.inlined(made.program, [*held, *given])[len(rule.outputs) :]
+    count = len(inputs)
+    return [*[None] * call.attrs["results"], *found[count:], *found[:count]]
+
+
+def _checkpoint_forward(call: Call, tangents: Parts) -> Parts:
+    _, captured, inputs = _operands(call)
+    rule: FusedProgram = call.attrs["rule"]
+    begin = call.attrs["results"]
+    ts = [*tangents[begin + len(captured) :], *tangents[begin : begin + len(captured)]]
+    moved = [k for k, t in enumerate(ts) if t is not None]
+    made = forward(rule, [rule.ordered_feeds[k] for k in moved])
+    found = call.x.builder.inlined(made.program, [*inputs, *captured, *[ts[k] for k in moved]])
+    return _spread(dict(zip(_smooth(call.ys), found[len(rule.outputs) :], strict=True)), len(call.ys))
+
+
+RULES["custom_vjp"] = Rule(_no_forward, _custom_reverse, note="reverse mode")
+RULES["custom_jvp"] = Rule(_custom_forward)
+RULES["checkpoint"] = Rule(_checkpoint_forward, _checkpoint_reverse)

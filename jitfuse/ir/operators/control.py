@@ -6,7 +6,7 @@ order, to the results. Values of the enclosing function that a loop's body reads
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.operators.op import CONTROL, REQUIRED, VARIADIC, InferResults, NestedFeeds, Op, add
@@ -147,3 +147,26 @@ _row("rolled_loop", {"body": REQUIRED, "carries": REQUIRED, "arrays": REQUIRED, 
                      "writes": REQUIRED}, _infer_rerolled, _windows, rerolled.rolled_loop,
      "(carried..., written..., others...): carried values, and arrays with windows of them replaced, after so many "
      "iterations over windows that move on; what a Python loop of equal iterations becomes.")
+
+
+# ---------------------------------------------------------------- results with derivatives of their own
+def _infer_results(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...]:
+    return tuple([Meta(m.shape, m.dtype, m.device) for m in metas[: attrs["results"]]])
+
+
+def _results_and_captured(metas: Sequence[Meta], attrs: dict[str, Any]) -> list[Meta]:
+    return list(metas[: attrs["results"] + attrs["captured"]])
+
+
+def _inputs_and_captured(metas: Sequence[Meta], attrs: dict[str, Any]) -> list[Meta]:
+    begin, end = attrs["results"], attrs["results"] + attrs["captured"]
+    return [*metas[end:], *metas[begin:end]]
+
+
+_CUSTOM: Final = {"rule": REQUIRED, "results": REQUIRED, "captured": REQUIRED}
+_row("custom_vjp", _CUSTOM, _infer_results, _results_and_captured, control.given,
+     "(results..., captured..., inputs...): the results, whose cotangents become those of the inputs by a program.")
+_row("custom_jvp", _CUSTOM, _infer_results, _inputs_and_captured, control.given,
+     "(results..., captured..., inputs...): the results, whose tangents a program makes of those of the inputs.")
+_row("checkpoint", _CUSTOM, _infer_results, _inputs_and_captured, control.given,
+     "(results..., captured..., inputs...): the results, which the reverse mode computes again by a program.")

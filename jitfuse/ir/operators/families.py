@@ -21,7 +21,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
     "counted": """
         nonzero_counted repeat_counted unique_padded intersect1d_padded union1d_padded setdiff1d_padded setxor1d_padded
     """,
-    "control": "cond while_loop fori_loop scan rolled_loop",
+    "control": "cond while_loop fori_loop scan rolled_loop custom_vjp custom_jvp checkpoint",
     "creation": "zeros full extent arange constant",
     "elementwise": """
         negative positive abs square sign sqrt floor ceil trunc copy isnan isinf isfinite logical_not bitwise_invert exp

@@ -1,0 +1,165 @@
+"""Functions with derivatives that they define themselves: `jf.custom_vjp`, `jf.custom_jvp`, and `jf.checkpoint`.
+
+Where nothing is differentiated they are the functions that they wrap. Owns how a function's arguments and rules become
+trees of changes; the steps are made in `jitfuse.tracing.control.derivatives`.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jitfuse.errors import DerivativeError
+from jitfuse.gradients.rule import is_smooth, zeros_like
+from jitfuse.tracing.control.combinators import strong
+from jitfuse.tracing.control.derivatives import custom
+from jitfuse.tracing.record.foreign import bare
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.results.trees import Tree, tree_of
+from jitfuse.tracing.tensor.lifting import lift
+
+__all__ = ["checkpoint", "custom_jvp", "custom_vjp"]
+
+
+class custom_vjp:  # noqa: N801 (a decorator)
+    """A function with a reverse-mode derivative of its own: ``@jf.custom_vjp``, then ``f.defvjp(forward, backward)``.
+
+    Args:
+        fun: a function of arrays.
+
+    ``forward(*args)`` returns (value, kept): the value as `fun` returns it, and a tree of what `backward` needs.
+    ``backward(kept, cotangent)`` returns a tuple of a cotangent for each argument, None for one that has none. Second
+    derivatives differentiate these. It has no forward mode.
+
+    Example:
+        >>> @jf.custom_vjp
+        ... def clipped(x):
+        ...     return x
+        >>> clipped.defvjp(lambda x: (x, None), lambda kept, g: (np.clip(g, -1, 1),))
+        >>> jf.grad(lambda x: np.sum(clipped(x) * 5))(np.ones(2))
+        array([1., 1.])
+    """
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self.forward: Callable[..., Any] | None = None
+        self.backward: Callable[..., Any] | None = None
+        functools.update_wrapper(self, fun)
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        """Define the derivative."""
+        self.forward, self.backward = forward, backward
+
+    def __call__(self, *args: Any) -> Any:
+        """Return ``fun(*args)``."""
+        run = active()
+        if run is None or not run.differentiated:
+            return self.fun(*args)
+        if self.forward is None or self.backward is None:
+            raise DerivativeError(f"{self.fun.__name__} has no derivative yet: call its defvjp, at {user_line()}")
+        value, kept = self.forward(*args)
+        trees = [tree_of(arg, "args") for arg in args]
+        leaves = [leaf for tree in trees for leaf in tree.leaves if _has_change(run, leaf)]
+        tree, backward = tree_of(value, "result"), self.backward
+
+        def rule(cotangents: list[Any]) -> list[Any]:
+            found = backward(kept, tree.filled(cotangents))
+            if not isinstance(found, tuple) or len(found) != len(args):
+                raise DerivativeError(f"the backward rule of {self.fun.__name__} at {user_line()} has to return a "
+                                      f"tuple of {len(args)}, one cotangent for each argument")
+            return [change for own, part in zip(trees, found) for change in _changes_of(run, own, part)]
+
+        return custom(run, "custom_vjp", value, leaves, "value", rule)
+
+
+class custom_jvp:  # noqa: N801 (a decorator)
+    """A function with a derivative of its own in both modes: ``@jf.custom_jvp``, then ``f.defjvp(rule)``.
+
+    Args:
+        fun: a function of arrays.
+
+    ``rule(primals, tangents)`` takes tuples and returns (value, tangent); it is linear in the tangents, so that the
+    reverse mode is its transpose.
+
+    Example:
+        >>> @jf.custom_jvp
+        ... def log1pexp(x):
+        ...     return np.log1p(np.exp(x))
+        >>> log1pexp.defjvp(lambda xs, ts: (log1pexp(xs[0]), ts[0] / (1 + np.exp(-xs[0]))))
+        >>> jf.grad(log1pexp)(1000.0)
+        np.float64(1.0)
+    """
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self.rule: Callable[..., Any] | None = None
+        functools.update_wrapper(self, fun)
+
+    def defjvp(self, rule: Callable[..., Any]) -> None:
+        """Define the derivative."""
+        self.rule = rule
+
+    def __call__(self, *args: Any) -> Any:
+        """Return ``fun(*args)``."""
+        run = active()
+        if run is None or not run.differentiated:
+            return self.fun(*args)
+        if self.rule is None:
+            raise DerivativeError(f"{self.fun.__name__} has no derivative yet: call its defjvp, at {user_line()}")
+        trees, own = [tree_of(arg, "args") for arg in args], self.rule
+        leaves = [leaf for tree in trees for leaf in tree.leaves if _has_change(run, leaf)]
+
+        def rule(tangents: list[Any]) -> Any:
+            rest = iter(tangents)
+            given = tuple([tree.filled([next(rest) if _has_change(run, leaf) else 0.0 for leaf in tree.leaves])
+                           for tree in trees])
+            return own(args, given)[1]
+
+        return custom(run, "custom_jvp", self.fun(*args), leaves, "leaves", rule)
+
+
+def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function whose reverse-mode derivative keeps its arguments alone, and computes the rest again.
+
+    Args:
+        fun: a function of arrays.
+
+    Returns:
+        A function with the values and derivatives of `fun`.
+
+    Example:
+        >>> jf.grad(lambda x: np.sum(jf.checkpoint(np.sin)(x)))(np.zeros(2))
+        array([1., 1.])
+    """
+    @functools.wraps(fun)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        run = active()
+        if run is None or not run.differentiated:
+            return fun(*args, **kwargs)
+        trees = [tree_of(arg, "args") for arg in args]
+        leaves = [leaf for tree in trees for leaf in tree.leaves if _has_change(run, leaf)]
+
+        def again(inputs: list[Any]) -> Any:
+            rest = iter(inputs)
+            given = [tree.filled([next(rest) if _has_change(run, leaf) else leaf for leaf in tree.leaves])
+                     for tree in trees]
+            return fun(*given, **kwargs)
+
+        return custom(run, "checkpoint", fun(*args, **kwargs), leaves, "leaves", again)
+
+    return function
+
+
+def _has_change(run: Recorder, leaf: Any) -> bool:
+    return is_smooth(lift(run, bare(leaf)))
+
+
+def _changes_of(run: Recorder, tree: Tree, changes: Any) -> list[Any]:
+    """Return changes for the smooth leaves of a tree; None: zeros."""
+    given = tree_of(changes, "cotangent").leaves
+    if not given:
+        given = tuple([None] * len(tree.leaves))
+    pairs = zip(tree.leaves, given, strict=True)
+    return [zeros_like(strong(lift(run, bare(leaf)))) if change is None else change
+            for leaf, change in pairs if _has_change(run, leaf)]
