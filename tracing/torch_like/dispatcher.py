@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
@@ -56,17 +56,18 @@ def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
 
 def or_torch(function: Function | None, original: Function, args: Any, kwargs: Any) -> Any:
     """Carry out a function over traced tensors; where it lacks an option, by torch's own code."""
-    error: Exception | None = None
-    if function is not None:
-        try:
-            return function(*args, **kwargs)
-        except Exception as raised:
-            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
-                raise
-            error = raised
+    ways = [] if function is None else [function]
     if is_composed(original) and kwargs.get("out") is None:
+        ways.append(functools.partial(through, original))
+    return _by_first(ways, original, args, kwargs)
+
+
+def _by_first(ways: Iterable[Function], original: Function, args: Any, kwargs: Any) -> Any:
+    """Return what the first way gives that has all options, else what torch itself does."""
+    error: Exception | None = None
+    for way in ways:
         try:
-            return through(original, args, kwargs)
+            return way(*args, **kwargs)
         except Exception as raised:
             if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
                 raise
@@ -111,7 +112,7 @@ class _Everything(TorchDispatchMode):  # type: ignore[misc]  # torch is not type
         return lower(func, args, kwargs or {})
 
 
-def through(function: Function, args: Any, kwargs: Any) -> Any:
+def through(function: Function, *args: Any, **kwargs: Any) -> Any:
     """Run one of torch's functions on traced tensors; raises UnsupportedError for a result that is no tensor."""
     with torch._C.DisableTorchFunctionSubclass(), _Everything():
         found = function(*map(_settled, args), **{name: _settled(value) for name, value in kwargs.items()})
@@ -163,18 +164,7 @@ def _traced(value: Any, function: Function) -> Any:
 # ---------------------------------------------------------------- from an operator to its lowering
 def lower(op: Any, args: Any, kwargs: Any) -> Any:
     """Carry out an ATen operator: by its entry, by torch's decomposition into others, or by torch itself."""
-    error: Exception | None = None
-    for function in _ways(op):
-        try:
-            return function(*args, **kwargs)
-        except Exception as raised:
-            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
-                raise
-            error = raised
-    if op._schema.is_mutable:
-        raise VolatileError(f"{op} writes into its arguments, at {user_line()}: jitfuse does not see that, so that "
-                            "Python runs in every call. Call it outside.")
-    return by_torch(op, args, kwargs, error or missing(str(op)))
+    return _by_first(_ways(op), op, args, kwargs)
 
 
 @functools.cache
@@ -185,10 +175,10 @@ def _ways(op: Any) -> tuple[Function, ...]:
     own = LOWERINGS.get(f"{name}.{op._overloadname}") or LOWERINGS.get(name) or _of_name(name)
     found = [] if own is None else [own]
     if op._schema.is_mutable:
-        if not name.endswith("_") or torch.Tag.inplace_view in op.tags:  # its memory would change
-            return tuple(found)
         base = getattr(getattr(torch.ops.aten, name[:-1], None), op._overloadname, None)
-        return tuple(found) if base is None else (*found, functools.partial(_in_place, base, name[:-1]))
+        if base is not None and name.endswith("_") and torch.Tag.inplace_view not in op.tags:  # its memory stays
+            found.append(functools.partial(_in_place, base, name[:-1]))
+        return (*found, functools.partial(_refused, op))
     composed = torch._decomp.decomposition_table.get(op)
     if composed is not None and torch.Tag.core not in op.tags:
         found.append(functools.partial(_composed, composed))
@@ -215,6 +205,11 @@ def _composed(function: Function, *args: Any, **kwargs: Any) -> Any:
     if found is NotImplemented:
         raise UnsupportedError(f"torch has no decomposition of {function}, at {user_line()}")
     return found
+
+
+def _refused(op: Any, *args: Any, **kwargs: Any) -> Any:
+    raise VolatileError(f"{op} writes into its arguments, at {user_line()}: jitfuse does not see that, so that Python "
+                        "runs in every call. Call it outside.")
 
 
 def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any:
