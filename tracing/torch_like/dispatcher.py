@@ -30,22 +30,13 @@ from jitfuse.tracing.torch_like.real_tensors import tensor_of
 Function = Callable[..., Any]
 LOWERINGS: Final[dict[str, Function]] = {}
 """ATen operators whose arguments are not those of torch's function of the name; with an overload or without."""
+lowers: Final = table.registering(LOWERINGS)
 _PREFIXES: Final = {"linalg_": torch.linalg, "special_": torch.special, "fft_": torch.fft}
 
 _KNOWN: Final = frozenset({
     type(None), bool, int, float, complex, str, slice, type(...), torch.dtype, torch.device, torch.layout,
     torch.memory_format, torch.Size})
 """Types of arguments that torch's own code may get beside tensors: none of them runs code of others."""
-
-
-def lowers(*names: str) -> Callable[[Function], Function]:
-    """Register the lowering of ATen operators."""
-    def register(function: Function) -> Function:
-        for name in names:
-            LOWERINGS[name] = function
-        return function
-
-    return register
 
 
 # ---------------------------------------------------------------- a function of torch's

@@ -38,14 +38,20 @@ _MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "orderi
                    "lowerings")
 
 
-def implements(*names: str) -> Callable[[Function], Function]:
-    """Register a function over traced tensors under names of torch's."""
-    def register(function: Function) -> Function:
-        for name in names:
-            FUNCTIONS[name] = function
-        return function
+def registering(entries: dict[str, Function]) -> Callable[..., Callable[[Function], Function]]:
+    """Return a decorator that enters a function under names."""
+    def named(*names: str) -> Callable[[Function], Function]:
+        def register(function: Function) -> Function:
+            entries.update(dict.fromkeys(names, function))
+            return function
 
-    return register
+        return register
+
+    return named
+
+
+implements: Final = registering(FUNCTIONS)
+method: Final = registering(METHODS)
 
 
 def of_floats(*names: str) -> Callable[[Function], Function]:
@@ -86,16 +92,6 @@ def _widened(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not is_narrow(str(operand(value).dtype)):
         return value
     return wrap(cast(operand(value), "float32"))
-
-
-def method(*names: str) -> Callable[[Function], Function]:
-    """Register a method of tensors."""
-    def register(function: Function) -> Function:
-        for name in names:
-            METHODS[name] = function
-        return function
-
-    return register
 
 
 @functools.cache
