@@ -13,7 +13,8 @@ import torch
 from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.creation import tensor
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, kept_order, numbers, operand, require_cpu, strong
+from jitfuse.tracing.torch_like.dispatcher import settled
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, kept_order, operand, require_cpu, strong
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -43,20 +44,14 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(self, dtype)
 
 
-def _named(name: str) -> Callable[..., Any]:
-    def function(self: Any, **options: Any) -> Any:
-        return to(self, getattr(torch, name))
-
-    function.__name__ = name
-    return function
+def _to(dtype: Any) -> Callable[..., Any]:
+    return lambda self, **options: to(self, dtype)
 
 
-for _name, _dtype in {
-    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32",
-    "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64",
-    "cdouble": "complex128",
-}.items():
-    method(_name)(_named(_dtype))
+for _name in ("float", "double", "half", "bfloat16", "int", "long", "short", "bool", "cfloat", "cdouble"):
+    method(_name)(_to(getattr(torch, _name)))
+method("char")(_to(torch.int8))
+method("byte")(_to(torch.uint8))
 
 
 # ---------------------------------------------------------------- the tensor itself
@@ -66,17 +61,14 @@ def contiguous(self: Any, memory_format: Any = None) -> Any:
     return self if self.tensor.is_contiguous else wrap(self.tensor.as_copy())
 
 
+implements("detach")(lambda input: input)
+
+
 @method("cpu", "detach", "requires_grad_", "detach_", "pin_memory", "coalesce", "resolve_conj",
         "resolve_neg", "retain_grad")
 def itself(self: Any, *args: Any, **options: Any) -> Any:
     """Return the tensor: it is on the CPU, has no gradients, and the program decides where its memory lies."""
     return self
-
-
-@implements("detach")
-def detach(input: Any) -> Any:
-    """Return the tensor."""
-    return input
 
 
 @method("cuda")
@@ -118,47 +110,26 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return self
 
 
-# ---------------------------------------------------------------- sizes
-@method("size")
-def size(self: Any, dim: Any = None) -> Any:
-    """Return the extents, or one of them."""
-    return self.shape if dim is None else self.shape[int(numbers(dim))]
+# ---------------------------------------------------------------- sizes and dtypes
+def _by_torch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an entry by torch's own code: tensors without memory have the right sizes, strides and dtypes."""
+    def function(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return original(*map(settled, args), **kwargs)
+
+    return function
 
 
-@implements("numel")
-def numel(input: Any) -> int:
-    """Return the number of elements."""
-    return int(operand(input).size)
-
-
-@method("nelement")
-def nelement(self: Any) -> int:
-    """Return the number of elements."""
-    return int(self.tensor.size)
-
-
-@method("dim", "ndimension")
-def dim(self: Any) -> int:
-    """Return the number of axes."""
-    return int(self.tensor.ndim)
-
-
-@method("element_size")
-def element_size(self: Any) -> int:
-    """Return the bytes of one element."""
-    return int(self.itemsize)
+for _name in ("size", "dim", "ndimension", "nelement", "element_size", "get_device", "stride"):
+    method(_name)(_by_torch(getattr(torch.Tensor, _name)))
+for _name in ("numel", "is_floating_point", "is_complex", "result_type"):
+    implements(_name)(_by_torch(getattr(torch, _name)))
 
 
 @method("is_contiguous")
 def is_contiguous(self: Any, memory_format: Any = None) -> bool:
     """Return whether the elements are contiguous."""
     return bool(self.tensor.is_contiguous)
-
-
-@method("get_device")
-def get_device(self: Any) -> int:
-    """Return -1, the CPU."""
-    return -1
 
 
 # ---------------------------------------------------------------- made after another

@@ -26,7 +26,7 @@ _OUTSIDE = "Call it outside the fused function."
 
 # ---------------------------------------------------------------- indices
 @implements("nonzero")
-def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Return the indices of elements that are not zero: one row each, or one tensor for each axis."""
     x = strong(input)
     if as_tuple:
@@ -36,7 +36,7 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 
 @implements("masked_select")
-def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
+def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where a mask holds, both broadcast."""
     x, m = strong(input), operand(mask)
     if str(m.dtype) != "bool":
@@ -106,7 +106,7 @@ def bincount(input: Any, weights: Any = None, minlength: Any = 0) -> Any:
 
 
 @implements("histc")
-def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
+def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Any:
     """Return the number of elements in each of equal bins between two limits."""
     x, low, high = strong(input), numbers(min), numbers(max)
     if not str(x.dtype).startswith("float"):

@@ -33,6 +33,9 @@ LOWERINGS: Final[dict[str, Function]] = {}
 lowers: Final = table.registering(LOWERINGS)
 _PREFIXES: Final = {"linalg_": torch.linalg, "special_": torch.special, "fft_": torch.fft}
 
+_OF_NUMPY: Final = {"axis": "dim", "keepdims": "keepdim"}
+"""NumPy's names of parameters, which torch takes too."""
+
 _KNOWN: Final = frozenset({
     type(None), bool, int, float, complex, str, slice, type(...), torch.dtype, torch.device, torch.layout,
     torch.memory_format, torch.Size})
@@ -48,22 +51,36 @@ def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
 def or_torch(function: Function | None, original: Function, args: Any, kwargs: Any) -> Any:
     """Carry out a function over traced tensors; where it lacks an option, by torch's own code."""
     ways = [] if function is None else [function]
-    if is_composed(original) and kwargs.get("out") is None:
+    if is_composed(original):
         ways.append(functools.partial(through, original))
     return _by_first(ways, original, args, kwargs)
 
 
 def _by_first(ways: Iterable[Function], original: Function, args: Any, kwargs: Any) -> Any:
-    """Return what the first way gives that has all options, else what torch itself does."""
+    """Return what the first way gives that has all options, written into `out=`; else what torch itself does."""
+    out = kwargs.get("out")
+    options = {_OF_NUMPY.get(name, name): value for name, value in kwargs.items() if name != "out"}
     error: Exception | None = None
     for way in ways:
         try:
-            return way(*args, **kwargs)
+            made = way(*args, **options)
         except Exception as raised:
             if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
                 raise
             error = error or raised
+        else:
+            return made if out is None else _written(out, made)
     return by_torch(original, args, kwargs, error or missing(getattr(original, "__name__", str(original))))
+
+
+def _written(out: Any, made: Any) -> Any:
+    """Write results into the tensors that `out=` gives."""
+    if isinstance(out, tuple | list):
+        return type(made)([_written(*pair) for pair in zip(out, made, strict=True)])
+    if not isinstance(out, Foreign):
+        raise VolatileError(f"out= is a tensor that no argument, name or attribute leads to, at {user_line()}: Python "
+                            "runs in every call.")
+    return assign(out, made, "out")
 
 
 def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> Any:
@@ -106,7 +123,7 @@ class _Everything(TorchDispatchMode):  # type: ignore[misc]  # torch is not type
 def through(function: Function, *args: Any, **kwargs: Any) -> Any:
     """Run one of torch's functions on traced tensors; raises UnsupportedError for a result that is no tensor."""
     with torch._C.DisableTorchFunctionSubclass(), _Everything():
-        found = function(*map(_settled, args), **{name: _settled(value) for name, value in kwargs.items()})
+        found = function(*map(settled, args), **{name: settled(value) for name, value in kwargs.items()})
     return _traced(found, function)
 
 
@@ -125,7 +142,7 @@ def is_composed(function: Function) -> bool:
         hasattr(torch.ops.aten, prefix + name) for prefix in ("", *_PREFIXES))
 
 
-def _settled(value: Any) -> Any:
+def settled(value: Any) -> Any:
     """Return an argument with sizes that torch can read: those of a masked selection are read from its mask."""
     if isinstance(value, Foreign):
         shape = value.tensor.shape  # of a masked selection: a graph break
@@ -134,7 +151,7 @@ def _settled(value: Any) -> Any:
     if isinstance(value, TracedTensor):
         return plain(value)  # a Python number, which torch reads: a guard
     if type(value) in (list, tuple):
-        return type(value)(map(_settled, value))
+        return type(value)(map(settled, value))
     if type(value) in _KNOWN or type(value) in (torch.Tensor, torch.nn.Parameter):
         return value
     raise UnsupportedError(f"torch's function gets a {type(value).__qualname__} at {user_line()}, which may run code")
@@ -163,15 +180,18 @@ def _ways(op: Any) -> tuple[Function, ...]:
     """Return the ways to carry out an operator, the best first."""
     table.loaded()
     name = op._schema.name.removeprefix("aten::")
-    own = LOWERINGS.get(f"{name}.{op._overloadname}") or LOWERINGS.get(name) or _of_name(name)
+    lowering = LOWERINGS.get(f"{name}.{op._overloadname}") or LOWERINGS.get(name)
+    own = lowering or _of_name(name)
     found = [] if own is None else [own]
     if op._schema.is_mutable:
         base = getattr(getattr(torch.ops.aten, name[:-1], None), op._overloadname, None)
         if base is not None and name.endswith("_") and torch.Tag.inplace_view not in op.tags:  # its memory stays
             found.append(functools.partial(_in_place, base, name[:-1]))
         return (*found, functools.partial(_refused, op))
+    if lowering is not None:  # what it refuses is torch's
+        return (lowering,)
     composed = torch._decomp.decomposition_table.get(op)
-    if composed is not None and torch.Tag.core not in op.tags:
+    if composed is not None:
         found.append(functools.partial(_composed, composed))
     if op._can_decompose():
         found.append(functools.partial(_composed, op.decompose))
@@ -180,14 +200,12 @@ def _ways(op: Any) -> tuple[Function, ...]:
 
 def _of_name(name: str) -> Function | None:
     """Return the entry of the function of torch's that has an operator's arguments: a built-in one or a method."""
-    for prefix, holder in {**_PREFIXES, "": torch, "_": torch._C._nn}.items():
-        original = getattr(holder, name.removeprefix(prefix) if prefix != "_" else name, None)
-        if name.startswith(prefix) or prefix == "_":
-            found = table.by_object().get(original) if inspect.isbuiltin(original) else None
-            if found is not None:
-                return found
-    method = getattr(torch.Tensor, name, None)
-    return table.by_object().get(method) if inspect.ismethoddescriptor(method) else None
+    prefixed = [(holder, name.removeprefix(prefix)) for prefix, holder in _PREFIXES.items() if name.startswith(prefix)]
+    for holder, called in (*prefixed, (torch, name), (torch._C._nn, name), (torch.Tensor, name)):
+        original = getattr(holder, called, None)
+        if (inspect.isbuiltin(original) or inspect.ismethoddescriptor(original)) and original in table.by_object():
+            return table.by_object()[original]
+    return None
 
 
 def _composed(function: Function, *args: Any, **kwargs: Any) -> Any:

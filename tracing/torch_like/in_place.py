@@ -11,7 +11,7 @@ from typing import Any
 from jitfuse.errors import UnsupportedError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like import shapes
-from jitfuse.tracing.torch_like.promotion import assign, numbers
+from jitfuse.tracing.torch_like.promotion import numbers
 from jitfuse.tracing.torch_like.table import method
 
 
@@ -26,8 +26,6 @@ def _changed(name: str, change: Callable[..., Any]) -> None:
                 f"change for the caller too. Use x.{name[:-1]}(...), and return the result.")
         self.become(change(self, *args, **kwargs).tensor)
         return self
-
-    function.__name__ = name
 
 
 for _name, _change in {
@@ -47,11 +45,3 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     line = x.create("arange", count=n, dtype="int64")
     x[(line,) * x.ndim] = numbers(fill_value)
     return self
-
-
-@method("masked_scatter_")
-def masked_scatter_(self: Any, mask: Any, source: Any) -> Any:
-    """Write the elements of a source in order where a mask holds."""
-    from jitfuse.tracing.torch_like.data_dependent import masked_scatter
-
-    return assign(self, masked_scatter(self, mask, source), "masked_scatter")

@@ -36,12 +36,6 @@ def index_select(input: Any, dim: Any, index: Any) -> Any:
     return wrap(gathering.take(x, from_zero(at, x.shape[along]) if x.ndim else at, along))
 
 
-@implements("take")
-def take(input: Any, index: Any) -> Any:
-    """Return the elements at indices of the flattened tensor."""
-    return wrap(gathering.take(strong(input), operand(index)))
-
-
 @implements("take_along_dim")
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     """Return elements along an axis; each position along the other axes has its own indices."""
@@ -58,7 +52,7 @@ def _indices(x: Tensor, along: int, index: Tensor) -> tuple[Any, ...]:
 
 
 @implements("gather")
-def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False) -> Any:
     """Return elements along an axis at an index for each position; the index may be shorter along the other axes."""
     x, at = strong(input), operand(index)
     along = axis_of(x, dim)

@@ -10,7 +10,7 @@ from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.torch_like.promotion import cast, kept_order, memory, numbers, operand, result_dtype, strong
+from jitfuse.tracing.torch_like.promotion import cast, kept_order, numbers, operand, result_dtype, strong
 from jitfuse.tracing.torch_like.shapes import axis_of, extents
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -26,22 +26,16 @@ def _joined(tensors: Any) -> list[Tensor]:
 
 
 @implements("cat", "concat", "concatenate")
-def cat(tensors: Any, dim: Any = 0, *, axis: Any = None, out: Any = None) -> Any:
+def cat(tensors: Any, dim: Any = 0) -> Any:
     """Join along an axis; empty tensors of one axis are left out."""
     parts = [x for x in _joined(tensors) if x.shape != (0,)] or _joined(tensors)[:1]
-    return wrap(shapes.concatenate(parts, int(numbers(dim if axis is None else axis))))
+    return wrap(shapes.concatenate(parts, int(numbers(dim))))
 
 
 @implements("stack")
-def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
+def stack(tensors: Any, dim: Any = 0) -> Any:
     """Join along a new axis."""
     return wrap(shapes.stack(_joined(tensors), int(numbers(dim))))
-
-
-@implements("tile")
-def tile(input: Any, *dims: Any) -> Any:
-    """Repeat the whole tensor along each axis."""
-    return wrap(arrangements.tile(strong(input), extents(dims)))
 
 
 @method("repeat")
@@ -50,7 +44,7 @@ def repeat(self: Any, *sizes: Any) -> Any:
     if len(extents(sizes)) < operand(self).ndim:
         raise ShapeError(f"repeat: the number of sizes {extents(sizes)} is smaller than the number of axes of "
                          f"{operand(self).shape}, at {user_line()}")
-    return tile(self, *sizes)
+    return wrap(arrangements.tile(strong(self), extents(sizes)))
 
 
 @implements("repeat_interleave")
@@ -84,12 +78,6 @@ def tril(input: Any, diagonal: Any = 0) -> Any:
 def triu(input: Any, diagonal: Any = 0) -> Any:
     """Keep what lies on or above a diagonal."""
     return wrap(strong(input).call("triu", k=int(numbers(diagonal))))
-
-
-@implements("diag")
-def diag(input: Any, diagonal: Any = 0) -> Any:
-    """Return a matrix with these elements on a diagonal, or a diagonal of a matrix."""
-    return wrap(memory(arrangements.diag(strong(input), int(numbers(diagonal)))).as_copy())
 
 
 @method("unfold")

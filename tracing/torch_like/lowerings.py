@@ -11,10 +11,13 @@ from typing import Any, Final
 
 import torch
 
-from jitfuse.tracing.torch_like import activations, casts, creation, networks, shapes
+from jitfuse.dtypes import is_narrow
+from jitfuse.errors import UnsupportedError
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.torch_like import casts, creation, networks, shapes
 from jitfuse.tracing.torch_like.arithmetic import add, sub
 from jitfuse.tracing.torch_like.dispatcher import lowers
-from jitfuse.tracing.torch_like.promotion import assign, cast, dtype_named, numbers, operand, require_cpu, strong
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
 from jitfuse.tracing.torch_like.table import FUNCTIONS
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -100,12 +103,6 @@ for _name, _factory in _FACTORIES.items():
 
 
 # ---------------------------------------------------------------- arithmetic
-@lowers("add_.Tensor", "add_.Scalar")
-def add_(input: Any, other: Any, alpha: Any = 1) -> Any:
-    """Add in place."""
-    return assign(input, add(input, other, alpha=alpha), "add")
-
-
 @lowers("add.Scalar")
 def add_scalar(input: Any, other: Any, alpha: Any = 1) -> Any:
     """Return input + alpha * other."""
@@ -144,12 +141,6 @@ def embedding(weight: Any, indices: Any, padding_idx: Any = -1, scale_grad_by_fr
     return networks.embedding(indices, weight)
 
 
-@lowers("log_sigmoid_forward")
-def log_sigmoid_forward(input: Any) -> Any:
-    """Return the logarithm of the sigmoid, and the buffer of torch's backward pass, which stays empty."""
-    return activations.logsigmoid(input), creation.zeros(0)
-
-
 @lowers("constant_pad_nd")
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """Return the tensor with a border of one value."""
@@ -165,3 +156,11 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
         return FUNCTIONS[f"conv_transpose{rank}d"](input, weight, bias, stride, padding, output_padding, groups,
                                                    dilation)
     return FUNCTIONS[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
+
+
+@lowers("grid_sampler_2d")
+def grid_sampler_2d(input: Any, *args: Any) -> Any:
+    """Return images at positions, by torch's decomposition."""
+    if is_narrow(str(operand(input).dtype)):
+        raise UnsupportedError(f"grid_sample of 16-bit floats is not available, at {user_line()}")  # rounds positions
+    return torch._decomp.decomposition_table[torch.ops.aten.grid_sampler_2d.default](input, *args)

@@ -5,7 +5,6 @@ Owns their entries in `jitfuse.tracing.torch_like.table`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,20 +36,6 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 
 # ---------------------------------------------------------------- decompositions
-def _of_matrices(name: str, *names: str) -> Callable[..., Any]:
-    @implements(*names)
-    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("out", None)
-        return wrap(getattr(linalg, name)(operand(A), *map(numbers, args), **kwargs))
-
-    function.__name__ = name
-    return function
-
-
-_of_matrices("matrix_power", "matrix_power", "linalg.matrix_power")
-_of_matrices("complex_eigvals", "linalg.eigvals")
-
-
 @implements("linalg.eig")
 def eig(A: Any) -> Any:
     """Return complex eigenvalues and eigenvectors."""
@@ -72,12 +57,6 @@ def logdet(input: Any) -> Any:
     return wrap(sign.call("less", 0).call("where", missing, size))
 
 
-@implements("slogdet")
-def slogdet(input: Any) -> Any:
-    """Return the sign of the determinant, and the logarithm of its magnitude."""
-    return torch.return_types.slogdet(tuple(wrap(tuple(linalg.slogdet(operand(input))))))
-
-
 @implements("linalg.solve_triangular")
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return the solution of triangular systems."""
@@ -96,20 +75,6 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     turned = factor.swapaxes(-1, -2)
     whole = product("cholesky_solve", turned, factor) if upper else product("cholesky_solve", factor, turned)
     return wrap(linalg.solve(whole, b))
-
-
-@implements("linalg.matrix_rank")
-def matrix_rank(A: Any) -> Any:
-    """Return the ranks of matrices."""
-    return wrap(cast(linalg.matrix_rank(operand(A)), "int64"))
-
-
-@implements("linalg.diagonal")
-def diagonal(A: Any, *, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Any:
-    """Return the diagonals of matrices."""
-    from jitfuse.tracing.torch_like.shapes import diagonal as of_axes
-
-    return of_axes(A, offset, dim1, dim2)
 
 
 @implements("nanmedian")

@@ -180,8 +180,6 @@ def _of_channels(name: str) -> None:
         kept = wrap(x * operand(dropout(wrap(shares), drop)))
         return assign(input, kept, name) if inplace else kept
 
-    function.__name__ = name
-
 
 for _name in ("dropout1d", "dropout2d", "dropout3d", "feature_dropout"):
     _of_channels(_name)

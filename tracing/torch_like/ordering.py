@@ -49,18 +49,6 @@ def sort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = Fal
     return torch.return_types.sort((wrap(values), wrap(order)))
 
 
-@implements("msort")
-def msort(input: Any) -> Any:
-    """Return the elements sorted along the first axis."""
-    return wrap(_sorted(strong(input), 0, False)[0])
-
-
-@implements("argsort")
-def argsort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Return the indices that would sort."""
-    return wrap(_sorted(strong(input), dim, descending)[1])
-
-
 @implements("topk")
 def topk(input: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k largest or smallest elements in order, and their indices."""

@@ -113,8 +113,6 @@ def _max_pool(rank: int) -> None:
                      ceil_mode: bool = False, return_indices: bool = False) -> Any:
         return function(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
-    function.__name__ = name
-
 
 def _indices(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...]) -> Tensor:
     """Return the index of each largest element in the flattened last axes."""
@@ -153,8 +151,6 @@ def _avg_pool(rank: int) -> None:
             counts.astype("float32")).astype(str(total.dtype))
         return wrap(cast(total / divisor, str(x.dtype)))
 
-    function.__name__ = name
-
 
 def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> Any:
     """Return the number of elements of each window, with or without padding."""
@@ -165,15 +161,6 @@ def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> 
         along = np.minimum(first + k, high) - np.maximum(first, low)
         counts = counts[..., None] * along
     return counts
-
-
-def _lp_pool(rank: int) -> None:
-    @of_floats(f"lp_pool{rank}d")
-    def function(input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-        x, power = operand(input), float(numbers(norm_type))
-        window = _window(f"lp_pool{rank}d", x, kernel_size, stride, 0, 1, bool(ceil_mode), rank)
-        made = _total([part.call("abs") ** power for part in _slices(x, window, 0.0)])
-        return wrap(made ** (1.0 / power))
 
 
 # ---------------------------------------------------------------- a given number of windows
@@ -193,8 +180,6 @@ def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) ->
         for k, target in enumerate(targets):
             x = _adapted(x, x.ndim - rank + k, target, combine)
         return wrap(x.as_copy())
-
-    function.__name__ = name
 
 
 def _adapted(x: Tensor, axis: int, target: int, combine: Callable[[Tensor, int], Tensor]) -> Tensor:
@@ -220,6 +205,5 @@ def _mean_along(x: Tensor, axis: int) -> Tensor:
 for _rank in (1, 2, 3):
     _max_pool(_rank)
     _avg_pool(_rank)
-    _lp_pool(_rank)
     _adaptive(f"adaptive_avg_pool{_rank}d", _rank, _mean_along)
     _adaptive(f"adaptive_max_pool{_rank}d", _rank, _max_along)

@@ -15,8 +15,7 @@ from jitfuse.tracing.numpy_like import linalg, products, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import add, mul
-from jitfuse.tracing.torch_like.elementwise import delivered
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
 from jitfuse.tracing.torch_like.table import implements, in_float32
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -38,20 +37,19 @@ def product(name: str, a: Any, b: Any) -> Tensor:
 
 
 @implements("matmul", "linalg.matmul")
-def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+def matmul(input: Any, other: Any) -> Any:
     """Return the matrix product."""
-    return delivered(product("matmul", input, other), out)
+    return wrap(product("matmul", input, other))
 
 
 def _of_ranks(name: str, first: int, second: int) -> Callable[..., Any]:
-    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+    def function(input: Any, other: Any) -> Any:
         x, y = operand(input), operand(other)
         if (x.ndim, y.ndim) != (first, second):
             raise ShapeError(f"{name}: operands of {first} and {second} axes are expected, not {x.shape} and "
                              f"{y.shape}, at {user_line()}")
-        return delivered(product(name, x, y), out)
+        return wrap(product(name, x, y))
 
-    function.__name__ = name
     return function
 
 
@@ -59,36 +57,26 @@ for _name, _ranks in {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}.
     implements(_name)(_of_ranks(_name, *_ranks))
 
 
-def scaled_sum(input: Any, made: Any, beta: Any, alpha: Any, out: Any = None) -> Any:
+def scaled_sum(input: Any, made: Any, beta: Any, alpha: Any) -> Any:
     """Return beta * input + alpha * made; with beta 0, NaN of the input does not count."""
     if kind(str(made.tensor.dtype)) not in ("float", "complex"):
         beta, alpha = int(numbers(beta)), int(numbers(alpha))
     made = made if isinstance(alpha, int | float) and alpha == 1 else mul(made, alpha)  # bools give a bool
     if isinstance(beta, int | float) and beta == 0:
-        return delivered(made.tensor, out)
-    return add(made, input if isinstance(beta, int | float) and beta == 1 else mul(input, beta), out=out)
+        return made
+    return add(made, input if isinstance(beta, int | float) and beta == 1 else mul(input, beta))
 
 
 def _added(name: str) -> Callable[..., Any]:
-    def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         same_dtype(name, input, one, two)
-        return scaled_sum(input, wrap(product(name, one, two)), beta, alpha, out)
+        return scaled_sum(input, wrap(product(name, one, two)), beta, alpha)
 
-    function.__name__ = name
     return function
 
 
 for _name in ("addmm", "baddbmm", "addmv"):
     implements(_name)(_added(_name))
-
-
-@implements("outer", "ger")
-def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
-    """Return the products of all pairs of elements."""
-    x, y = strong(input), strong(vec2)
-    if (x.ndim, y.ndim) != (1, 1):
-        raise ShapeError(f"outer: expected tensors of one axis, but got {x.shape} and {y.shape}, at {user_line()}")
-    return mul(wrap(x.reshape((x.size, 1))), wrap(y.reshape((y.size,))), out=out)
 
 
 @implements("einsum")
@@ -112,11 +100,9 @@ def cross(input: Any, other: Any, dim: Any = -1) -> Any:
 @in_float32
 def cdist(x1: Any, x2: Any, p: Any = 2.0, **options: Any) -> Any:
     """Return the distances of all pairs of rows."""
-    from jitfuse.tracing.torch_like.reductions import norm
-
     x, y = same_dtype("cdist", x1, x2)
     difference = shapes.expand_dims(x, -2) - shapes.expand_dims(y, -3)
-    return norm(wrap(difference), p, -1)
+    return torch.linalg.vector_norm(wrap(difference), p, -1)
 
 
 # ---------------------------------------------------------------- decompositions
@@ -129,7 +115,6 @@ def _of_matrices(name: str) -> Callable[..., Any]:
             raise UnsupportedError(f"linalg.{name} of nothing is not available, at {user_line()}")
         return wrap(getattr(linalg, name)(x, *(operand(a) for a in args), **kwargs))
 
-    function.__name__ = name
     return function
 
 
@@ -147,8 +132,6 @@ def _structured(name: str, torch_name: str) -> None:
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
         result = made(A, *args, **kwargs)
         return getattr(torch.return_types, f"linalg_{torch_name}")(tuple(result))
-
-    function.__name__ = torch_name
 
 
 for _name in ("svd", "qr", "eigh", "slogdet"):

@@ -44,12 +44,6 @@ def reshape_method(self: Any, *shape: Any, **options: Any) -> Any:
     return reshape(self, *(shape or (options["shape"],)))
 
 
-@method("reshape_as")
-def reshape_as(self: Any, other: Any) -> Any:
-    """Return the elements under another tensor's shape."""
-    return reshape(self, tuple(operand(other).shape))
-
-
 @method("view")
 def view(self: Any, *shape: Any, **options: Any) -> Any:
     """Return a view under another shape; raises for a dtype."""
@@ -57,12 +51,6 @@ def view(self: Any, *shape: Any, **options: Any) -> Any:
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         raise ArgumentError(f"Tensor.view(dtype) is not available inside a fused function, at {user_line()}")
     return _viewed(strong(self), extents(shape))
-
-
-@method("view_as")
-def view_as(self: Any, other: Any) -> Any:
-    """Return a view under another tensor's shape."""
-    return _viewed(strong(self), tuple(operand(other).shape))
 
 
 def _viewed(x: Tensor, shape: tuple[int, ...]) -> Any:
@@ -127,18 +115,6 @@ def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
         x.reshape((1,)))
 
 
-@implements("ravel")
-def ravel(input: Any) -> Any:
-    """Return all elements as one axis."""
-    return wrap(strong(input).ravel())
-
-
-@implements("broadcast_to")
-def broadcast_to(input: Any, size: Any) -> Any:
-    """Repeat along axes of extent 1 and new leading axes."""
-    return expand(input, size)
-
-
 @method("expand")
 def expand(self: Any, *sizes: Any) -> Any:
     """Repeat along axes of extent 1; -1 keeps an extent."""
@@ -148,12 +124,6 @@ def expand(self: Any, *sizes: Any) -> Any:
         raise ShapeError(f"expand: the sizes {given} do not fit a tensor of {x.shape}, at {user_line()}")
     shape = tuple(x.shape[k - lead] if n == -1 else n for k, n in enumerate(given))
     return wrap(x[...] if shape == x.shape else x.call("broadcast_to", shape=shape))
-
-
-@method("expand_as")
-def expand_as(self: Any, other: Any) -> Any:
-    """Repeat to another tensor's shape."""
-    return expand(self, tuple(operand(other).shape))
 
 
 @implements("diagonal")
@@ -196,13 +166,3 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
         parts.append(wrap(x[(*lead, slice(at, at + count))]))
         at += count
     return tuple(parts)
-
-
-@implements("chunk")
-def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
-    """Split an axis into at most `chunks` parts of nearly equal size."""
-    x = strong(input)
-    if int(numbers(chunks)) < 1:
-        raise ArgumentError(f"chunk expects `chunks` to be greater than 0, got: {numbers(chunks)}, at {user_line()}")
-    extent, count = x.shape[axis_of(x, dim)], int(numbers(chunks))
-    return split(input, -(-extent // count) if extent else (0,) * count, dim)

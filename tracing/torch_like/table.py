@@ -31,9 +31,9 @@ PURE: Final = frozenset({
     "is_storage", "is_tensor", "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
 })
 """torch's functions without an entry, and its classes, that depend on their arguments alone."""
-_MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "ordering", "shapes", "joins", "indexing",
+_MODULES: Final = ("elementwise", "arithmetic", "reductions", "ordering", "shapes", "joins", "indexing",
                    "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
-                   "attention", "recurrent", "fourier", "data_dependent", "in_place", "mathematics", "assembly",
+                   "recurrent", "fourier", "data_dependent", "in_place", "assembly",
                    "matrices",
                    "lowerings")
 

@@ -190,6 +190,8 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
 
 def _strides(tensor: TracedTensor) -> tuple[int, ...] | None:
     """Return the steps between elements, by which torch's reshape chooses between a view and a copy."""
+    if not tensor.size:
+        return None
     size, steps = itemsize(str(tensor.dtype)), tensor._where().strides
     return None if any(step < 0 or step % size for step in steps) else tuple(step // size for step in steps)
 
