@@ -133,30 +133,17 @@ def is_contiguous(self: Any, memory_format: Any = None) -> bool:
 
 
 # ---------------------------------------------------------------- made after another
-def _like(value: Any, input: Any, dtype: Any, shape: Any = None, device: Any = None) -> Any:
-    require_cpu(device)
-    x = strong(input)
-    name = str(x.dtype) if dtype is None else dtype_named(dtype)
-    made = cast(operand(value), name).call("broadcast_to", shape=x.shape if shape is None else shape).as_copy()
-    return wrap(kept_order(made, x) if shape is None else made)
-
-
-@implements("zeros_like", "empty_like")
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return zeros of a tensor's shape and dtype."""
-    return _like(0, input, dtype, device=device)
-
-
-@implements("ones_like")
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return ones of a tensor's shape and dtype."""
-    return _like(1, input, dtype, device=device)
-
-
 @implements("full_like")
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return a tensor filled with one value, of another's shape and dtype."""
-    return _like(fill_value, input, dtype, device=device)
+    require_cpu(device)
+    x = strong(input)
+    name = str(x.dtype) if dtype is None else dtype_named(dtype)
+    return wrap(kept_order(cast(operand(fill_value), name).call("broadcast_to", shape=x.shape).as_copy(), x))
+
+
+implements("zeros_like", "empty_like")(lambda input, **options: full_like(input, 0, **options))
+implements("ones_like")(lambda input, **options: full_like(input, 1, **options))
 
 
 @method("new_tensor")

@@ -31,8 +31,8 @@ from jitfuse.tracing.torch_like.promotion import (
     numbers,
     operand,
     require_cpu,
-    run_of_trace,
 )
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import by_object, without_entry
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap

@@ -24,8 +24,8 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import may_break
 from jitfuse.tracing.tensor.traced import TracedTensor, plain
 from jitfuse.tracing.torch_like import library_calls, table
-from jitfuse.tracing.torch_like.promotion import assign, operand, run_of_trace
-from jitfuse.tracing.torch_like.real_tensors import tensor_of
+from jitfuse.tracing.torch_like.promotion import assign, operand
+from jitfuse.tracing.torch_like.real_tensors import known, run_of_trace
 
 Function = Callable[..., Any]
 LOWERINGS: Final[dict[str, Function]] = {}
@@ -70,7 +70,7 @@ def _by_first(ways: Iterable[Function], original: Function, args: Any, kwargs: A
             error = error or raised
         else:
             return made if out is None else _written(out, made)
-    return by_torch(original, args, kwargs, error or missing(getattr(original, "__name__", str(original))))
+    return by_torch(original, args, kwargs, error or missing(library_calls.name_of(original)))
 
 
 def _written(out: Any, made: Any) -> Any:
@@ -90,22 +90,16 @@ def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> An
     return table.wrap(library_calls.call(original, tuple(args), kwargs))
 
 
-def feed_tensor(tensor: Any) -> Any:
-    """Return the traced tensor of a real one to which an argument, a name or an attribute leads, or None."""
-    run = run_of_trace()
-    known = run.session.met.get(id(tensor))
-    return None if known is None else tensor_of(run, known[1])
-
-
-def missing(name: str, what: str = "torch") -> UnsupportedError:
+def missing(name: str) -> UnsupportedError:
     """Return the error for a function or method of torch's without an entry."""
     import difflib  # only errors need it
 
     table.loaded()
-    close = difflib.get_close_matches(name, sorted({*table.FUNCTIONS, *table.METHODS}), n=3, cutoff=0.75)
+    close = difflib.get_close_matches(
+        name.rpartition(".")[2], sorted({*table.FUNCTIONS, *table.METHODS}), n=3, cutoff=0.75)
     hint = f"Close to it and available: {', '.join(close)}." if close else (
         "Compute it outside the fused function, or write it with the functions in docs/torch.md.")
-    return UnsupportedError(f"{what}.{name} is not available inside a fused function, at {user_line()}. {hint}")
+    return UnsupportedError(f"{name} is not available inside a fused function, at {user_line()}. {hint}")
 
 
 # ---------------------------------------------------------------- through torch's own code
@@ -122,8 +116,7 @@ class _Everything(TorchDispatchMode):  # type: ignore[misc]  # torch is not type
 
 def through(function: Function, *args: Any, **kwargs: Any) -> Any:
     """Run one of torch's functions on traced tensors; raises UnsupportedError for a result that is no tensor."""
-    with torch._C.DisableTorchFunctionSubclass(), _Everything():
-        found = function(*map(settled, args), **{name: settled(value) for name, value in kwargs.items()})
+    found = _composed(function, *map(settled, args), **{name: settled(value) for name, value in kwargs.items()})
     return _traced(found, function)
 
 
@@ -165,8 +158,8 @@ def _traced(value: Any, function: Function) -> Any:
         return table.wrap(operand(value))
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
         return type(value)([_traced(part, function) for part in value])
-    raise UnsupportedError(f"torch's {getattr(function, '__name__', function)} returns a {type(value).__name__} of a "
-                           f"traced tensor, at {user_line()}")
+    raise UnsupportedError(f"{library_calls.name_of(function)} returns a {type(value).__name__} of a traced tensor, at "
+                           f"{user_line()}")
 
 
 # ---------------------------------------------------------------- from an operator to its lowering
@@ -191,7 +184,7 @@ def _ways(op: Any) -> tuple[Function, ...]:
     if lowering is not None:  # what it refuses is torch's
         return (lowering,)
     composed = torch._decomp.decomposition_table.get(op)
-    if composed is not None:
+    if composed is not None and not (op.is_view and torch.Tag.core in op.tags):  # such views come back as they are
         found.append(functools.partial(_composed, composed))
     if op._can_decompose():
         found.append(functools.partial(_composed, op.decompose))
@@ -212,13 +205,12 @@ def _composed(function: Function, *args: Any, **kwargs: Any) -> Any:
     with torch._C.DisableTorchFunctionSubclass(), _Everything():
         found = function(*args, **kwargs)
     if found is NotImplemented:
-        raise UnsupportedError(f"torch has no decomposition of {function}, at {user_line()}")
+        raise UnsupportedError(f"torch has no decomposition of {library_calls.name_of(function)}, at {user_line()}")
     return found
 
 
 def _refused(op: Any, *args: Any, **kwargs: Any) -> Any:
-    raise VolatileError(f"{op} writes into its arguments, at {user_line()}: jitfuse does not see that, so that Python "
-                        "runs in every call. Call it outside.")
+    raise library_calls.refusal(library_calls.name_of(op), "writes into its arguments")
 
 
 def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -226,7 +218,7 @@ def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any
     made = lower(op, (target, *args), kwargs)
     if isinstance(target, Foreign):
         return assign(target, made, name)
-    kept = feed_tensor(target)
+    kept = known(target)
     if kept is None:
         raise VolatileError(f"Tensor.{name}_ writes into a tensor that no argument, name or attribute leads to, at "
                             f"{user_line()}: Python runs in every call.")

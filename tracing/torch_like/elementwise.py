@@ -48,13 +48,6 @@ rows(_keeping, "floor ceil isnan isinf isfinite isposinf isneginf signbit logica
 
 
 # ---------------------------------------------------------------- functions of several operators
-@implements("square")
-def square(input: Any) -> Any:
-    """Return x times x; bools become int64."""
-    x = strong(input)
-    return wrap((cast(x, "int64") if str(x.dtype) == "bool" else x).call("square"))
-
-
 @implements("positive")
 def positive(input: Any) -> Any:
     """Return the tensor."""
@@ -65,14 +58,6 @@ def positive(input: Any) -> Any:
 def rsqrt(input: Any) -> Any:
     """Return 1 / sqrt(x)."""
     return wrap(floating(input).call("sqrt").call("reciprocal"))
-
-
-@implements("logit")
-def logit(input: Any, eps: Any = None) -> Any:
-    """Return log(x / (1 - x)), x limited to [eps, 1 - eps] where eps is given."""
-    x = floating(input)
-    limited = x if eps is None else x.call("clip", numbers(eps), 1 - numbers(eps))
-    return wrap(cast(limited.call("logit"), str(x.dtype)))
 
 
 @implements("sign", "sgn")

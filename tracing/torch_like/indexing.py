@@ -14,7 +14,7 @@ from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.shapes import axis_of
-from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -164,3 +164,15 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     key = tuple(slice(None) if i is None else operand(i) for i in indices)
     gathering.set_item(target, key, cast(operand(values), str(x.dtype)), "add" if accumulate else "set")
     return wrap(target)
+
+
+@method("fill_diagonal_")
+def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """Write a number on the diagonal."""
+    if wrap:
+        raise UnsupportedError(f"fill_diagonal_(wrap=True) is not available, at {user_line()}")
+    x = self.tensor
+    n = min(x.shape)
+    line = x.create("arange", count=n, dtype="int64")
+    x[(line,) * x.ndim] = numbers(fill_value)
+    return self

@@ -4,6 +4,7 @@ Owns their entries in `jitfuse.tracing.torch_like.table`.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jitfuse.errors import ArgumentError, ShapeError
@@ -53,7 +54,19 @@ def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size:
     return wrap(arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
 
 
+@implements("diagonal_scatter")
+def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
+    """Return the tensor with a diagonal replaced."""
+    made = wrap(strong(input).as_copy())
+    made.diagonal(offset, dim1, dim2).copy_(src)
+    return made
+
+
 # ---------------------------------------------------------------- rearrangements
+def _triangle(name: str) -> Callable[..., Any]:
+    return lambda input, diagonal=0: wrap(strong(input).call(name, k=int(numbers(diagonal))))
+
+
 @implements("flip")
 def flip(input: Any, *dims: Any, **options: Any) -> Any:
     """Reverse axes; a copy, as in torch."""
@@ -68,16 +81,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return wrap(arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
 
 
-@implements("tril")
-def tril(input: Any, diagonal: Any = 0) -> Any:
-    """Keep what lies on or below a diagonal."""
-    return wrap(strong(input).call("tril", k=int(numbers(diagonal))))
-
-
-@implements("triu")
-def triu(input: Any, diagonal: Any = 0) -> Any:
-    """Keep what lies on or above a diagonal."""
-    return wrap(strong(input).call("triu", k=int(numbers(diagonal))))
+for _name in ("tril", "triu"):
+    implements(_name)(_triangle(_name))
 
 
 @method("unfold")

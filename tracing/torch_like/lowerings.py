@@ -21,12 +21,11 @@ from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, ope
 from jitfuse.tracing.torch_like.table import FUNCTIONS
 from jitfuse.tracing.torch_like.tensor import wrap
 
-
 # ---------------------------------------------------------------- the same memory
-@lowers("alias", "detach", "lift", "lift_fresh")
-def alias(input: Any) -> Any:
-    """Return a tensor over the same memory."""
-    return wrap(strong(input)[...])
+lowers("alias", "detach", "lift", "lift_fresh")(lambda input: wrap(strong(input)[...]))
+lowers("_unsafe_view", "_reshape_alias")(lambda input, size, *strides: shapes.reshape(input, size))
+lowers("expand")(lambda input, size, *, implicit=False: shapes.expand(input, size))
+lowers("_conj")(FUNCTIONS["conj"])
 
 
 @lowers("slice")
@@ -34,24 +33,6 @@ def slice_(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: A
     """Return a part of an axis, with Python's rules for its ends."""
     x = strong(input)
     return wrap(x[(*(slice(None),) * shapes.axis_of(x, dim), slice(*numbers((start, end, step))))])
-
-
-@lowers("_unsafe_view", "_reshape_alias")
-def unsafe_view(input: Any, size: Any, *strides: Any) -> Any:
-    """Return the elements under another shape."""
-    return shapes.reshape(input, size)
-
-
-@lowers("expand")
-def expand(input: Any, size: Any, *, implicit: bool = False) -> Any:
-    """Repeat along axes of extent 1; -1 keeps an extent."""
-    return shapes.expand(input, size)
-
-
-@lowers("_conj")
-def conjugated(input: Any) -> Any:
-    """Return the conjugate, which torch puts off until it is read."""
-    return FUNCTIONS["conj"](input)
 
 
 # ---------------------------------------------------------------- casts and copies
@@ -69,16 +50,8 @@ def copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
     return wrap(cast(operand(src), str(x.dtype)).call("broadcast_to", shape=x.shape).as_copy())
 
 
-@lowers("fill")
-def fill(input: Any, value: Any) -> Any:
-    """Return a tensor of this one's shape and dtype with one value."""
-    return copy(input, value)
-
-
-@lowers("_local_scalar_dense")
-def local_scalar_dense(input: Any) -> Any:
-    """Return the value of a tensor of one element, which is read."""
-    return numbers(casts.item(input))
+lowers("fill")(copy)
+lowers("_local_scalar_dense")(lambda input: numbers(casts.item(input)))
 
 
 # ---------------------------------------------------------------- factories
@@ -103,16 +76,8 @@ for _name, _factory in _FACTORIES.items():
 
 
 # ---------------------------------------------------------------- arithmetic
-@lowers("add.Scalar")
-def add_scalar(input: Any, other: Any, alpha: Any = 1) -> Any:
-    """Return input + alpha * other."""
-    return add(input, other, alpha=alpha)
-
-
-@lowers("sub.Scalar")
-def sub_scalar(input: Any, other: Any, alpha: Any = 1) -> Any:
-    """Return input - alpha * other."""
-    return sub(input, other, alpha=alpha)
+lowers("add.Scalar")(lambda input, other, alpha=1: add(input, other, alpha=alpha))
+lowers("sub.Scalar")(lambda input, other, alpha=1: sub(input, other, alpha=alpha))
 
 
 @lowers("index")
@@ -122,29 +87,14 @@ def index(input: Any, indices: Any) -> Any:
 
 
 # ---------------------------------------------------------------- networks
-@lowers("_softmax")
-def softmax(input: Any, dim: Any, half_to_float: bool = False) -> Any:
-    """Return the softmax along an axis."""
-    return FUNCTIONS["softmax"](input, dim, dtype=torch.float32 if half_to_float else None)
+def _softmax(name: str) -> Callable[..., Any]:
+    return lambda input, dim, half_to_float: FUNCTIONS[name](input, dim, dtype=torch.float32 if half_to_float else None)
 
 
-@lowers("_log_softmax")
-def log_softmax(input: Any, dim: Any, half_to_float: bool = False) -> Any:
-    """Return the logarithm of the softmax along an axis."""
-    return FUNCTIONS["log_softmax"](input, dim, dtype=torch.float32 if half_to_float else None)
-
-
-@lowers("embedding")
-def embedding(weight: Any, indices: Any, padding_idx: Any = -1, scale_grad_by_freq: bool = False,
-              sparse: bool = False) -> Any:
-    """Return the rows of a table at indices."""
-    return networks.embedding(indices, weight)
-
-
-@lowers("constant_pad_nd")
-def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
-    """Return the tensor with a border of one value."""
-    return networks.pad(input, pad, "constant", value)
+lowers("_softmax")(_softmax("softmax"))
+lowers("_log_softmax")(_softmax("log_softmax"))
+lowers("embedding")(lambda weight, indices, *options: networks.embedding(indices, weight))
+lowers("constant_pad_nd")(lambda input, pad, value=0: networks.pad(input, pad, "constant", value))
 
 
 @lowers("convolution")

@@ -1,13 +1,14 @@
-"""torch.nn.functional's layers over traced tensors: linear, embedding, normalisations, attention, dropout, padding.
+"""torch.nn.functional's layers over traced tensors: linear, embedding, activations, normalisations, attention, dropout.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`. Dropout uses jitfuse's random numbers, new ones in each call.
 """
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from jitfuse.dtypes import is_narrow
+from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.ir.statuses import NO_CLASS
 from jitfuse.tracing.numpy_like import arrangements
@@ -20,13 +21,14 @@ from jitfuse.tracing.torch_like.products import product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (
     assign,
     cast,
+    dtype_named,
     in_common,
     numbers,
     operand,
     require_float,
-    run_of_trace,
     strong,
 )
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, wrap
 
@@ -92,6 +94,56 @@ def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     return wrap(cast(x.reshape((*x.shape, 1)).call("equal", classes), "int64"))
 
 
+# ---------------------------------------------------------------- activations
+def _of_floats(name: str, x: Tensor) -> Tensor:
+    if kind(str(x.dtype)) not in ("float", "complex"):
+        raise DTypeError(f"{name} is not implemented for {x.dtype}, at {user_line()}. Cast with x.float().")
+    return x
+
+
+@implements("relu")
+def relu(input: Any, inplace: bool = False) -> Any:
+    """Return max(x, 0)."""
+    x = operand(input)
+    made = wrap(x.call("relu") if kind(str(x.dtype)) == "float" else x.call("maximum", 0))
+    return assign(input, made, "relu") if inplace else made
+
+
+@implements("silu")
+def silu(input: Any, inplace: bool = False) -> Any:
+    """Return x sigmoid(x)."""
+    made = wrap(_of_floats("silu", operand(input)).call("silu"))
+    return assign(input, made, "silu") if inplace else made
+
+
+@implements("gelu")
+def gelu(input: Any, *, approximate: str = "none") -> Any:
+    """Return x Phi(x), or its approximation with tanh."""
+    return wrap(_of_floats("gelu", operand(input)).call("gelu" if approximate == "none" else "gelu_tanh"))
+
+
+@implements("logsigmoid")
+def logsigmoid(input: Any) -> Any:
+    """Return log(sigmoid(x))."""
+    return wrap(_of_floats("logsigmoid", operand(input)).call("log_sigmoid"))
+
+
+def _normalised(name: str) -> Callable[..., Any]:
+    def function(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+        x = strong(input)
+        x = _of_floats(name, x if dtype is None else cast(x, dtype_named(dtype)))
+        if not x.ndim:
+            return wrap(x.reshape((1,)).call(name, axis=0).reshape(()))
+        along = (0 if x.ndim in (1, 3) else 1) if dim is None else int(numbers(dim))
+        return wrap(x.call(name, axis=along))
+
+    return function
+
+
+implements("softmax")(_normalised("softmax"))
+implements("log_softmax")(_normalised("log_softmax"))
+
+
 # ---------------------------------------------------------------- normalisations
 def _scaled(x: Tensor, weight: Any, bias: Any, shape: tuple[int, ...]) -> Tensor:
     if weight is not None:
@@ -125,33 +177,6 @@ def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None
     parts = x.reshape((x.shape[0], groups, x.size // max(x.shape[0] * groups, 1)))
     made = _standard(parts, (2,), eps).reshape(x.shape)
     return wrap(_scaled(made, weight, bias, (1, x.shape[1]) + (1,) * (x.ndim - 2)))
-
-
-@implements("batch_norm")
-def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-               training: bool = False, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
-    """Normalise channels by running statistics; in training by their own, which update the running ones."""
-    require_float("batch_norm", input)
-    own = str(operand(input).dtype)
-    x = cast(operand(input), "float32" if is_narrow(own) else own)
-    shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
-    if training:
-        over = tuple(k for k in range(x.ndim) if k != 1)
-        mean = x.call("mean", axis=over)
-        variance = x.call("var", axis=over, correction=0.0)
-        count = x.size // max(x.shape[1], 1)
-        if isinstance(running_mean, TracedTorchTensor):
-            _moved(running_mean, mean, momentum)
-            _moved(running_var, variance * (count / max(count - 1, 1)), momentum)
-    else:
-        mean, variance = operand(running_mean), operand(running_var)
-    made = (x - mean.reshape(shape)) / in_common("add", variance, eps).call("sqrt").reshape(shape)
-    return wrap(cast(_scaled(made, weight, bias, shape), own))
-
-
-def _moved(running: TracedTorchTensor, new: Tensor, momentum: Any) -> None:
-    x = running.tensor
-    running.tensor._assign(cast(x * (1.0 - numbers(momentum)) + new * numbers(momentum), str(x.dtype)))
 
 
 # ---------------------------------------------------------------- dropout

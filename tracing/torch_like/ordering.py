@@ -95,6 +95,15 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
         wrap(_of_nan(x, values.tensor, along, keepdim)), wrap(nan.call("where", first, indices.tensor))))
 
 
+@implements("nanmedian")
+def nanmedian(input: Any) -> Any:
+    """Return the lower of the middle elements, ignoring NaN."""
+    flat = strong(input).ravel()
+    count = cast(flat.call("isnan").call("logical_not"), "int64").call("sum", axis=None, keepdims=False)
+    ordered = operand(sort(wrap(flat)).values)
+    return wrap(ordered[((count - 1).call("maximum", 0)).call("floor_divide", 2)].as_copy())
+
+
 def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tensor:
     """Return NaN where there is one along an axis."""
     if not str(x.dtype).startswith(("float", "bfloat")):

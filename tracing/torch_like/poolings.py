@@ -20,7 +20,8 @@ from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.torch_like.convolutions import each, positive, windows
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, run_of_trace
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 

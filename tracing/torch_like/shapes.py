@@ -5,11 +5,12 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. Their results are view
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
@@ -33,15 +34,9 @@ def axis_of(x: Tensor, dim: Any) -> int:
 
 
 @implements("reshape")
-def reshape(input: Any, *shape: Any) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """Return the elements under another shape."""
-    return wrap(strong(input).reshape(extents(shape)))
-
-
-@method("reshape")
-def reshape_method(self: Any, *shape: Any, **options: Any) -> Any:
-    """Return the elements under another shape, as the function does."""
-    return reshape(self, *(shape or (options["shape"],)))
+    return wrap(strong(input).reshape(extents(sizes or (shape,))))
 
 
 @method("view")
@@ -166,3 +161,28 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
         parts.append(wrap(x[(*lead, slice(at, at + count))]))
         at += count
     return tuple(parts)
+
+
+implements("split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")(
+    lambda input, split_size, dim=0: split(input, split_size, dim))
+
+
+# ---------------------------------------------------------------- in place
+def _changed(name: str, change: Callable[..., Any]) -> None:
+    """Register an in-place method that makes the tensor another view of its memory."""
+    @method(name)
+    def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        x = self.tensor
+        if x is x._run.feed_tensors.get(x._storage.feed.id if x._storage.feed is not None else None):
+            raise UnsupportedError(
+                f"Tensor.{name} of a tensor from outside of the fused function, at {user_line()}: its axes would "
+                f"change for the caller too. Use x.{name[:-1]}(...), and return the result.")
+        self.become(change(self, *args, **kwargs).tensor)
+        return self
+
+
+for _name, _change in {
+    "unsqueeze_": unsqueeze, "squeeze_": squeeze, "transpose_": transpose, "t_": t,
+    "swapaxes_": transpose, "swapdims_": transpose,
+}.items():
+    _changed(_name, _change)

@@ -31,11 +31,9 @@ PURE: Final = frozenset({
     "is_storage", "is_tensor", "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
 })
 """torch's functions without an entry, and its classes, that depend on their arguments alone."""
-_MODULES: Final = ("elementwise", "arithmetic", "reductions", "ordering", "shapes", "joins", "indexing",
-                   "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
-                   "recurrent", "fourier", "data_dependent", "in_place", "assembly",
-                   "matrices",
-                   "lowerings")
+_MODULES: Final = ("elementwise", "arithmetic", "reductions", "ordering", "shapes", "joins", "indexing", "products",
+                   "networks", "losses", "convolutions", "poolings", "resizing", "casts", "recurrent", "fourier",
+                   "data_dependent", "lowerings")
 
 
 def registering(entries: dict[str, Function]) -> Callable[..., Callable[[Function], Function]]:

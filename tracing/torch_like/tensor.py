@@ -73,50 +73,16 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
         return TORCH[str(self.tensor.dtype)]
 
     @property
-    def device(self) -> Any:
-        """The CPU."""
-        return torch.device("cpu")
-
-    @property
     def ndim(self) -> int:
         """Number of axes."""
         return len(self.tensor.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return itemsize(str(self.tensor.dtype))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return int(self.itemsize * self.tensor.size)
-
-    @property
-    def T(self) -> Any:  # noqa: N802
-        """All axes reversed."""
-        return TracedTorchTensor(self.tensor.T)
-
-    @property
-    def mT(self) -> Any:  # noqa: N802
-        """The last two axes exchanged."""
-        return TracedTorchTensor(self.tensor.swapaxes(-1, -2))
 
     @property
     def data(self) -> Any:
         """The same tensor: a trace has no gradients."""
         return self
 
-    @property
-    def real(self) -> Any:
-        """The real part."""
-        return TracedTorchTensor(self.tensor.real)
-
-    @property
-    def imag(self) -> Any:
-        """The imaginary part."""
-        return TracedTorchTensor(memory(self.tensor.imag))
-
+    device: Final = torch.device("cpu")
     is_cuda: Final = False
     is_sparse: Final = False
     is_quantized: Final = False
@@ -200,6 +166,18 @@ def as_parameter(made: TracedTorchTensor) -> TracedTorchTensor:
     """Make isinstance and `type` say that a tensor is a parameter, as the real one is; return it."""
     _set(made, "_is_param", True)
     return made
+
+
+def _read(read: Callable[[Any], Any]) -> property:
+    return property(lambda self: read(self.tensor))
+
+
+for _name, _get in {
+    "T": lambda x: TracedTorchTensor(x.T), "mT": lambda x: TracedTorchTensor(x.swapaxes(-1, -2)),
+    "real": lambda x: TracedTorchTensor(x.real), "imag": lambda x: TracedTorchTensor(memory(x.imag)),
+    "itemsize": lambda x: itemsize(str(x.dtype)), "nbytes": lambda x: itemsize(str(x.dtype)) * x.size,
+}.items():
+    setattr(TracedTorchTensor, _name, _read(_get))
 
 
 def _of_autograd(name: str, value: Any) -> property:
