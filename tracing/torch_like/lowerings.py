@@ -6,6 +6,7 @@ casts, and kernels with options in other places.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -33,6 +34,18 @@ def slice_(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: A
     """Return a part of an axis, with Python's rules for its ends."""
     x = strong(input)
     return wrap(x[(*(slice(None),) * shapes.axis_of(x, dim), slice(*numbers((start, end, step))))])
+
+
+@lowers("as_strided")
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    """Return all elements in their order under another shape; other steps between elements are torch's."""
+    x = strong(input)
+    if not x.is_contiguous or storage_offset is not None or math.prod(size) != x.size:
+        raise UnsupportedError(f"as_strided of a part of a tensor is not available, at {user_line()}")
+    made = shapes.reshape(input, size)
+    if made.stride() != tuple(stride):
+        raise UnsupportedError(f"as_strided in another order of elements is not available, at {user_line()}")
+    return made
 
 
 # ---------------------------------------------------------------- casts and copies
@@ -93,6 +106,9 @@ def _softmax(name: str) -> Callable[..., Any]:
 
 lowers("_softmax")(_softmax("softmax"))
 lowers("_log_softmax")(_softmax("log_softmax"))
+lowers("_scaled_dot_product_flash_attention_for_cpu")(
+    lambda query, key, value, *options, attn_mask=None, **named: (
+        networks.scaled_dot_product_attention(query, key, value, attn_mask, *options, **named), None))
 lowers("embedding")(lambda weight, indices, *options: networks.embedding(indices, weight))
 lowers("constant_pad_nd")(lambda input, pad, value=0: networks.pad(input, pad, "constant", value))
 

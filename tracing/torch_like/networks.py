@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jitfuse.dtypes import kind
+from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.ir.statuses import NO_CLASS
 from jitfuse.tracing.numpy_like import arrangements
@@ -109,6 +109,14 @@ def relu(input: Any, inplace: bool = False) -> Any:
     return assign(input, made, "relu") if inplace else made
 
 
+@implements("leaky_relu")
+def leaky_relu(input: Any, negative_slope: Any = 0.01, inplace: bool = False) -> Any:
+    """Return x above 0, and a multiple of it below."""
+    x = operand(input)
+    made = wrap(x.call("greater", 0).call("where", x, in_common("multiply", x, negative_slope)))
+    return assign(input, made, "leaky_relu") if inplace else made
+
+
 @implements("silu")
 def silu(input: Any, inplace: bool = False) -> Any:
     """Return x sigmoid(x)."""
@@ -177,6 +185,34 @@ def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None
     parts = x.reshape((x.shape[0], groups, x.size // max(x.shape[0] * groups, 1)))
     made = _standard(parts, (2,), eps).reshape(x.shape)
     return wrap(_scaled(made, weight, bias, (1, x.shape[1]) + (1,) * (x.ndim - 2)))
+
+
+@implements("batch_norm")
+def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+               training: bool = False, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
+    """Normalise channels by running statistics; in training by their own, which update the running ones."""
+    require_float("batch_norm", input)
+    own = str(operand(input).dtype)
+    x = cast(operand(input), "float32" if is_narrow(own) else own)
+    shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
+    if training:
+        over = tuple(k for k in range(x.ndim) if k != 1)
+        mean = x.call("mean", axis=over)
+        variance = x.call("var", axis=over, correction=0.0)
+        count = x.size // max(x.shape[1], 1)
+        if isinstance(running_mean, TracedTorchTensor):
+            _moved(running_mean, mean, momentum)
+            _moved(running_var, variance * (count / max(count - 1, 1)), momentum)
+    else:
+        mean, variance = operand(running_mean), operand(running_var)
+    scale = in_common("add", variance, eps).call("sqrt").call("reciprocal")
+    made = (x - mean.reshape(shape)) * scale.reshape(shape)
+    return wrap(cast(_scaled(made, weight, bias, shape), own))
+
+
+def _moved(running: TracedTorchTensor, new: Tensor, momentum: Any) -> None:
+    x = running.tensor
+    running.tensor._assign(cast(x * (1.0 - numbers(momentum)) + new * numbers(momentum), str(x.dtype)))
 
 
 # ---------------------------------------------------------------- dropout
