@@ -61,20 +61,14 @@ def contiguous(self: Any, memory_format: Any = None) -> Any:
     return self if self.tensor.is_contiguous else wrap(self.tensor.as_copy())
 
 
+# on the CPU, without gradients, and the program decides where memory lies
+method("cpu", "detach", "requires_grad_", "detach_", "pin_memory", "coalesce", "resolve_conj", "resolve_neg",
+       "retain_grad")(lambda self, *args, **options: self)
 implements("detach")(lambda input: input)
-
-
-@method("cpu", "detach", "requires_grad_", "detach_", "pin_memory", "coalesce", "resolve_conj",
-        "resolve_neg", "retain_grad")
-def itself(self: Any, *args: Any, **options: Any) -> Any:
-    """Return the tensor: it is on the CPU, has no gradients, and the program decides where its memory lies."""
-    return self
-
-
-@method("cuda")
-def cuda(self: Any, *args: Any, **options: Any) -> Any:
-    """Raise, because traces run on the CPU."""
-    require_cpu("cuda")
+method("cuda")(lambda self, *args, **options: require_cpu("cuda"))
+method("numpy")(lambda self, *, force=False: self.tensor)
+method("item")(lambda self: self.tensor.item())
+method("tolist")(lambda self: self.tensor.tolist())
 
 
 @implements("clone")
@@ -82,24 +76,6 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     """Return a copy, in the order of its axes in memory unless another is asked for."""
     x = operand(input)
     return wrap(kept_order(x.as_copy(), x) if memory_format in (None, torch.preserve_format) else x.as_copy())
-
-
-@method("numpy")
-def numpy(self: Any, *, force: bool = False) -> Any:
-    """Return the traced tensor with NumPy's methods."""
-    return self.tensor
-
-
-@method("item")
-def item(self: Any) -> Any:
-    """Return the only element as a Python number."""
-    return self.tensor.item()
-
-
-@method("tolist")
-def tolist(self: Any) -> Any:
-    """Return the values as lists; unknown values are read."""
-    return self.tensor.tolist()
 
 
 @method("copy_")

@@ -48,16 +48,8 @@ rows(_keeping, "floor ceil isnan isinf isfinite isposinf isneginf signbit logica
 
 
 # ---------------------------------------------------------------- functions of several operators
-@implements("positive")
-def positive(input: Any) -> Any:
-    """Return the tensor."""
-    return wrap(strong(input))
-
-
-@implements("rsqrt")
-def rsqrt(input: Any) -> Any:
-    """Return 1 / sqrt(x)."""
-    return wrap(floating(input).call("sqrt").call("reciprocal"))
+implements("positive")(lambda input: wrap(strong(input)))
+implements("rsqrt")(lambda input: wrap(floating(input).call("sqrt").call("reciprocal")))
 
 
 @implements("sign", "sgn")

@@ -85,10 +85,7 @@ def scatter(input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = N
     return wrap(target)
 
 
-@implements("scatter_add")
-def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
-    """Return the tensor with elements of src added at indices along an axis."""
-    return scatter(input, dim, index, src, reduce="add")
+implements("scatter_add")(lambda input, dim, index, src: scatter(input, dim, index, src, reduce="add"))
 
 
 @implements("scatter_reduce")
@@ -135,16 +132,8 @@ def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) 
     return _at_indices(input, dim, index, operand(source) * numbers(alpha), "add")
 
 
-@implements("index_copy")
-def index_copy(input: Any, dim: Any, index: Any, source: Any) -> Any:
-    """Return the tensor with parts written at indices of an axis."""
-    return _at_indices(input, dim, index, operand(source), "set")
-
-
-@implements("index_fill")
-def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
-    """Return the tensor with a value written at indices of an axis."""
-    return _at_indices(input, dim, index, operand(value), "set")
+implements("index_copy")(lambda input, dim, index, source: _at_indices(input, dim, index, operand(source), "set"))
+implements("index_fill")(lambda input, dim, index, value: _at_indices(input, dim, index, operand(value), "set"))
 
 
 def _at_indices(input: Any, dim: Any, index: Any, value: Tensor, combine: str) -> Any:

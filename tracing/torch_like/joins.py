@@ -33,10 +33,7 @@ def cat(tensors: Any, dim: Any = 0) -> Any:
     return wrap(shapes.concatenate(parts, int(numbers(dim))))
 
 
-@implements("stack")
-def stack(tensors: Any, dim: Any = 0) -> Any:
-    """Join along a new axis."""
-    return wrap(shapes.stack(_joined(tensors), int(numbers(dim))))
+implements("stack")(lambda tensors, dim=0: wrap(shapes.stack(_joined(tensors), int(numbers(dim)))))
 
 
 @method("repeat")
@@ -48,10 +45,8 @@ def repeat(self: Any, *sizes: Any) -> Any:
     return wrap(arrangements.tile(strong(self), extents(sizes)))
 
 
-@implements("repeat_interleave")
-def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
-    """Repeat each element along an axis, all equally often or by known counts."""
-    return wrap(arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
+implements("repeat_interleave")(lambda input, repeats, dim=None, *, output_size=None: wrap(arrangements.repeat(
+    strong(input), numbers(repeats), None if dim is None else int(numbers(dim)))))
 
 
 @implements("diagonal_scatter")
@@ -75,10 +70,8 @@ def flip(input: Any, *dims: Any, **options: Any) -> Any:
     return wrap(kept_order(shapes.flip(x, given).as_copy(), x))
 
 
-@implements("roll")
-def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Move elements along axes; those that leave at one end come in at the other."""
-    return wrap(arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
+implements("roll")(lambda input, shifts, dims=None: wrap(arrangements.roll(
+    strong(input), numbers(shifts), None if dims is None else numbers(dims))))
 
 
 for _name in ("tril", "triu"):

@@ -64,7 +64,7 @@ def copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
 
 
 lowers("fill")(copy)
-lowers("_local_scalar_dense")(lambda input: numbers(casts.item(input)))
+lowers("_local_scalar_dense")(lambda input: numbers(strong(input).item()))
 
 
 # ---------------------------------------------------------------- factories

@@ -158,7 +158,4 @@ def _insertion_indices(x: Tensor, values: Tensor, right: bool) -> Tensor:
     return low
 
 
-@implements("bucketize")
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Return the indices of the buckets of values; the boundaries ascend."""
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+implements("bucketize")(lambda input, boundaries, **options: searchsorted(boundaries, input, **options))

@@ -5,8 +5,9 @@ window; an adaptive one reduces axis by axis.
 """
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+import operator
 from typing import Any
 
 import numpy as np
@@ -82,17 +83,7 @@ def _slices(x: Tensor, window: _PoolingWindow, filler: float) -> list[Tensor]:
 
 
 def _largest(parts: list[Tensor]) -> Tensor:
-    result = parts[0] if len(parts) > 1 else parts[0].as_copy()
-    for part in parts[1:]:
-        result = result.call("maximum", part)
-    return result
-
-
-def _total(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return functools.reduce(lambda a, b: a.call("maximum", b), parts) if len(parts) > 1 else parts[0].as_copy()
 
 
 # ---------------------------------------------------------------- largest elements
@@ -144,7 +135,7 @@ def _avg_pool(rank: int) -> None:
                  count_include_pad: bool = True, divisor_override: Any = None) -> Any:
         x = operand(input)
         window = _window(name, x, kernel_size, stride, padding, 1, bool(ceil_mode), rank)
-        total = _total(_slices(x, window, 0.0))
+        total = functools.reduce(operator.add, _slices(x, window, 0.0))
         if divisor_override is not None:
             return wrap(cast(total / float(numbers(divisor_override)), str(x.dtype)))
         counts = _counted(window, x.shape[-rank:], bool(count_include_pad))
@@ -165,7 +156,7 @@ def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> 
 
 
 # ---------------------------------------------------------------- a given number of windows
-def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) -> None:
+def _adaptive(name: str, rank: int, op_name: str) -> None:
     @of_floats(name)
     def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         if return_indices:
@@ -179,32 +170,26 @@ def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) ->
         if targets == [1] * rank and name.startswith("adaptive_avg"):
             return wrap(x.call("mean", axis=tuple(range(x.ndim - rank, x.ndim)), keepdims=True))
         for k, target in enumerate(targets):
-            x = _adapted(x, x.ndim - rank + k, target, combine)
+            x = _adapted(x, x.ndim - rank + k, target, op_name)
         return wrap(x.as_copy())
 
 
-def _adapted(x: Tensor, axis: int, target: int, combine: Callable[[Tensor, int], Tensor]) -> Tensor:
+def _adapted(x: Tensor, axis: int, target: int, op_name: str) -> Tensor:
     """Reduce an axis to `target` elements, each over a part of it; neighbouring parts may overlap."""
     n = x.shape[axis]
     if n == target:
         return x
     if target and n % target == 0:
-        return combine(x.reshape((*x.shape[:axis], target, n // target, *x.shape[axis + 1 :])), axis + 1)
+        parts = x.reshape((*x.shape[:axis], target, n // target, *x.shape[axis + 1 :]))
+        made: Tensor = parts.call(op_name, axis=axis + 1)
+        return made
     lead = (slice(None),) * axis
     bounds = [(k * n // target, -(-(k + 1) * n // target)) for k in range(target)]
-    return shapes.stack([combine(x[(*lead, slice(a, b))], axis) for a, b in bounds], axis)
-
-
-def _max_along(x: Tensor, axis: int) -> Tensor:
-    return x.call("max", axis=axis)
-
-
-def _mean_along(x: Tensor, axis: int) -> Tensor:
-    return x.call("mean", axis=axis)
+    return shapes.stack([x[(*lead, slice(a, b))].call(op_name, axis=axis) for a, b in bounds], axis)
 
 
 for _rank in (1, 2, 3):
     _max_pool(_rank)
     _avg_pool(_rank)
-    _adaptive(f"adaptive_avg_pool{_rank}d", _rank, _mean_along)
-    _adaptive(f"adaptive_max_pool{_rank}d", _rank, _max_along)
+    _adaptive(f"adaptive_avg_pool{_rank}d", _rank, "mean")
+    _adaptive(f"adaptive_max_pool{_rank}d", _rank, "max")

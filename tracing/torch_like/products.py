@@ -37,10 +37,7 @@ def product(name: str, a: Any, b: Any) -> Tensor:
     return cast(x.call("matmul", y), str(x.dtype))
 
 
-@implements("matmul", "linalg.matmul")
-def matmul(input: Any, other: Any) -> Any:
-    """Return the matrix product."""
-    return wrap(product("matmul", input, other))
+implements("matmul", "linalg.matmul")(lambda input, other: wrap(product("matmul", input, other)))
 
 
 def _of_ranks(name: str, first: int, second: int) -> Callable[..., Any]:
@@ -91,10 +88,8 @@ def einsum(equation: Any, *operands: Any) -> Any:
     return wrap(cast(products.einsum(equation, *found), str(found[0].dtype)))
 
 
-@implements("cross", "linalg.cross")
-def cross(input: Any, other: Any, dim: Any = -1) -> Any:
-    """Return the cross products of vectors along an axis."""
-    return wrap(products.cross(*same_dtype("cross", input, other), axis=int(numbers(dim))))
+implements("cross", "linalg.cross")(lambda input, other, dim=-1: wrap(
+    products.cross(*same_dtype("cross", input, other), axis=int(numbers(dim)))))
 
 
 @implements("cdist")
@@ -158,10 +153,7 @@ def eig(A: Any) -> Any:
     return torch.return_types.linalg_eig(tuple(wrap(tuple(linalg.complex_eig(operand(A))))))
 
 
-@implements("cholesky")
-def cholesky(input: Any, upper: bool = False) -> Any:
-    """Return the Cholesky factor."""
-    return wrap(linalg.cholesky(operand(input), upper=bool(upper)))
+implements("cholesky")(lambda input, upper=False: wrap(linalg.cholesky(operand(input), upper=bool(upper))))
 
 
 @implements("logdet")

@@ -61,10 +61,7 @@ def _viewed(x: Tensor, shape: tuple[int, ...]) -> Any:
     return wrap(made)
 
 
-@implements("permute")
-def permute(input: Any, *dims: Any) -> Any:
-    """Permute the axes."""
-    return wrap(strong(input).transpose(extents(dims)))
+implements("permute")(lambda input, *dims: wrap(strong(input).transpose(extents(dims))))
 
 
 @implements("transpose", "swapaxes", "swapdims")
@@ -121,10 +118,8 @@ def expand(self: Any, *sizes: Any) -> Any:
     return wrap(x[...] if shape == x.shape else x.call("broadcast_to", shape=shape))
 
 
-@implements("diagonal")
-def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
-    """Return the diagonal of two axes as the last axis."""
-    return wrap(arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2))))
+implements("diagonal")(lambda input, offset=0, dim1=0, dim2=1: wrap(
+    arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2)))))
 
 
 @implements("select")

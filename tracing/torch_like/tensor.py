@@ -117,29 +117,11 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
         return iter([self[k] for k in range(self.tensor.shape[0])])
 
     # ------------------------------------------------------------------ reads of values
-    def __int__(self) -> int:
-        return int(self.tensor)
-
-    def __float__(self) -> float:
-        return float(self.tensor)
-
-    def __complex__(self) -> complex:
-        return complex(self.tensor)
-
-    def __index__(self) -> int:
-        return int(self.tensor.__index__())
-
     def __contains__(self, value: Any) -> bool:
         return bool((self.tensor == operand(value)).any())
 
     def __hash__(self) -> int:
         return id(self)
-
-    def __repr__(self) -> str:
-        return repr(self.tensor)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.tensor, spec)
 
     # ------------------------------------------------------------------ NumPy
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -178,6 +160,14 @@ for _name, _get in {
     "itemsize": lambda x: itemsize(str(x.dtype)), "nbytes": lambda x: itemsize(str(x.dtype)) * x.size,
 }.items():
     setattr(TracedTorchTensor, _name, _read(_get))
+
+
+def _of_array(name: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self.tensor, name)(*args)
+
+
+for _name in ("__int__", "__float__", "__complex__", "__index__", "__repr__", "__format__"):
+    setattr(TracedTorchTensor, _name, _of_array(_name))
 
 
 def _of_autograd(name: str, value: Any) -> property:
