@@ -81,8 +81,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 @method("copy_")
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write the elements of another tensor, cast and broadcast."""
-    new = operand(src)
-    self.tensor._assign(cast(new, str(self.tensor.dtype)))
+    self.tensor._assign(cast(operand(src), str(self.tensor.dtype)))
     return self
 
 
@@ -100,12 +99,7 @@ for _name in ("size", "dim", "ndimension", "nelement", "element_size", "get_devi
     method(_name)(_by_torch(getattr(torch.Tensor, _name)))
 for _name in ("numel", "is_floating_point", "is_complex", "result_type"):
     implements(_name)(_by_torch(getattr(torch, _name)))
-
-
-@method("is_contiguous")
-def is_contiguous(self: Any, memory_format: Any = None) -> bool:
-    """Return whether the elements are contiguous."""
-    return bool(self.tensor.is_contiguous)
+method("is_contiguous")(lambda self, memory_format=None: bool(self.tensor.is_contiguous))
 
 
 # ---------------------------------------------------------------- made after another

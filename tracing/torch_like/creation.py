@@ -153,11 +153,10 @@ def _raising(name: str) -> Callable[..., Any]:
 
 def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of torch's function that also traces real tensors and numbers among its operands."""
-    @functools.wraps(here)
+    @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         return or_torch(here, original, args, kwargs)
 
-    function.__name__ = getattr(original, "__name__", here.__name__)
     return function
 
 

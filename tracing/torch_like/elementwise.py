@@ -91,11 +91,7 @@ def angle(input: Any) -> Any:
     return wrap(x.call("isnan").call("where", x, cast(operand(made), str(x.dtype))))
 
 
-@implements("real")
-def real(input: Any) -> Any:
-    """Return the real part."""
-    x = strong(input)
-    return wrap(x.real if kind(str(x.dtype)) == "complex" else x)
+implements("real")(lambda input: wrap(strong(input).real))
 
 
 @implements("imag")

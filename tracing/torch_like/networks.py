@@ -17,7 +17,7 @@ from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import fresh
 from jitfuse.tracing.torch_like.indexing import from_zero
-from jitfuse.tracing.torch_like.products import product, same_dtype
+from jitfuse.tracing.torch_like.products import einsum, product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (
     assign,
     cast,
@@ -44,8 +44,6 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 @implements("bilinear")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """Return x1 @ W @ x2 for each output feature."""
-    from jitfuse.tracing.torch_like.products import einsum
-
     made = operand(einsum("...i,oij,...j->...o", input1, weight, input2))
     return wrap(made if bias is None else made + operand(bias))
 
@@ -95,12 +93,6 @@ def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
 
 
 # ---------------------------------------------------------------- activations
-def _of_floats(name: str, x: Tensor) -> Tensor:
-    if kind(str(x.dtype)) not in ("float", "complex"):
-        raise DTypeError(f"{name} is not implemented for {x.dtype}, at {user_line()}. Cast with x.float().")
-    return x
-
-
 @implements("relu")
 def relu(input: Any, inplace: bool = False) -> Any:
     """Return max(x, 0)."""
@@ -120,26 +112,29 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01, inplace: bool = False) ->
 @implements("silu")
 def silu(input: Any, inplace: bool = False) -> Any:
     """Return x sigmoid(x)."""
-    made = wrap(_of_floats("silu", operand(input)).call("silu"))
+    require_float("silu", input)
+    made = wrap(operand(input).call("silu"))
     return assign(input, made, "silu") if inplace else made
 
 
 @implements("gelu")
 def gelu(input: Any, *, approximate: str = "none") -> Any:
     """Return x Phi(x), or its approximation with tanh."""
-    return wrap(_of_floats("gelu", operand(input)).call("gelu" if approximate == "none" else "gelu_tanh"))
+    require_float("gelu", input)
+    return wrap(operand(input).call("gelu" if approximate == "none" else "gelu_tanh"))
 
 
 @implements("logsigmoid")
 def logsigmoid(input: Any) -> Any:
     """Return log(sigmoid(x))."""
-    return wrap(_of_floats("logsigmoid", operand(input)).call("log_sigmoid"))
+    require_float("logsigmoid", input)
+    return wrap(operand(input).call("log_sigmoid"))
 
 
 def _normalised(name: str) -> Callable[..., Any]:
     def function(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-        x = strong(input)
-        x = _of_floats(name, x if dtype is None else cast(x, dtype_named(dtype)))
+        x = strong(input) if dtype is None else cast(strong(input), dtype_named(dtype))
+        require_float(name, x)
         if not x.ndim:
             return wrap(x.reshape((1,)).call(name, axis=0).reshape(()))
         along = (0 if x.ndim in (1, 3) else 1) if dim is None else int(numbers(dim))

@@ -100,10 +100,7 @@ def _max_pool(rank: int) -> None:
             return wrap(_largest(parts))
         return wrap(_largest(parts)), wrap(_indices(parts, window, x.shape[-rank:]))
 
-    @implements(f"{name}_with_indices")
-    def with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                     ceil_mode: bool = False, return_indices: bool = False) -> Any:
-        return function(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    implements(f"{name}_with_indices")(functools.partial(function, return_indices=True))
 
 
 def _indices(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...]) -> Tensor:

@@ -110,6 +110,7 @@ def _layers(name: str) -> None:
                 x = operand(dropout(wrap(x), dropout_p))
         ends = [wrap(shapes.stack([s[k] for s in last], 0)) for k in range(states)]
         return (wrap(x.swapaxes(0, 1) if numbers(batch_first) else x), *ends)
+
     implements(name)(function)
 
 

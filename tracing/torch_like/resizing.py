@@ -15,7 +15,7 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
-from jitfuse.tracing.torch_like.table import of_floats
+from jitfuse.tracing.torch_like.table import FUNCTIONS, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
@@ -30,8 +30,6 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     rank = x.ndim - 2
     sizes, scales = _target(x, size, scale_factor, bool(recompute_scale_factor))
     if mode == "area":
-        from jitfuse.tracing.torch_like.table import FUNCTIONS
-
         return FUNCTIONS[f"adaptive_avg_pool{rank}d"](input, sizes)
     if mode not in ("nearest", "nearest-exact", *_LINEAR) or antialias:
         raise UnsupportedError(f"interpolate(mode={mode!r}, antialias={antialias}) is not available, at {user_line()}")

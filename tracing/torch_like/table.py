@@ -65,9 +65,7 @@ def of_floats(*names: str) -> Callable[[Function], Function]:
             require_float(names[0], input)
             return computed(input, *args, **kwargs)
 
-        for name in names:
-            FUNCTIONS[name] = call
-        return call
+        return implements(*names)(call)
 
     return register
 
