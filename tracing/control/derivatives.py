@@ -284,8 +284,9 @@ def custom(
     def body(ids: list[int]) -> list[int]:
         found = [strong(lift(run, bare(leaf))) for leaf in tree_of(rule(_alike(run, likes, ids)), "rule").leaves]
         if [x.shape for x in found] != [x.shape for x in wanted]:
-            raise ShapeError(f"{op_name} at {user_line()}: the rule returns values of shapes {[x.shape for x in found]} "
-                             f"for {[x.shape for x in wanted]}")
+            shapes = [x.shape for x in wanted]
+            raise ShapeError(f"{op_name} at {user_line()}: the rule has to return values of shapes {shapes}, and "
+                             f"returns {[x.shape for x in found]}")
         return [run.fit(tensor_id(x), w.shape, w._meta.dtype) for x, w in zip(found, wanted, strict=True)]
 
     again = op_name == "checkpoint"  # it is differentiated; a rule's steps are, one time less

@@ -13,17 +13,17 @@ import torch
 from jitfuse.errors import DTypeError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.creation import tensor
+from jitfuse.tracing.torch_like.dispatcher import settled
 from jitfuse.tracing.torch_like.promotion import (
     assign,
     cast,
     dtype_named,
     kept_order,
-    numbers,
     operand,
     require_cpu,
-    run_of_trace,
     strong,
 )
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -53,20 +53,14 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(self, dtype)
 
 
-def _named(name: str) -> Callable[..., Any]:
-    def function(self: Any, **options: Any) -> Any:
-        return to(self, getattr(torch, name))
-
-    function.__name__ = name
-    return function
+def _to(dtype: Any) -> Callable[..., Any]:
+    return lambda self, **options: to(self, dtype)
 
 
-for _name, _dtype in {
-    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32",
-    "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64",
-    "cdouble": "complex128",
-}.items():
-    method(_name)(_named(_dtype))
+for _name in ("float", "double", "half", "bfloat16", "int", "long", "short", "bool", "cfloat", "cdouble"):
+    method(_name)(_to(getattr(torch, _name)))
+method("char")(_to(torch.int8))
+method("byte")(_to(torch.uint8))
 
 
 # ---------------------------------------------------------------- the tensor itself
@@ -76,10 +70,13 @@ def contiguous(self: Any, memory_format: Any = None) -> Any:
     return self if self.tensor.is_contiguous else wrap(self.tensor.as_copy())
 
 
-@method("cpu", "requires_grad_", "pin_memory", "coalesce", "resolve_conj", "resolve_neg", "retain_grad")
-def itself(self: Any, *args: Any, **options: Any) -> Any:
-    """Return the tensor: it is on the CPU, and the program decides where its memory lies."""
-    return self
+# on the CPU, and the program decides where memory lies
+method("cpu", "requires_grad_", "pin_memory", "coalesce", "resolve_conj", "resolve_neg", "retain_grad")(
+    lambda self, *args, **options: self)
+method("cuda")(lambda self, *args, **options: require_cpu("cuda"))
+method("numpy")(lambda self, *, force=False: self.tensor)
+method("item")(lambda self: self.tensor.item())
+method("tolist")(lambda self: self.tensor.tolist())
 
 
 @implements("detach")
@@ -94,12 +91,6 @@ def detach_(self: Any) -> Any:
     return assign(self, detach(self), "detach") if run_of_trace().differentiated else self
 
 
-@method("cuda")
-def cuda(self: Any, *args: Any, **options: Any) -> Any:
-    """Raise, because traces run on the CPU."""
-    require_cpu("cuda")
-
-
 @implements("clone")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """Return a copy, in the order of its axes in memory unless another is asked for."""
@@ -107,100 +98,42 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     return wrap(kept_order(x.as_copy(), x) if memory_format in (None, torch.preserve_format) else x.as_copy())
 
 
-@method("numpy")
-def numpy(self: Any, *, force: bool = False) -> Any:
-    """Return the traced tensor with NumPy's methods."""
-    return self.tensor
-
-
-@method("item")
-def item(self: Any) -> Any:
-    """Return the only element as a Python number."""
-    return self.tensor.item()
-
-
-@method("tolist")
-def tolist(self: Any) -> Any:
-    """Return the values as lists; unknown values are read."""
-    return self.tensor.tolist()
-
-
 @method("copy_")
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write the elements of another tensor, cast and broadcast."""
-    new = operand(src)
-    self.tensor._assign(cast(new, str(self.tensor.dtype)))
+    self.tensor._assign(cast(operand(src), str(self.tensor.dtype)))
     return self
 
 
-# ---------------------------------------------------------------- sizes
-@method("size")
-def size(self: Any, dim: Any = None) -> Any:
-    """Return the extents, or one of them."""
-    return self.shape if dim is None else self.shape[int(numbers(dim))]
+# ---------------------------------------------------------------- sizes and dtypes
+def _by_torch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an entry by torch's own code: tensors without memory have the right sizes, strides and dtypes."""
+    def function(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return original(*map(settled, args), **kwargs)
+
+    return function
 
 
-@implements("numel")
-def numel(input: Any) -> int:
-    """Return the number of elements."""
-    return int(operand(input).size)
-
-
-@method("nelement")
-def nelement(self: Any) -> int:
-    """Return the number of elements."""
-    return int(self.tensor.size)
-
-
-@method("dim", "ndimension")
-def dim(self: Any) -> int:
-    """Return the number of axes."""
-    return int(self.tensor.ndim)
-
-
-@method("element_size")
-def element_size(self: Any) -> int:
-    """Return the bytes of one element."""
-    return int(self.itemsize)
-
-
-@method("is_contiguous")
-def is_contiguous(self: Any, memory_format: Any = None) -> bool:
-    """Return whether the elements are contiguous."""
-    return bool(self.tensor.is_contiguous)
-
-
-@method("get_device")
-def get_device(self: Any) -> int:
-    """Return -1, the CPU."""
-    return -1
+for _name in ("size", "dim", "ndimension", "nelement", "element_size", "get_device", "stride"):
+    method(_name)(_by_torch(getattr(torch.Tensor, _name)))
+for _name in ("numel", "is_floating_point", "is_complex", "result_type"):
+    implements(_name)(_by_torch(getattr(torch, _name)))
+method("is_contiguous")(lambda self, memory_format=None: bool(self.tensor.is_contiguous))
 
 
 # ---------------------------------------------------------------- made after another
-def _like(value: Any, input: Any, dtype: Any, shape: Any = None, device: Any = None) -> Any:
-    require_cpu(device)
-    x = strong(input)
-    name = str(x.dtype) if dtype is None else dtype_named(dtype)
-    made = cast(operand(value), name).call("broadcast_to", shape=x.shape if shape is None else shape).as_copy()
-    return wrap(kept_order(made, x) if shape is None else made)
-
-
-@implements("zeros_like", "empty_like")
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return zeros of a tensor's shape and dtype."""
-    return _like(0, input, dtype, device=device)
-
-
-@implements("ones_like")
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    """Return ones of a tensor's shape and dtype."""
-    return _like(1, input, dtype, device=device)
-
-
 @implements("full_like")
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return a tensor filled with one value, of another's shape and dtype."""
-    return _like(fill_value, input, dtype, device=device)
+    require_cpu(device)
+    x = strong(input)
+    name = str(x.dtype) if dtype is None else dtype_named(dtype)
+    return wrap(kept_order(cast(operand(fill_value), name).call("broadcast_to", shape=x.shape).as_copy(), x))
+
+
+implements("zeros_like", "empty_like")(lambda input, **options: full_like(input, 0, **options))
+implements("ones_like")(lambda input, **options: full_like(input, 1, **options))
 
 
 @method("new_tensor")

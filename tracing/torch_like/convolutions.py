@@ -82,8 +82,6 @@ def _convolution(name: str, rank: int) -> None:
         made = _biased(name, _product_with_windows(x, w, sizes, strides, dilations, parts), bias, rank)
         return wrap(made[0] if single else made)
 
-    function.__name__ = name
-
 
 def _biased(name: str, made: Tensor, bias: Any, rank: int) -> Tensor:
     if bias is None:
@@ -166,8 +164,6 @@ def _transposed(name: str, rank: int) -> None:
         made = _biased(name, made, bias, rank)
         return wrap(made[0] if single else made)
 
-    function.__name__ = name
-
 
 def _columns(x: Tensor, w: Tensor, groups: int) -> Tensor:
     """Return (samples, channels out, offsets in the window, ...): what each input element adds to its window."""
@@ -230,9 +226,6 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
                  zip(target, counts, strides, dilations, sizes, widths, strict=True))
     made = _added_to_windows(columns, sizes, strides, dilations, widths, more)
     return wrap(made[0] if single else made)
-
-
-# ---------------------------------------------------------------- channels and pixels
 
 
 @implements("channel_shuffle", "native_channel_shuffle")

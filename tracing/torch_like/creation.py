@@ -31,8 +31,8 @@ from jitfuse.tracing.torch_like.promotion import (
     numbers,
     operand,
     require_cpu,
-    run_of_trace,
 )
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import by_object, without_entry
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
@@ -153,11 +153,10 @@ def _raising(name: str) -> Callable[..., Any]:
 
 def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of torch's function that also traces real tensors and numbers among its operands."""
-    @functools.wraps(here)
+    @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         return or_torch(here, original, args, kwargs)
 
-    function.__name__ = getattr(original, "__name__", here.__name__)
     return function
 
 
@@ -181,6 +180,13 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+_MAKERS: Final[dict[Any, Callable[..., Any]]] = {
+    torch.zeros: zeros, torch.empty: zeros, torch.ones: ones, torch.full: full, torch.tensor: tensor,
+    torch.as_tensor: as_tensor, torch.asarray: as_tensor, torch.from_numpy: from_numpy, torch.arange: arange,
+    torch.linspace: linspace, torch.eye: eye,
+}
+
+
 def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Yield (torch's function, its replacement in a trace)."""
     own = dict(_own_replacements())
@@ -190,17 +196,7 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
 
 
 def _own_replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
-    yield torch.zeros, zeros
-    yield torch.empty, zeros
-    yield torch.ones, ones
-    yield torch.full, full
-    yield torch.tensor, tensor
-    yield torch.as_tensor, as_tensor
-    yield torch.asarray, as_tensor
-    yield torch.from_numpy, from_numpy
-    yield torch.arange, arange
-    yield torch.linspace, linspace
-    yield torch.eye, eye
+    yield from _MAKERS.items()
     for name in _OF_NUMBERS:
         yield getattr(torch, name), _of_numbers(getattr(torch, name))
     for name in _RANDOM:

@@ -26,7 +26,7 @@ _OUTSIDE = "Call it outside the fused function."
 
 # ---------------------------------------------------------------- indices
 @implements("nonzero")
-def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Return the indices of elements that are not zero: one row each, or one tensor for each axis."""
     x = strong(input)
     if as_tuple:
@@ -36,7 +36,7 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 
 @implements("masked_select")
-def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
+def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where a mask holds, both broadcast."""
     x, m = strong(input), operand(mask)
     if str(m.dtype) != "bool":
@@ -66,7 +66,6 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     """Return the distinct elements in order; on request the number of each element and the counts."""
     x = strong(input)
     axis = None if dim is None else int(numbers(dim))
-
     attrs = {"return_inverse": True, "return_counts": True, "axis": axis, "equal_nan": False}
     return _asked(unique_of("torch.unique", x, attrs), return_inverse, return_counts)
 
@@ -77,7 +76,6 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
     x = strong(input)
     if dim is not None and x.ndim > 1:
         raise UnsupportedError(f"unique_consecutive(dim=...) of several axes is not available, at {user_line()}")
-
     flat = x.ravel()
     new = flat[1:].call("not_equal", flat[:-1])
     new = shapes.concatenate([x.create("full", shape=(min(flat.size, 1),), value=True, dtype="bool"), new])
@@ -106,7 +104,7 @@ def bincount(input: Any, weights: Any = None, minlength: Any = 0) -> Any:
 
 
 @implements("histc")
-def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
+def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Any:
     """Return the number of elements in each of equal bins between two limits."""
     x, low, high = strong(input), numbers(min), numbers(max)
     if not str(x.dtype).startswith("float"):
@@ -123,4 +121,3 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
     target = x.create("zeros", shape=(count,), dtype=str(x.dtype)).as_copy()
     gathering.set_item(target, inside.call("where", cell, 0), ones, "add")
     return wrap(target)
-

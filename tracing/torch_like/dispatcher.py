@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
@@ -24,28 +24,22 @@ from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.record.value_reads import may_break
 from jitfuse.tracing.tensor.traced import TracedTensor, plain
 from jitfuse.tracing.torch_like import library_calls, table
-from jitfuse.tracing.torch_like.promotion import assign, operand, run_of_trace
-from jitfuse.tracing.torch_like.real_tensors import tensor_of
+from jitfuse.tracing.torch_like.promotion import assign, operand
+from jitfuse.tracing.torch_like.real_tensors import known, run_of_trace
 
 Function = Callable[..., Any]
 LOWERINGS: Final[dict[str, Function]] = {}
 """ATen operators whose arguments are not those of torch's function of the name; with an overload or without."""
+lowers: Final = table.registering(LOWERINGS)
 _PREFIXES: Final = {"linalg_": torch.linalg, "special_": torch.special, "fft_": torch.fft}
+
+_OF_NUMPY: Final = {"axis": "dim", "keepdims": "keepdim"}
+"""NumPy's names of parameters, which torch takes too."""
 
 _KNOWN: Final = frozenset({
     type(None), bool, int, float, complex, str, slice, type(...), torch.dtype, torch.device, torch.layout,
     torch.memory_format, torch.Size})
 """Types of arguments that torch's own code may get beside tensors: none of them runs code of others."""
-
-
-def lowers(*names: str) -> Callable[[Function], Function]:
-    """Register the lowering of ATen operators."""
-    def register(function: Function) -> Function:
-        for name in names:
-            LOWERINGS[name] = function
-        return function
-
-    return register
 
 
 # ---------------------------------------------------------------- a function of torch's
@@ -56,22 +50,37 @@ def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
 
 def or_torch(function: Function | None, original: Function, args: Any, kwargs: Any) -> Any:
     """Carry out a function over traced tensors; where it lacks an option, by torch's own code."""
+    ways = [] if function is None else [function]
+    if is_composed(original):
+        ways.append(functools.partial(through, original))
+    return _by_first(ways, original, args, kwargs)
+
+
+def _by_first(ways: Iterable[Function], original: Function, args: Any, kwargs: Any) -> Any:
+    """Return what the first way gives that has all options, written into `out=`; else what torch itself does."""
+    out = kwargs.get("out")
+    options = {_OF_NUMPY.get(name, name): value for name, value in kwargs.items() if name != "out"}
     error: Exception | None = None
-    if function is not None:
+    for way in ways:
         try:
-            return function(*args, **kwargs)
-        except Exception as raised:
-            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
-                raise
-            error = raised
-    if is_composed(original) and kwargs.get("out") is None:
-        try:
-            return through(original, args, kwargs)
+            made = way(*args, **options)
         except Exception as raised:
             if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
                 raise
             error = error or raised
-    return by_torch(original, args, kwargs, error or missing(getattr(original, "__name__", str(original))))
+        else:
+            return made if out is None else _written(out, made)
+    return by_torch(original, args, kwargs, error or missing(library_calls.name_of(original)))
+
+
+def _written(out: Any, made: Any) -> Any:
+    """Write results into the tensors that `out=` gives."""
+    if isinstance(out, tuple | list):
+        return type(made)([_written(*pair) for pair in zip(out, made, strict=True)])
+    if not isinstance(out, Foreign):
+        raise VolatileError(f"out= is a tensor that no argument, name or attribute leads to, at {user_line()}: Python "
+                            "runs in every call.")
+    return assign(out, made, "out")
 
 
 def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> Any:
@@ -81,22 +90,16 @@ def by_torch(original: Function, args: Any, kwargs: Any, error: Exception) -> An
     return table.wrap(library_calls.call(original, tuple(args), kwargs))
 
 
-def feed_tensor(tensor: Any) -> Any:
-    """Return the traced tensor of a real one to which an argument, a name or an attribute leads, or None."""
-    run = run_of_trace()
-    known = run.session.met.get(id(tensor))
-    return None if known is None else tensor_of(run, known[1])
-
-
-def missing(name: str, what: str = "torch") -> UnsupportedError:
+def missing(name: str) -> UnsupportedError:
     """Return the error for a function or method of torch's without an entry."""
     import difflib  # only errors need it
 
     table.loaded()
-    close = difflib.get_close_matches(name, sorted({*table.FUNCTIONS, *table.METHODS}), n=3, cutoff=0.75)
+    close = difflib.get_close_matches(
+        name.rpartition(".")[2], sorted({*table.FUNCTIONS, *table.METHODS}), n=3, cutoff=0.75)
     hint = f"Close to it and available: {', '.join(close)}." if close else (
         "Compute it outside the fused function, or write it with the functions in docs/torch.md.")
-    return UnsupportedError(f"{what}.{name} is not available inside a fused function, at {user_line()}. {hint}")
+    return UnsupportedError(f"{name} is not available inside a fused function, at {user_line()}. {hint}")
 
 
 # ---------------------------------------------------------------- through torch's own code
@@ -111,10 +114,9 @@ class _Everything(TorchDispatchMode):  # type: ignore[misc]  # torch is not type
         return lower(func, args, kwargs or {})
 
 
-def through(function: Function, args: Any, kwargs: Any) -> Any:
+def through(function: Function, *args: Any, **kwargs: Any) -> Any:
     """Run one of torch's functions on traced tensors; raises UnsupportedError for a result that is no tensor."""
-    with torch._C.DisableTorchFunctionSubclass(), _Everything():
-        found = function(*map(_settled, args), **{name: _settled(value) for name, value in kwargs.items()})
+    found = _composed(function, *map(settled, args), **{name: settled(value) for name, value in kwargs.items()})
     return _traced(found, function)
 
 
@@ -133,7 +135,7 @@ def is_composed(function: Function) -> bool:
         hasattr(torch.ops.aten, prefix + name) for prefix in ("", *_PREFIXES))
 
 
-def _settled(value: Any) -> Any:
+def settled(value: Any) -> Any:
     """Return an argument with sizes that torch can read: those of a masked selection are read from its mask."""
     if isinstance(value, Foreign):
         shape = value.tensor.shape  # of a masked selection: a graph break
@@ -142,7 +144,7 @@ def _settled(value: Any) -> Any:
     if isinstance(value, TracedTensor):
         return plain(value)  # a Python number, which torch reads: a guard
     if type(value) in (list, tuple):
-        return type(value)(map(_settled, value))
+        return type(value)(map(settled, value))
     if type(value) in _KNOWN or type(value) in (torch.Tensor, torch.nn.Parameter):
         return value
     raise UnsupportedError(f"torch's function gets a {type(value).__qualname__} at {user_line()}, which may run code")
@@ -156,25 +158,14 @@ def _traced(value: Any, function: Function) -> Any:
         return table.wrap(operand(value))
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
         return type(value)([_traced(part, function) for part in value])
-    raise UnsupportedError(f"torch's {getattr(function, '__name__', function)} returns a {type(value).__name__} of a "
-                           f"traced tensor, at {user_line()}")
+    raise UnsupportedError(f"{library_calls.name_of(function)} returns a {type(value).__name__} of a traced tensor, at "
+                           f"{user_line()}")
 
 
 # ---------------------------------------------------------------- from an operator to its lowering
 def lower(op: Any, args: Any, kwargs: Any) -> Any:
     """Carry out an ATen operator: by its entry, by torch's decomposition into others, or by torch itself."""
-    error: Exception | None = None
-    for function in _ways(op):
-        try:
-            return function(*args, **kwargs)
-        except Exception as raised:
-            if isinstance(raised, JitfuseError) and not isinstance(raised, UnsupportedError):
-                raise
-            error = raised
-    if op._schema.is_mutable:
-        raise VolatileError(f"{op} writes into its arguments, at {user_line()}: jitfuse does not see that, so that "
-                            "Python runs in every call. Call it outside.")
-    return by_torch(op, args, kwargs, error or missing(str(op)))
+    return _by_first(_ways(op), op, args, kwargs)
 
 
 @functools.cache
@@ -182,15 +173,18 @@ def _ways(op: Any) -> tuple[Function, ...]:
     """Return the ways to carry out an operator, the best first."""
     table.loaded()
     name = op._schema.name.removeprefix("aten::")
-    own = LOWERINGS.get(f"{name}.{op._overloadname}") or LOWERINGS.get(name) or _of_name(name)
+    lowering = LOWERINGS.get(f"{name}.{op._overloadname}") or LOWERINGS.get(name)
+    own = lowering or _of_name(name)
     found = [] if own is None else [own]
     if op._schema.is_mutable:
-        if not name.endswith("_") or torch.Tag.inplace_view in op.tags:  # its memory would change
-            return tuple(found)
         base = getattr(getattr(torch.ops.aten, name[:-1], None), op._overloadname, None)
-        return tuple(found) if base is None else (*found, functools.partial(_in_place, base, name[:-1]))
+        if base is not None and name.endswith("_") and torch.Tag.inplace_view not in op.tags:  # its memory stays
+            found.append(functools.partial(_in_place, base, name[:-1]))
+        return (*found, functools.partial(_refused, op))
+    if lowering is not None:  # what it refuses is torch's
+        return (lowering,)
     composed = torch._decomp.decomposition_table.get(op)
-    if composed is not None and torch.Tag.core not in op.tags:
+    if composed is not None and not (op.is_view and torch.Tag.core in op.tags):  # such views come back as they are
         found.append(functools.partial(_composed, composed))
     if op._can_decompose():
         found.append(functools.partial(_composed, op.decompose))
@@ -199,22 +193,24 @@ def _ways(op: Any) -> tuple[Function, ...]:
 
 def _of_name(name: str) -> Function | None:
     """Return the entry of the function of torch's that has an operator's arguments: a built-in one or a method."""
-    for prefix, holder in {**_PREFIXES, "": torch, "_": torch._C._nn}.items():
-        original = getattr(holder, name.removeprefix(prefix) if prefix != "_" else name, None)
-        if name.startswith(prefix) or prefix == "_":
-            found = table.by_object().get(original) if inspect.isbuiltin(original) else None
-            if found is not None:
-                return found
-    method = getattr(torch.Tensor, name, None)
-    return table.by_object().get(method) if inspect.ismethoddescriptor(method) else None
+    prefixed = [(holder, name.removeprefix(prefix)) for prefix, holder in _PREFIXES.items() if name.startswith(prefix)]
+    for holder, called in (*prefixed, (torch, name), (torch._C._nn, name), (torch.Tensor, name)):
+        original = getattr(holder, called, None)
+        if (inspect.isbuiltin(original) or inspect.ismethoddescriptor(original)) and original in table.by_object():
+            return table.by_object()[original]
+    return None
 
 
 def _composed(function: Function, *args: Any, **kwargs: Any) -> Any:
     with torch._C.DisableTorchFunctionSubclass(), _Everything():
         found = function(*args, **kwargs)
     if found is NotImplemented:
-        raise UnsupportedError(f"torch has no decomposition of {function}, at {user_line()}")
+        raise UnsupportedError(f"torch has no decomposition of {library_calls.name_of(function)}, at {user_line()}")
     return found
+
+
+def _refused(op: Any, *args: Any, **kwargs: Any) -> Any:
+    raise library_calls.refusal(library_calls.name_of(op), "writes into its arguments")
 
 
 def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -222,7 +218,7 @@ def _in_place(op: Any, name: str, target: Any, *args: Any, **kwargs: Any) -> Any
     made = lower(op, (target, *args), kwargs)
     if isinstance(target, Foreign):
         return assign(target, made, name)
-    kept = feed_tensor(target)
+    kept = known(target)
     if kept is None:
         raise VolatileError(f"Tensor.{name}_ writes into a tensor that no argument, name or attribute leads to, at "
                             f"{user_line()}: Python runs in every call.")

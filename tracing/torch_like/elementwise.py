@@ -1,83 +1,79 @@
-"""torch's functions of single elements over traced tensors: mathematics, signs, roundings.
+"""torch's functions of single elements over traced tensors: rows of functions that are one operator, and others.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. Integers become torch's default dtype where a
-function's result is floating.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Integers become torch's default dtype where a function's
+result is floating.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from jitfuse.dtypes import kind
-from jitfuse.tracing.torch_like.promotion import (
-    assign,
-    cast,
-    floating,
-    in_common,
-    numbers,
-    strong,
-)
+from jitfuse.errors import DTypeError
+from jitfuse.tracing.numpy_like import shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.traced import freeze
+from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, numbers, operand, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
-_OF_FLOATS: Final = {
-    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p",
-    "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "arcsin": "asin", "acos": "acos",
-    "arccos": "acos", "atan": "atan", "arctan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
-    "asinh": "asinh", "arcsinh": "asinh", "acosh": "acosh", "arccosh": "acosh", "atanh": "atanh", "arctanh": "atanh",
-    "erf": "erf", "erfc": "erfc", "sigmoid": "sigmoid", "expit": "sigmoid", "reciprocal": "reciprocal",
-    "deg2rad": "deg2rad", "rad2deg": "rad2deg", "sinc": "sinc", "lgamma": "gammaln", "gammaln": "gammaln",
-    "digamma": "digamma", "psi": "digamma", "i0": "i0",
-}
-_KEEPING: Final = {
-    "neg": "negative", "negative": "negative", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "fix": "trunc", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite", "isposinf": "isposinf",
-    "isneginf": "isneginf", "signbit": "signbit", "abs": "abs", "absolute": "abs",
-}
+
+# ---------------------------------------------------------------- functions that are one operator
+def rows(promoting: Callable[[str], Callable[..., Any]], alike: str, **others: str) -> None:
+    """Enter functions that are one operator each: those of its name, and by operator those of other names."""
+    for op_name, names in {**{name: name for name in alike.split()}, **others}.items():
+        implements(*names.split())(promoting(op_name))
 
 
-def delivered(result: Any, out: Any = None) -> Any:
-    """Return a result as torch's tensor; written into `out` if given."""
-    made = wrap(result)
-    return made if out is None else assign(out, made, "out")
-
-
-def _of_floats(op_name: str) -> Callable[..., Any]:
-    def function(input: Any, *, out: Any = None) -> Any:
+def _floating(op_name: str) -> Callable[..., Any]:
+    def function(input: Any) -> Any:
         x = floating(input)
-        return delivered(cast(x.call(op_name), str(x.dtype)), out)
+        return wrap(cast(x.call(op_name), str(x.dtype)))
 
-    function.__name__ = op_name
     return function
 
 
 def _keeping(op_name: str) -> Callable[..., Any]:
-    def function(input: Any, *, out: Any = None) -> Any:
-        return delivered(strong(input).call(op_name), out)
-
-    function.__name__ = op_name
-    return function
+    return lambda input: wrap(strong(input).call(op_name))
 
 
-for _name, _op in _OF_FLOATS.items():
-    implements(_name)(_of_floats(_op))
-for _name, _op in _KEEPING.items():
-    implements(_name)(_keeping(_op))
+rows(_floating, "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh erf erfc reciprocal deg2rad "
+     "rad2deg sinc i0 i0e i1 i1e erfinv ndtri ndtr log_ndtr", asin="asin arcsin", acos="acos arccos",
+     atan="atan arctan", asinh="asinh arcsinh", acosh="acosh arccosh", atanh="atanh arctanh",
+     sigmoid="sigmoid expit", gammaln="lgamma gammaln", digamma="digamma psi")
+rows(_keeping, "floor ceil isnan isinf isfinite isposinf isneginf signbit logical_not", trunc="trunc fix",
+     negative="neg negative", abs="abs absolute", bitwise_invert="bitwise_not")
 
 
-@implements("square")
-def square(input: Any, *, out: Any = None) -> Any:
-    """Return x times x; bools become int64."""
+# ---------------------------------------------------------------- functions of several operators
+implements("positive")(lambda input: wrap(strong(input)))
+implements("rsqrt")(lambda input: wrap(floating(input).call("sqrt").call("reciprocal")))
+
+
+@implements("sign", "sgn")
+def sign(input: Any) -> Any:
+    """Return -1, 0 or 1; 0 for NaN."""
     x = strong(input)
-    return delivered((cast(x, "int64") if str(x.dtype) == "bool" else x).call("square"), out)
+    if kind(str(x.dtype)) == "bool":
+        return wrap(x.as_copy())
+    made = x.call("sign")
+    return wrap(x.call("isnan").call("where", 0, made) if kind(str(x.dtype)) == "float" else made)
 
 
-@implements("positive")
-def positive(input: Any) -> Any:
-    """Return the tensor."""
-    return wrap(strong(input))
+@implements("round")
+def round_(input: Any, *, decimals: Any = 0) -> Any:
+    """Round halves to even, at a number of decimals."""
+    x, digits = strong(input), numbers(decimals)
+    if not digits or kind(str(x.dtype)) != "float":
+        return wrap(x.call("rint") if kind(str(x.dtype)) == "float" else x.as_copy())
+    scale = 10.0 ** abs(digits)
+    made = in_common("multiply", in_common("multiply" if digits > 0 else "divide", x, scale).call("rint"), 1.0)
+    return wrap(in_common("divide" if digits > 0 else "multiply", made, scale))
 
 
+# ---------------------------------------------------------------- complex numbers
 @implements("conj", "conj_physical")
 def conj(input: Any) -> Any:
     """Return the conjugate, or a real tensor itself."""
@@ -85,57 +81,61 @@ def conj(input: Any) -> Any:
     return wrap(x.call("conj") if kind(str(x.dtype)) == "complex" else x)
 
 
-@implements("rsqrt")
-def rsqrt(input: Any, *, out: Any = None) -> Any:
-    """Return 1 / sqrt(x)."""
-    return delivered(floating(input).call("sqrt").call("reciprocal"), out)
-
-
-@implements("logit")
-def logit(input: Any, eps: Any = None, *, out: Any = None) -> Any:
-    """Return log(x / (1 - x)), x limited to [eps, 1 - eps] where eps is given."""
+@implements("angle")
+def angle(input: Any) -> Any:
+    """Return the angle of complex numbers; 0 or pi for real numbers."""
     x = floating(input)
-    dtype = str(x.dtype)
-    if eps is not None:
-        x = x.call("clip", numbers(eps), 1 - numbers(eps))
-    return delivered(cast(x.call("logit"), dtype), out)
+    if kind(str(x.dtype)) == "complex":
+        return wrap(x.imag.call("atan2", x.real))
+    made = x.call("less", 0).call("where", math.pi, 0.0)
+    return wrap(x.call("isnan").call("where", x, cast(operand(made), str(x.dtype))))
 
 
-@implements("sign", "sgn")
-def sign(input: Any, *, out: Any = None) -> Any:
-    """Return -1, 0 or 1; 0 for NaN."""
+implements("real")(lambda input: wrap(strong(input).real))
+
+
+@implements("imag")
+def imag(input: Any) -> Any:
+    """Return the imaginary part of complex numbers."""
     x = strong(input)
-    if kind(str(x.dtype)) == "bool":
-        return delivered(x.as_copy(), out)
-    made = x.call("sign")
-    return delivered(x.call("isnan").call("where", 0, made) if kind(str(x.dtype)) == "float" else made, out)
+    if kind(str(x.dtype)) != "complex":
+        raise DTypeError(f"imag is not implemented for tensors with non-complex dtypes, at {user_line()}")
+    return wrap(x.imag)
 
 
-@implements("round")
-def round_(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
-    """Round halves to even, at a number of decimals."""
-    x, digits = strong(input), numbers(decimals)
-    if not digits or kind(str(x.dtype)) != "float":
-        return delivered(x.call("rint") if kind(str(x.dtype)) == "float" else x.as_copy(), out)
-    scale = 10.0 ** abs(digits)
-    made = in_common("multiply", in_common("multiply" if digits > 0 else "divide", x, scale).call("rint"), 1.0)
-    return delivered(in_common("divide" if digits > 0 else "multiply", made, scale), out)
+@implements("complex")
+def complex_(real: Any, imag: Any) -> Any:
+    """Return complex numbers from real and imaginary parts."""
+    a, b = operand(real), operand(imag)
+    if a.dtype != b.dtype or str(a.dtype) not in ("float32", "float64"):
+        raise DTypeError(f"complex: expected two float or two double tensors, got {a.dtype} and {b.dtype}, at "
+                         f"{user_line()}")
+    return wrap(a.call("make_complex", b))
 
 
-@implements("frac")
-def frac(input: Any, *, out: Any = None) -> Any:
-    """Return x - trunc(x)."""
-    x = strong(input)
-    return delivered(x - x.call("trunc"), out)
+@implements("polar")
+def polar(abs: Any, angle: Any) -> Any:
+    """Return complex numbers from magnitudes and angles."""
+    size, turn = operand(abs), operand(angle)
+    return wrap((size * turn.call("cos")).call("make_complex", size * turn.call("sin")))
 
 
-@implements("logical_not")
-def logical_not(input: Any, *, out: Any = None) -> Any:
-    """Return where x is zero."""
-    return delivered(strong(input).call("logical_not"), out)
+@implements("view_as_real")
+def view_as_real(input: Any) -> Any:
+    """Return complex numbers as pairs along a new last axis."""
+    x = operand(input)
+    return _in_new_memory("torch.view_as_real", x, shapes.stack([x.real, x.imag], -1))
 
 
-@implements("bitwise_not")
-def bitwise_not(input: Any, *, out: Any = None) -> Any:
-    """Return the inverted bits; of bools, the negation."""
-    return delivered(strong(input).call("bitwise_invert"), out)
+@implements("view_as_complex")
+def view_as_complex(input: Any) -> Any:
+    """Return pairs along the last axis as complex numbers."""
+    x = operand(input)
+    return _in_new_memory("torch.view_as_complex", x, x[..., 0].call("make_complex", x[..., 1]))
+
+
+def _in_new_memory(name: str, x: Tensor, made: Tensor) -> Any:
+    """Return a copy that is a view in torch, and reject later writes to either of the two."""
+    result = wrap(made)
+    freeze(name, x, result.tensor)
+    return result

@@ -21,28 +21,16 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 def _along_one(name: str) -> None:
     @implements(f"fft.{name}")
-    def function(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any = None) -> Any:
+    def function(input: Any, n: Any = None, dim: Any = -1, norm: Any = None) -> Any:
         return wrap(FUNCTIONS[getattr(np.fft, name)](floating(input), numbers(n), int(numbers(dim)), norm))
-
-    function.__name__ = name
 
 
 def _along_many(name: str) -> None:
     default = (-2, -1) if name.endswith("2") else None
 
     @implements(f"fft.{name}")
-    def function(input: Any, s: Any = None, dim: Any = default, norm: Any = None, *, out: Any = None) -> Any:
+    def function(input: Any, s: Any = None, dim: Any = default, norm: Any = None) -> Any:
         return wrap(FUNCTIONS[getattr(np.fft, name)](floating(input), numbers(s), numbers(dim), norm))
-
-    function.__name__ = name
-
-
-def _shift(name: str) -> None:
-    @implements(f"fft.{name}")
-    def function(input: Any, dim: Any = None) -> Any:
-        return wrap(FUNCTIONS[getattr(np.fft, name)](strong(input), numbers(dim)))
-
-    function.__name__ = name
 
 
 @implements("stft")
@@ -82,5 +70,3 @@ for _name in ("fft", "ifft", "rfft", "irfft"):
     _along_one(_name)
 for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
     _along_many(_name)
-for _name in ("fftshift", "ifftshift"):
-    _shift(_name)

@@ -14,7 +14,7 @@ from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.shapes import axis_of
-from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -36,12 +36,6 @@ def index_select(input: Any, dim: Any, index: Any) -> Any:
     return wrap(gathering.take(x, from_zero(at, x.shape[along]) if x.ndim else at, along))
 
 
-@implements("take")
-def take(input: Any, index: Any) -> Any:
-    """Return the elements at indices of the flattened tensor."""
-    return wrap(gathering.take(strong(input), operand(index)))
-
-
 @implements("take_along_dim")
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     """Return elements along an axis; each position along the other axes has its own indices."""
@@ -58,7 +52,7 @@ def _indices(x: Tensor, along: int, index: Tensor) -> tuple[Any, ...]:
 
 
 @implements("gather")
-def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False) -> Any:
     """Return elements along an axis at an index for each position; the index may be shorter along the other axes."""
     x, at = strong(input), operand(index)
     along = axis_of(x, dim)
@@ -91,10 +85,7 @@ def scatter(input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = N
     return wrap(target)
 
 
-@implements("scatter_add")
-def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
-    """Return the tensor with elements of src added at indices along an axis."""
-    return scatter(input, dim, index, src, reduce="add")
+implements("scatter_add")(lambda input, dim, index, src: scatter(input, dim, index, src, reduce="add"))
 
 
 @implements("scatter_reduce")
@@ -141,16 +132,8 @@ def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) 
     return _at_indices(input, dim, index, operand(source) * numbers(alpha), "add")
 
 
-@implements("index_copy")
-def index_copy(input: Any, dim: Any, index: Any, source: Any) -> Any:
-    """Return the tensor with parts written at indices of an axis."""
-    return _at_indices(input, dim, index, operand(source), "set")
-
-
-@implements("index_fill")
-def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
-    """Return the tensor with a value written at indices of an axis."""
-    return _at_indices(input, dim, index, operand(value), "set")
+implements("index_copy")(lambda input, dim, index, source: _at_indices(input, dim, index, operand(source), "set"))
+implements("index_fill")(lambda input, dim, index, value: _at_indices(input, dim, index, operand(value), "set"))
 
 
 def _at_indices(input: Any, dim: Any, index: Any, value: Tensor, combine: str) -> Any:
@@ -170,3 +153,15 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     key = tuple(slice(None) if i is None else operand(i) for i in indices)
     gathering.set_item(target, key, cast(operand(values), str(x.dtype)), "add" if accumulate else "set")
     return wrap(target)
+
+
+@method("fill_diagonal_")
+def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """Write a number on the diagonal."""
+    if wrap:
+        raise UnsupportedError(f"fill_diagonal_(wrap=True) is not available, at {user_line()}")
+    x = self.tensor
+    n = min(x.shape)
+    line = x.create("arange", count=n, dtype="int64")
+    x[(line,) * x.ndim] = numbers(fill_value)
+    return self

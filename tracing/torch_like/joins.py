@@ -4,13 +4,14 @@ Owns their entries in `jitfuse.tracing.torch_like.table`.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
-from jitfuse.tracing.torch_like.promotion import cast, kept_order, memory, numbers, operand, result_dtype, strong
+from jitfuse.tracing.torch_like.promotion import cast, kept_order, numbers, operand, result_dtype, strong
 from jitfuse.tracing.torch_like.shapes import axis_of, extents
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -26,22 +27,13 @@ def _joined(tensors: Any) -> list[Tensor]:
 
 
 @implements("cat", "concat", "concatenate")
-def cat(tensors: Any, dim: Any = 0, *, axis: Any = None, out: Any = None) -> Any:
+def cat(tensors: Any, dim: Any = 0) -> Any:
     """Join along an axis; empty tensors of one axis are left out."""
     parts = [x for x in _joined(tensors) if x.shape != (0,)] or _joined(tensors)[:1]
-    return wrap(shapes.concatenate(parts, int(numbers(dim if axis is None else axis))))
+    return wrap(shapes.concatenate(parts, int(numbers(dim))))
 
 
-@implements("stack")
-def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
-    """Join along a new axis."""
-    return wrap(shapes.stack(_joined(tensors), int(numbers(dim))))
-
-
-@implements("tile")
-def tile(input: Any, *dims: Any) -> Any:
-    """Repeat the whole tensor along each axis."""
-    return wrap(arrangements.tile(strong(input), extents(dims)))
+implements("stack")(lambda tensors, dim=0: wrap(shapes.stack(_joined(tensors), int(numbers(dim)))))
 
 
 @method("repeat")
@@ -50,16 +42,26 @@ def repeat(self: Any, *sizes: Any) -> Any:
     if len(extents(sizes)) < operand(self).ndim:
         raise ShapeError(f"repeat: the number of sizes {extents(sizes)} is smaller than the number of axes of "
                          f"{operand(self).shape}, at {user_line()}")
-    return tile(self, *sizes)
+    return wrap(arrangements.tile(strong(self), extents(sizes)))
 
 
-@implements("repeat_interleave")
-def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
-    """Repeat each element along an axis, all equally often or by known counts."""
-    return wrap(arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
+implements("repeat_interleave")(lambda input, repeats, dim=None, *, output_size=None: wrap(arrangements.repeat(
+    strong(input), numbers(repeats), None if dim is None else int(numbers(dim)))))
+
+
+@implements("diagonal_scatter")
+def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
+    """Return the tensor with a diagonal replaced."""
+    made = wrap(strong(input).as_copy())
+    made.diagonal(offset, dim1, dim2).copy_(src)
+    return made
 
 
 # ---------------------------------------------------------------- rearrangements
+def _triangle(name: str) -> Callable[..., Any]:
+    return lambda input, diagonal=0: wrap(strong(input).call(name, k=int(numbers(diagonal))))
+
+
 @implements("flip")
 def flip(input: Any, *dims: Any, **options: Any) -> Any:
     """Reverse axes; a copy, as in torch."""
@@ -68,28 +70,12 @@ def flip(input: Any, *dims: Any, **options: Any) -> Any:
     return wrap(kept_order(shapes.flip(x, given).as_copy(), x))
 
 
-@implements("roll")
-def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Move elements along axes; those that leave at one end come in at the other."""
-    return wrap(arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
+implements("roll")(lambda input, shifts, dims=None: wrap(arrangements.roll(
+    strong(input), numbers(shifts), None if dims is None else numbers(dims))))
 
 
-@implements("tril")
-def tril(input: Any, diagonal: Any = 0) -> Any:
-    """Keep what lies on or below a diagonal."""
-    return wrap(strong(input).call("tril", k=int(numbers(diagonal))))
-
-
-@implements("triu")
-def triu(input: Any, diagonal: Any = 0) -> Any:
-    """Keep what lies on or above a diagonal."""
-    return wrap(strong(input).call("triu", k=int(numbers(diagonal))))
-
-
-@implements("diag")
-def diag(input: Any, diagonal: Any = 0) -> Any:
-    """Return a matrix with these elements on a diagonal, or a diagonal of a matrix."""
-    return wrap(memory(arrangements.diag(strong(input), int(numbers(diagonal)))).as_copy())
+for _name in ("tril", "triu"):
+    implements(_name)(_triangle(_name))
 
 
 @method("unfold")

@@ -30,9 +30,9 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
     Raises VolatileError where Python has to run the traced function in every call.
     """
-    name = resolve_name(function) or getattr(function, "__name__", str(function))
+    name = name_of(function)
     if kwargs.get("out") is not None:
-        raise _refusal(name, "writes into its argument out=")
+        raise refusal(name, "writes into its argument out=")
     given, backs = _handed(list(args))
     named, named_backs = _handed(dict(kwargs))
     known = False
@@ -50,7 +50,15 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     return library_calls.call(real, name, tuple(given), named, of_torch=True)
 
 
-def _refusal(name: str, what: str) -> VolatileError:
+def name_of(function: Any) -> str:
+    """Return the name of one of torch's functions, methods or operators, as users write it."""
+    if isinstance(function, torch._ops.OpOverload):
+        return f"torch.{function.overloadpacket.__name__}"
+    return resolve_name(function) or f"torch.{getattr(function, '__name__', function)}"
+
+
+def refusal(name: str, what: str) -> VolatileError:
+    """Return the error for a call that leaves something changed, by which Python runs in every call."""
     return VolatileError(f"{name} {what}, at {user_line()}: jitfuse does not see that, so that Python runs in every "
                          "call. Call it outside.")
 
@@ -86,7 +94,7 @@ def _as_arrays(value: Any, name: str) -> Any:
         return None
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
         return type(value)([_as_arrays(item, name) for item in value])
-    raise _refusal(name, f"returns a {type(value).__module__}.{type(value).__qualname__}, which is no plain tensor")
+    raise refusal(name, f"returns a {type(value).__module__}.{type(value).__qualname__}, which is no plain tensor")
 
 
 # ---------------------------------------------------------------- the first call
@@ -110,24 +118,24 @@ class _Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed
             found = self._function(*args, **kwargs)
         if not torch.equal(torch.get_rng_state(), state):
             torch.set_rng_state(state)
-            raise _refusal(self._name, "draws random numbers")
+            raise refusal(self._name, "draws random numbers")
         for tensor, kept in zip(tensors, before, strict=True):
             now = host_array(tensor)
             if now.tobytes() != kept.tobytes():
                 now[...] = kept
-                raise _refusal(self._name, "writes into its arguments")
+                raise refusal(self._name, "writes into its arguments")
         return found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags:
-            raise _refusal(self._name, "draws random numbers")
+            raise refusal(self._name, "draws random numbers")
         schema = func._schema
         for argument, value in [*zip(schema.arguments, args, strict=False), *(
                 (a, kwargs[a.name]) for a in schema.arguments if a.name in kwargs)]:
             if argument.alias_info is not None and argument.alias_info.is_write and any(
                     tensor.untyped_storage().data_ptr() in self._storages for tensor in tensors_in(value)):
-                raise _refusal(self._name, "writes into its arguments")
+                raise refusal(self._name, "writes into its arguments")
         with _lazily_conjugating():
             return func(*args, **kwargs)
 

@@ -6,24 +6,27 @@ casts, and kernels with options in other places.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 
-from jitfuse.tracing.torch_like import activations, casts, creation, networks, shapes
+from jitfuse.dtypes import is_narrow
+from jitfuse.errors import UnsupportedError
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.torch_like import casts, creation, networks, shapes
 from jitfuse.tracing.torch_like.arithmetic import add, sub
 from jitfuse.tracing.torch_like.dispatcher import lowers
-from jitfuse.tracing.torch_like.promotion import assign, cast, dtype_named, numbers, operand, require_cpu, strong
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
 from jitfuse.tracing.torch_like.table import FUNCTIONS
 from jitfuse.tracing.torch_like.tensor import wrap
 
-
 # ---------------------------------------------------------------- the same memory
-@lowers("alias", "lift", "lift_fresh")
-def alias(input: Any) -> Any:
-    """Return a tensor over the same memory."""
-    return wrap(strong(input)[...])
+lowers("alias", "lift", "lift_fresh")(lambda input: wrap(strong(input)[...]))
+lowers("_unsafe_view", "_reshape_alias")(lambda input, size, *strides: shapes.reshape(input, size))
+lowers("expand")(lambda input, size, *, implicit=False: shapes.expand(input, size))
+lowers("_conj")(FUNCTIONS["conj"])
 
 
 @lowers("slice")
@@ -33,22 +36,16 @@ def slice_(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: A
     return wrap(x[(*(slice(None),) * shapes.axis_of(x, dim), slice(*numbers((start, end, step))))])
 
 
-@lowers("_unsafe_view", "_reshape_alias")
-def unsafe_view(input: Any, size: Any, *strides: Any) -> Any:
-    """Return the elements under another shape."""
-    return shapes.reshape(input, size)
-
-
-@lowers("expand")
-def expand(input: Any, size: Any, *, implicit: bool = False) -> Any:
-    """Repeat along axes of extent 1; -1 keeps an extent."""
-    return shapes.expand(input, size)
-
-
-@lowers("_conj")
-def conjugated(input: Any) -> Any:
-    """Return the conjugate, which torch puts off until it is read."""
-    return FUNCTIONS["conj"](input)
+@lowers("as_strided")
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    """Return all elements in their order under another shape; other steps between elements are torch's."""
+    x = strong(input)
+    if not x.is_contiguous or storage_offset is not None or math.prod(size) != x.size:
+        raise UnsupportedError(f"as_strided of a part of a tensor is not available, at {user_line()}")
+    made = shapes.reshape(input, size)
+    if made.stride() != tuple(stride):
+        raise UnsupportedError(f"as_strided in another order of elements is not available, at {user_line()}")
+    return made
 
 
 # ---------------------------------------------------------------- casts and copies
@@ -66,16 +63,8 @@ def copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
     return wrap(cast(operand(src), str(x.dtype)).call("broadcast_to", shape=x.shape).as_copy())
 
 
-@lowers("fill")
-def fill(input: Any, value: Any) -> Any:
-    """Return a tensor of this one's shape and dtype with one value."""
-    return copy(input, value)
-
-
-@lowers("_local_scalar_dense")
-def local_scalar_dense(input: Any) -> Any:
-    """Return the value of a tensor of one element, which is read."""
-    return numbers(casts.item(input))
+lowers("fill")(copy)
+lowers("_local_scalar_dense")(lambda input: numbers(strong(input).item()))
 
 
 # ---------------------------------------------------------------- factories
@@ -100,22 +89,8 @@ for _name, _factory in _FACTORIES.items():
 
 
 # ---------------------------------------------------------------- arithmetic
-@lowers("add_.Tensor", "add_.Scalar")
-def add_(input: Any, other: Any, alpha: Any = 1) -> Any:
-    """Add in place."""
-    return assign(input, add(input, other, alpha=alpha), "add")
-
-
-@lowers("add.Scalar")
-def add_scalar(input: Any, other: Any, alpha: Any = 1) -> Any:
-    """Return input + alpha * other."""
-    return add(input, other, alpha=alpha)
-
-
-@lowers("sub.Scalar")
-def sub_scalar(input: Any, other: Any, alpha: Any = 1) -> Any:
-    """Return input - alpha * other."""
-    return sub(input, other, alpha=alpha)
+lowers("add.Scalar")(lambda input, other, alpha=1: add(input, other, alpha=alpha))
+lowers("sub.Scalar")(lambda input, other, alpha=1: sub(input, other, alpha=alpha))
 
 
 @lowers("index")
@@ -125,35 +100,17 @@ def index(input: Any, indices: Any) -> Any:
 
 
 # ---------------------------------------------------------------- networks
-@lowers("_softmax")
-def softmax(input: Any, dim: Any, half_to_float: bool = False) -> Any:
-    """Return the softmax along an axis."""
-    return FUNCTIONS["softmax"](input, dim, dtype=torch.float32 if half_to_float else None)
+def _softmax(name: str) -> Callable[..., Any]:
+    return lambda input, dim, half_to_float: FUNCTIONS[name](input, dim, dtype=torch.float32 if half_to_float else None)
 
 
-@lowers("_log_softmax")
-def log_softmax(input: Any, dim: Any, half_to_float: bool = False) -> Any:
-    """Return the logarithm of the softmax along an axis."""
-    return FUNCTIONS["log_softmax"](input, dim, dtype=torch.float32 if half_to_float else None)
-
-
-@lowers("embedding")
-def embedding(weight: Any, indices: Any, padding_idx: Any = -1, scale_grad_by_freq: bool = False,
-              sparse: bool = False) -> Any:
-    """Return the rows of a table at indices."""
-    return networks.embedding(indices, weight)
-
-
-@lowers("log_sigmoid_forward")
-def log_sigmoid_forward(input: Any) -> Any:
-    """Return the logarithm of the sigmoid, and the buffer of torch's backward pass, which stays empty."""
-    return activations.logsigmoid(input), creation.zeros(0)
-
-
-@lowers("constant_pad_nd")
-def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
-    """Return the tensor with a border of one value."""
-    return networks.pad(input, pad, "constant", value)
+lowers("_softmax")(_softmax("softmax"))
+lowers("_log_softmax")(_softmax("log_softmax"))
+lowers("_scaled_dot_product_flash_attention_for_cpu")(
+    lambda query, key, value, *options, attn_mask=None, **named: (
+        networks.scaled_dot_product_attention(query, key, value, attn_mask, *options, **named), None))
+lowers("embedding")(lambda weight, indices, *options: networks.embedding(indices, weight))
+lowers("constant_pad_nd")(lambda input, pad, value=0: networks.pad(input, pad, "constant", value))
 
 
 @lowers("convolution")
@@ -165,3 +122,11 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
         return FUNCTIONS[f"conv_transpose{rank}d"](input, weight, bias, stride, padding, output_padding, groups,
                                                    dilation)
     return FUNCTIONS[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
+
+
+@lowers("grid_sampler_2d")
+def grid_sampler_2d(input: Any, *args: Any) -> Any:
+    """Return images at positions, by torch's decomposition."""
+    if is_narrow(str(operand(input).dtype)):
+        raise UnsupportedError(f"grid_sample of 16-bit floats is not available, at {user_line()}")  # rounds positions
+    return torch._decomp.decomposition_table[torch.ops.aten.grid_sampler_2d.default](input, *args)

@@ -19,7 +19,7 @@ from jitfuse.tracing.interception.user_code import is_user_class
 from jitfuse.tracing.record.foreign import Foreign, tensor_as_array
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.torch_like import dispatcher
-from jitfuse.tracing.torch_like.real_tensors import tensor_of
+from jitfuse.tracing.torch_like.real_tensors import known, tensor_of
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, as_parameter, unwrap, wrap
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -39,14 +39,14 @@ def wrapped_module(run: Recorder, feed: Any) -> TracedTorchTensor:
 def read(run: Recorder, chain: Chain, tensor: Any) -> TracedTorchTensor:
     """Return the proxy of a real tensor with an access path; raises ArgumentError where it needs gradients."""
     session = run.session
-    known = session.met.get(id(tensor))
-    if known is None:
+    entry = session.met.get(id(tensor))
+    if entry is None:
         array = tensor_as_array(tensor, keeps_gradients=run.keeps_gradients)
         feed = session.array_feed(chain, str(chain), array)
         session.feed_of_array[id(tensor)] = feed.id
-        known = session.met[id(tensor)] = tensor, feed
+        entry = session.met[id(tensor)] = tensor, feed
     session.torch = True
-    made = wrapped_module(run, known[1])
+    made = wrapped_module(run, entry[1])
     return as_parameter(made) if isinstance(tensor, torch.nn.Parameter) else made
 
 
@@ -136,7 +136,7 @@ def _of_feed(value: Any) -> Any:
         return type(value)(map(_of_feed, value))
     if type(value) not in (torch.Tensor, torch.nn.Parameter):
         return value
-    kept = dispatcher.feed_tensor(value)
+    kept = known(value)
     return value if kept is None else wrap(kept)
 
 

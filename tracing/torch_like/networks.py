@@ -1,13 +1,14 @@
-"""torch.nn.functional's layers over traced tensors: linear, embedding, normalisations, attention, dropout, padding.
+"""torch.nn.functional's layers over traced tensors: linear, embedding, activations, normalisations, attention, dropout.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`. Dropout uses jitfuse's random numbers, new ones in each call.
 """
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from jitfuse.dtypes import is_narrow
+from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.ir.statuses import NO_CLASS
 from jitfuse.tracing.numpy_like import arrangements
@@ -16,17 +17,18 @@ from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import fresh
 from jitfuse.tracing.torch_like.indexing import from_zero
-from jitfuse.tracing.torch_like.products import product, same_dtype
+from jitfuse.tracing.torch_like.products import einsum, product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (
     assign,
     cast,
+    dtype_named,
     in_common,
     numbers,
     operand,
     require_float,
-    run_of_trace,
     strong,
 )
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, wrap
 
@@ -42,8 +44,6 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 @implements("bilinear")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """Return x1 @ W @ x2 for each output feature."""
-    from jitfuse.tracing.torch_like.products import einsum
-
     made = operand(einsum("...i,oij,...j->...o", input1, weight, input2))
     return wrap(made if bias is None else made + operand(bias))
 
@@ -90,6 +90,61 @@ def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     x = x.call("require", inside, status=NO_CLASS)
     classes = x.create("arange", count=count, dtype="int64")
     return wrap(cast(x.reshape((*x.shape, 1)).call("equal", classes), "int64"))
+
+
+# ---------------------------------------------------------------- activations
+@implements("relu")
+def relu(input: Any, inplace: bool = False) -> Any:
+    """Return max(x, 0)."""
+    x = operand(input)
+    made = wrap(x.call("relu") if kind(str(x.dtype)) == "float" else x.call("maximum", 0))
+    return assign(input, made, "relu") if inplace else made
+
+
+@implements("leaky_relu")
+def leaky_relu(input: Any, negative_slope: Any = 0.01, inplace: bool = False) -> Any:
+    """Return x above 0, and a multiple of it below."""
+    x = operand(input)
+    made = wrap(x.call("greater", 0).call("where", x, in_common("multiply", x, negative_slope)))
+    return assign(input, made, "leaky_relu") if inplace else made
+
+
+@implements("silu")
+def silu(input: Any, inplace: bool = False) -> Any:
+    """Return x sigmoid(x)."""
+    require_float("silu", input)
+    made = wrap(operand(input).call("silu"))
+    return assign(input, made, "silu") if inplace else made
+
+
+@implements("gelu")
+def gelu(input: Any, *, approximate: str = "none") -> Any:
+    """Return x Phi(x), or its approximation with tanh."""
+    require_float("gelu", input)
+    return wrap(operand(input).call("gelu" if approximate == "none" else "gelu_tanh"))
+
+
+@implements("logsigmoid")
+def logsigmoid(input: Any) -> Any:
+    """Return log(sigmoid(x))."""
+    require_float("logsigmoid", input)
+    return wrap(operand(input).call("log_sigmoid"))
+
+
+def _normalised(name: str) -> Callable[..., Any]:
+    def function(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+        x = strong(input) if dtype is None else cast(strong(input), dtype_named(dtype))
+        require_float(name, x)
+        if not x.ndim:
+            return wrap(x.reshape((1,)).call(name, axis=0).reshape(()))
+        along = (0 if x.ndim in (1, 3) else 1) if dim is None else int(numbers(dim))
+        return wrap(x.call(name, axis=along))
+
+    return function
+
+
+implements("softmax")(_normalised("softmax"))
+implements("log_softmax")(_normalised("log_softmax"))
 
 
 # ---------------------------------------------------------------- normalisations
@@ -145,7 +200,8 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
             _moved(running_var, variance * (count / max(count - 1, 1)), momentum)
     else:
         mean, variance = operand(running_mean), operand(running_var)
-    made = (x - mean.reshape(shape)) / in_common("add", variance, eps).call("sqrt").reshape(shape)
+    scale = in_common("add", variance, eps).call("sqrt").call("reciprocal")
+    made = (x - mean.reshape(shape)) * scale.reshape(shape)
     return wrap(cast(_scaled(made, weight, bias, shape), own))
 
 
@@ -179,8 +235,6 @@ def _of_channels(name: str) -> None:
         shares = x.create("full", shape=(*x.shape[:2], *(1,) * (x.ndim - 2)), value=1, dtype=str(x.dtype))
         kept = wrap(x * operand(dropout(wrap(shares), drop)))
         return assign(input, kept, name) if inplace else kept
-
-    function.__name__ = name
 
 
 for _name in ("dropout1d", "dropout2d", "dropout3d", "feature_dropout"):

@@ -49,18 +49,6 @@ def sort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = Fal
     return torch.return_types.sort((wrap(values), wrap(order)))
 
 
-@implements("msort")
-def msort(input: Any) -> Any:
-    """Return the elements sorted along the first axis."""
-    return wrap(_sorted(strong(input), 0, False)[0])
-
-
-@implements("argsort")
-def argsort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Return the indices that would sort."""
-    return wrap(_sorted(strong(input), dim, descending)[1])
-
-
 @implements("topk")
 def topk(input: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k largest or smallest elements in order, and their indices."""
@@ -105,6 +93,15 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     first = wrong.call("argmax", axis=along, keepdims=keepdim)
     return torch.return_types.median((
         wrap(_of_nan(x, values.tensor, along, keepdim)), wrap(nan.call("where", first, indices.tensor))))
+
+
+@implements("nanmedian")
+def nanmedian(input: Any) -> Any:
+    """Return the lower of the middle elements, ignoring NaN."""
+    flat = strong(input).ravel()
+    count = cast(flat.call("isnan").call("logical_not"), "int64").call("sum", axis=None, keepdims=False)
+    ordered = operand(sort(wrap(flat)).values)
+    return wrap(ordered[((count - 1).call("maximum", 0)).call("floor_divide", 2)].as_copy())
 
 
 def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tensor:
@@ -161,7 +158,4 @@ def _insertion_indices(x: Tensor, values: Tensor, right: bool) -> Tensor:
     return low
 
 
-@implements("bucketize")
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Return the indices of the buckets of values; the boundaries ascend."""
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+implements("bucketize")(lambda input, boundaries, **options: searchsorted(boundaries, input, **options))

@@ -5,8 +5,9 @@ window; an adaptive one reduces axis by axis.
 """
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+import operator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.torch_like.convolutions import each, positive, windows
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, run_of_trace
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -81,17 +83,7 @@ def _slices(x: Tensor, window: _PoolingWindow, filler: float) -> list[Tensor]:
 
 
 def _largest(parts: list[Tensor]) -> Tensor:
-    result = parts[0] if len(parts) > 1 else parts[0].as_copy()
-    for part in parts[1:]:
-        result = result.call("maximum", part)
-    return result
-
-
-def _total(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return functools.reduce(lambda a, b: a.call("maximum", b), parts) if len(parts) > 1 else parts[0].as_copy()
 
 
 # ---------------------------------------------------------------- largest elements
@@ -108,12 +100,7 @@ def _max_pool(rank: int) -> None:
             return wrap(_largest(parts))
         return wrap(_largest(parts)), wrap(_indices(parts, window, x.shape[-rank:]))
 
-    @implements(f"{name}_with_indices")
-    def with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                     ceil_mode: bool = False, return_indices: bool = False) -> Any:
-        return function(input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-    function.__name__ = name
+    implements(f"{name}_with_indices")(functools.partial(function, return_indices=True))
 
 
 def _indices(parts: list[Tensor], window: _PoolingWindow, spatial: tuple[int, ...]) -> Tensor:
@@ -145,15 +132,13 @@ def _avg_pool(rank: int) -> None:
                  count_include_pad: bool = True, divisor_override: Any = None) -> Any:
         x = operand(input)
         window = _window(name, x, kernel_size, stride, padding, 1, bool(ceil_mode), rank)
-        total = _total(_slices(x, window, 0.0))
+        total = functools.reduce(operator.add, _slices(x, window, 0.0))
         if divisor_override is not None:
             return wrap(cast(total / float(numbers(divisor_override)), str(x.dtype)))
         counts = _counted(window, x.shape[-rank:], bool(count_include_pad))
         divisor: Any = float(counts.flat[0]) if (counts == counts.flat[0]).all() else _constant(
             counts.astype("float32")).astype(str(total.dtype))
         return wrap(cast(total / divisor, str(x.dtype)))
-
-    function.__name__ = name
 
 
 def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> Any:
@@ -167,17 +152,8 @@ def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> 
     return counts
 
 
-def _lp_pool(rank: int) -> None:
-    @of_floats(f"lp_pool{rank}d")
-    def function(input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-        x, power = operand(input), float(numbers(norm_type))
-        window = _window(f"lp_pool{rank}d", x, kernel_size, stride, 0, 1, bool(ceil_mode), rank)
-        made = _total([part.call("abs") ** power for part in _slices(x, window, 0.0)])
-        return wrap(made ** (1.0 / power))
-
-
 # ---------------------------------------------------------------- a given number of windows
-def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) -> None:
+def _adaptive(name: str, rank: int, op_name: str) -> None:
     @of_floats(name)
     def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         if return_indices:
@@ -191,35 +167,26 @@ def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) ->
         if targets == [1] * rank and name.startswith("adaptive_avg"):
             return wrap(x.call("mean", axis=tuple(range(x.ndim - rank, x.ndim)), keepdims=True))
         for k, target in enumerate(targets):
-            x = _adapted(x, x.ndim - rank + k, target, combine)
+            x = _adapted(x, x.ndim - rank + k, target, op_name)
         return wrap(x.as_copy())
 
-    function.__name__ = name
 
-
-def _adapted(x: Tensor, axis: int, target: int, combine: Callable[[Tensor, int], Tensor]) -> Tensor:
+def _adapted(x: Tensor, axis: int, target: int, op_name: str) -> Tensor:
     """Reduce an axis to `target` elements, each over a part of it; neighbouring parts may overlap."""
     n = x.shape[axis]
     if n == target:
         return x
     if target and n % target == 0:
-        return combine(x.reshape((*x.shape[:axis], target, n // target, *x.shape[axis + 1 :])), axis + 1)
+        parts = x.reshape((*x.shape[:axis], target, n // target, *x.shape[axis + 1 :]))
+        made: Tensor = parts.call(op_name, axis=axis + 1)
+        return made
     lead = (slice(None),) * axis
     bounds = [(k * n // target, -(-(k + 1) * n // target)) for k in range(target)]
-    return shapes.stack([combine(x[(*lead, slice(a, b))], axis) for a, b in bounds], axis)
-
-
-def _max_along(x: Tensor, axis: int) -> Tensor:
-    return x.call("max", axis=axis)
-
-
-def _mean_along(x: Tensor, axis: int) -> Tensor:
-    return x.call("mean", axis=axis)
+    return shapes.stack([x[(*lead, slice(a, b))].call(op_name, axis=axis) for a, b in bounds], axis)
 
 
 for _rank in (1, 2, 3):
     _max_pool(_rank)
     _avg_pool(_rank)
-    _lp_pool(_rank)
-    _adaptive(f"adaptive_avg_pool{_rank}d", _rank, _mean_along)
-    _adaptive(f"adaptive_max_pool{_rank}d", _rank, _max_along)
+    _adaptive(f"adaptive_avg_pool{_rank}d", _rank, "mean")
+    _adaptive(f"adaptive_max_pool{_rank}d", _rank, "max")

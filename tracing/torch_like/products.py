@@ -4,6 +4,7 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. The operands of a prod
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +16,8 @@ from jitfuse.tracing.numpy_like import linalg, products, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import add, mul
-from jitfuse.tracing.torch_like.elementwise import delivered
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
-from jitfuse.tracing.torch_like.table import implements, in_float32
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
+from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -37,21 +37,17 @@ def product(name: str, a: Any, b: Any) -> Tensor:
     return cast(x.call("matmul", y), str(x.dtype))
 
 
-@implements("matmul", "linalg.matmul")
-def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
-    """Return the matrix product."""
-    return delivered(product("matmul", input, other), out)
+implements("matmul", "linalg.matmul")(lambda input, other: wrap(product("matmul", input, other)))
 
 
 def _of_ranks(name: str, first: int, second: int) -> Callable[..., Any]:
-    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+    def function(input: Any, other: Any) -> Any:
         x, y = operand(input), operand(other)
         if (x.ndim, y.ndim) != (first, second):
             raise ShapeError(f"{name}: operands of {first} and {second} axes are expected, not {x.shape} and "
                              f"{y.shape}, at {user_line()}")
-        return delivered(product(name, x, y), out)
+        return wrap(product(name, x, y))
 
-    function.__name__ = name
     return function
 
 
@@ -59,36 +55,26 @@ for _name, _ranks in {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}.
     implements(_name)(_of_ranks(_name, *_ranks))
 
 
-def scaled_sum(input: Any, made: Any, beta: Any, alpha: Any, out: Any = None) -> Any:
+def scaled_sum(input: Any, made: Any, beta: Any, alpha: Any) -> Any:
     """Return beta * input + alpha * made; with beta 0, NaN of the input does not count."""
     if kind(str(made.tensor.dtype)) not in ("float", "complex"):
         beta, alpha = int(numbers(beta)), int(numbers(alpha))
     made = made if isinstance(alpha, int | float) and alpha == 1 else mul(made, alpha)  # bools give a bool
     if isinstance(beta, int | float) and beta == 0:
-        return delivered(made.tensor, out)
-    return add(made, input if isinstance(beta, int | float) and beta == 1 else mul(input, beta), out=out)
+        return made
+    return add(made, input if isinstance(beta, int | float) and beta == 1 else mul(input, beta))
 
 
 def _added(name: str) -> Callable[..., Any]:
-    def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         same_dtype(name, input, one, two)
-        return scaled_sum(input, wrap(product(name, one, two)), beta, alpha, out)
+        return scaled_sum(input, wrap(product(name, one, two)), beta, alpha)
 
-    function.__name__ = name
     return function
 
 
 for _name in ("addmm", "baddbmm", "addmv"):
     implements(_name)(_added(_name))
-
-
-@implements("outer", "ger")
-def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
-    """Return the products of all pairs of elements."""
-    x, y = strong(input), strong(vec2)
-    if (x.ndim, y.ndim) != (1, 1):
-        raise ShapeError(f"outer: expected tensors of one axis, but got {x.shape} and {y.shape}, at {user_line()}")
-    return mul(wrap(x.reshape((x.size, 1))), wrap(y.reshape((y.size,))), out=out)
 
 
 @implements("einsum")
@@ -102,21 +88,31 @@ def einsum(equation: Any, *operands: Any) -> Any:
     return wrap(cast(products.einsum(equation, *found), str(found[0].dtype)))
 
 
-@implements("cross", "linalg.cross")
-def cross(input: Any, other: Any, dim: Any = -1) -> Any:
-    """Return the cross products of vectors along an axis."""
-    return wrap(products.cross(*same_dtype("cross", input, other), axis=int(numbers(dim))))
+implements("cross", "linalg.cross")(lambda input, other, dim=-1: wrap(
+    products.cross(*same_dtype("cross", input, other), axis=int(numbers(dim)))))
 
 
 @implements("cdist")
 @in_float32
 def cdist(x1: Any, x2: Any, p: Any = 2.0, **options: Any) -> Any:
     """Return the distances of all pairs of rows."""
-    from jitfuse.tracing.torch_like.reductions import norm
-
     x, y = same_dtype("cdist", x1, x2)
     difference = shapes.expand_dims(x, -2) - shapes.expand_dims(y, -3)
-    return norm(wrap(difference), p, -1)
+    return torch.linalg.vector_norm(wrap(difference), p, -1)
+
+
+@of_floats("linalg.vecdot")
+def vecdot(x: Any, y: Any, *, dim: Any = -1) -> Any:
+    """Return the sum of products along an axis, the first operand conjugated."""
+    a, b = same_dtype("vecdot", x, y)
+    return wrap(cast(products.vecdot(a, b, axis=int(numbers(dim))), str(a.dtype)))
+
+
+@implements("addbmm")
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return a matrix plus the sum of products of matrices."""
+    made = product("addbmm", batch1, batch2)
+    return scaled_sum(input, wrap(cast(made.call("sum", axis=0), str(made.dtype))), beta, alpha)
 
 
 # ---------------------------------------------------------------- decompositions
@@ -129,14 +125,12 @@ def _of_matrices(name: str) -> Callable[..., Any]:
             raise UnsupportedError(f"linalg.{name} of nothing is not available, at {user_line()}")
         return wrap(getattr(linalg, name)(x, *(operand(a) for a in args), **kwargs))
 
-    function.__name__ = name
     return function
 
 
 for _name in ("inv", "det", "solve", "cholesky", "matrix_power", "svdvals", "eigvalsh"):
     implements(f"linalg.{_name}")(_of_matrices(_name))
-for _name in ("det",):
-    implements(_name)(_of_matrices(_name))
+implements("det")(_of_matrices("det"))
 implements("inverse")(_of_matrices("inv"))
 
 
@@ -148,8 +142,44 @@ def _structured(name: str, torch_name: str) -> None:
         result = made(A, *args, **kwargs)
         return getattr(torch.return_types, f"linalg_{torch_name}")(tuple(result))
 
-    function.__name__ = torch_name
-
 
 for _name in ("svd", "qr", "eigh", "slogdet"):
     _structured(_name, _name)
+
+
+@implements("linalg.eig")
+def eig(A: Any) -> Any:
+    """Return complex eigenvalues and eigenvectors."""
+    return torch.return_types.linalg_eig(tuple(wrap(tuple(linalg.complex_eig(operand(A))))))
+
+
+implements("cholesky")(lambda input, upper=False: wrap(linalg.cholesky(operand(input), upper=bool(upper))))
+
+
+@implements("logdet")
+def logdet(input: Any) -> Any:
+    """Return the logarithm of the determinant; NaN for negative ones."""
+    x = operand(input)
+    sign, size = linalg.slogdet(x)
+    missing = x.create("full", shape=(), value=math.nan, dtype=str(x.dtype))
+    return wrap(sign.call("less", 0).call("where", missing, size))
+
+
+@implements("linalg.solve_triangular")
+def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """Return the solution of triangular systems."""
+    a, b = same_dtype("solve_triangular", A, B)
+    if unitriangular or not left:
+        raise UnsupportedError(f"solve_triangular(left=False) and unitriangular are not available, at {user_line()}")
+    return wrap(linalg.solve(a.call("triu" if upper else "tril", k=0), b))
+
+
+@implements("cholesky_solve")
+def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
+    """Return the solution of systems whose Cholesky factor is given."""
+    b, factor = same_dtype("cholesky_solve", input, input2)
+    if kind(str(b.dtype)) == "complex":
+        raise UnsupportedError(f"cholesky_solve of complex numbers is not available, at {user_line()}")
+    turned = factor.swapaxes(-1, -2)
+    whole = product("cholesky_solve", turned, factor) if upper else product("cholesky_solve", factor, turned)
+    return wrap(linalg.solve(whole, b))

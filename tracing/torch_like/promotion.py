@@ -15,12 +15,11 @@ from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.layout import torch_order
-from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh, plain
-from jitfuse.tracing.torch_like.real_tensors import met
+from jitfuse.tracing.torch_like.real_tensors import met, run_of_trace
 
 NAMES: Final[dict[Any, str]] = {
     torch.bool: "bool", torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32",
@@ -95,13 +94,6 @@ def _common_dtype(kinds: tuple[tuple[str, bool, bool], ...], default: Any) -> st
 
 
 # ---------------------------------------------------------------- operands and results
-def run_of_trace() -> Recorder:
-    """Return the current trace."""
-    run = active()
-    assert run is not None, "torch's functions over traced tensors run in a trace alone"
-    return run
-
-
 def operand(value: Any) -> Tensor:
     """Return a tensor, number, array or real torch tensor as a traced tensor."""
     if type(value) is TracedTensor:

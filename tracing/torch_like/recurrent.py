@@ -111,7 +111,6 @@ def _layers(name: str) -> None:
         ends = [wrap(shapes.stack([s[k] for s in last], 0)) for k in range(states)]
         return (wrap(x.swapaxes(0, 1) if numbers(batch_first) else x), *ends)
 
-    function.__name__ = name
     implements(name)(function)
 
 
@@ -124,8 +123,6 @@ def _cell(name: str) -> None:
         one, two = _product(operand(input), w_ih, b_ih), _product(state[0], w_hh, b_hh)
         made = tuple(map(wrap, cell(_gates(one, count), _gates(two, count), state)))
         return made if name == "lstm" else made[0]
-
-    function.__name__ = f"{name}_cell"
 
 
 for _name in CELLS:

@@ -5,11 +5,12 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. Their results are view
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
@@ -33,21 +34,9 @@ def axis_of(x: Tensor, dim: Any) -> int:
 
 
 @implements("reshape")
-def reshape(input: Any, *shape: Any) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """Return the elements under another shape."""
-    return wrap(strong(input).reshape(extents(shape)))
-
-
-@method("reshape")
-def reshape_method(self: Any, *shape: Any, **options: Any) -> Any:
-    """Return the elements under another shape, as the function does."""
-    return reshape(self, *(shape or (options["shape"],)))
-
-
-@method("reshape_as")
-def reshape_as(self: Any, other: Any) -> Any:
-    """Return the elements under another tensor's shape."""
-    return reshape(self, tuple(operand(other).shape))
+    return wrap(strong(input).reshape(extents(sizes or (shape,))))
 
 
 @method("view")
@@ -57,12 +46,6 @@ def view(self: Any, *shape: Any, **options: Any) -> Any:
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         raise ArgumentError(f"Tensor.view(dtype) is not available inside a fused function, at {user_line()}")
     return _viewed(strong(self), extents(shape))
-
-
-@method("view_as")
-def view_as(self: Any, other: Any) -> Any:
-    """Return a view under another tensor's shape."""
-    return _viewed(strong(self), tuple(operand(other).shape))
 
 
 def _viewed(x: Tensor, shape: tuple[int, ...]) -> Any:
@@ -78,10 +61,7 @@ def _viewed(x: Tensor, shape: tuple[int, ...]) -> Any:
     return wrap(made)
 
 
-@implements("permute")
-def permute(input: Any, *dims: Any) -> Any:
-    """Permute the axes."""
-    return wrap(strong(input).transpose(extents(dims)))
+implements("permute")(lambda input, *dims: wrap(strong(input).transpose(extents(dims))))
 
 
 @implements("transpose", "swapaxes", "swapdims")
@@ -127,18 +107,6 @@ def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
         x.reshape((1,)))
 
 
-@implements("ravel")
-def ravel(input: Any) -> Any:
-    """Return all elements as one axis."""
-    return wrap(strong(input).ravel())
-
-
-@implements("broadcast_to")
-def broadcast_to(input: Any, size: Any) -> Any:
-    """Repeat along axes of extent 1 and new leading axes."""
-    return expand(input, size)
-
-
 @method("expand")
 def expand(self: Any, *sizes: Any) -> Any:
     """Repeat along axes of extent 1; -1 keeps an extent."""
@@ -150,16 +118,8 @@ def expand(self: Any, *sizes: Any) -> Any:
     return wrap(x[...] if shape == x.shape else x.call("broadcast_to", shape=shape))
 
 
-@method("expand_as")
-def expand_as(self: Any, other: Any) -> Any:
-    """Repeat to another tensor's shape."""
-    return expand(self, tuple(operand(other).shape))
-
-
-@implements("diagonal")
-def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
-    """Return the diagonal of two axes as the last axis."""
-    return wrap(arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2))))
+implements("diagonal")(lambda input, offset=0, dim1=0, dim2=1: wrap(
+    arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2)))))
 
 
 @implements("select")
@@ -198,11 +158,26 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
     return tuple(parts)
 
 
-@implements("chunk")
-def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
-    """Split an axis into at most `chunks` parts of nearly equal size."""
-    x = strong(input)
-    if int(numbers(chunks)) < 1:
-        raise ArgumentError(f"chunk expects `chunks` to be greater than 0, got: {numbers(chunks)}, at {user_line()}")
-    extent, count = x.shape[axis_of(x, dim)], int(numbers(chunks))
-    return split(input, -(-extent // count) if extent else (0,) * count, dim)
+implements("split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")(
+    lambda input, split_size, dim=0: split(input, split_size, dim))
+
+
+# ---------------------------------------------------------------- in place
+def _changed(name: str, change: Callable[..., Any]) -> None:
+    """Register an in-place method that makes the tensor another view of its memory."""
+    @method(name)
+    def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        x = self.tensor
+        if x is x._run.feed_tensors.get(x._storage.feed.id if x._storage.feed is not None else None):
+            raise UnsupportedError(
+                f"Tensor.{name} of a tensor from outside of the fused function, at {user_line()}: its axes would "
+                f"change for the caller too. Use x.{name[:-1]}(...), and return the result.")
+        self.become(change(self, *args, **kwargs).tensor)
+        return self
+
+
+for _name, _change in {
+    "unsqueeze_": unsqueeze, "squeeze_": squeeze, "transpose_": transpose, "t_": t,
+    "swapaxes_": transpose, "swapdims_": transpose,
+}.items():
+    _changed(_name, _change)

@@ -31,21 +31,25 @@ PURE: Final = frozenset({
     "is_storage", "is_tensor", "layout", "memory_format", "no_grad", "numel", "promote_types", "result_type",
 })
 """torch's functions without an entry, and its classes, that depend on their arguments alone."""
-_MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "ordering", "shapes", "joins", "indexing",
-                   "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
-                   "attention", "recurrent", "fourier", "data_dependent", "in_place", "mathematics", "assembly",
-                   "matrices",
-                   "lowerings")
+_MODULES: Final = ("elementwise", "arithmetic", "reductions", "ordering", "shapes", "joins", "indexing", "products",
+                   "networks", "losses", "convolutions", "poolings", "resizing", "casts", "recurrent", "fourier",
+                   "data_dependent", "lowerings")
 
 
-def implements(*names: str) -> Callable[[Function], Function]:
-    """Register a function over traced tensors under names of torch's."""
-    def register(function: Function) -> Function:
-        for name in names:
-            FUNCTIONS[name] = function
-        return function
+def registering(entries: dict[str, Function]) -> Callable[..., Callable[[Function], Function]]:
+    """Return a decorator that enters a function under names."""
+    def named(*names: str) -> Callable[[Function], Function]:
+        def register(function: Function) -> Function:
+            entries.update(dict.fromkeys(names, function))
+            return function
 
-    return register
+        return register
+
+    return named
+
+
+implements: Final = registering(FUNCTIONS)
+method: Final = registering(METHODS)
 
 
 def of_floats(*names: str) -> Callable[[Function], Function]:
@@ -61,9 +65,7 @@ def of_floats(*names: str) -> Callable[[Function], Function]:
             require_float(names[0], input)
             return computed(input, *args, **kwargs)
 
-        for name in names:
-            FUNCTIONS[name] = call
-        return call
+        return implements(*names)(call)
 
     return register
 
@@ -86,16 +88,6 @@ def _widened(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not is_narrow(str(operand(value).dtype)):
         return value
     return wrap(cast(operand(value), "float32"))
-
-
-def method(*names: str) -> Callable[[Function], Function]:
-    """Register a method of tensors."""
-    def register(function: Function) -> Function:
-        for name in names:
-            METHODS[name] = function
-        return function
-
-    return register
 
 
 @functools.cache

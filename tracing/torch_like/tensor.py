@@ -73,50 +73,16 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
         return TORCH[str(self.tensor.dtype)]
 
     @property
-    def device(self) -> Any:
-        """The CPU."""
-        return torch.device("cpu")
-
-    @property
     def ndim(self) -> int:
         """Number of axes."""
         return len(self.tensor.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return itemsize(str(self.tensor.dtype))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return int(self.itemsize * self.tensor.size)
-
-    @property
-    def T(self) -> Any:  # noqa: N802
-        """All axes reversed."""
-        return TracedTorchTensor(self.tensor.T)
-
-    @property
-    def mT(self) -> Any:  # noqa: N802
-        """The last two axes exchanged."""
-        return TracedTorchTensor(self.tensor.swapaxes(-1, -2))
 
     @property
     def data(self) -> Any:
         """The same tensor, without gradients."""
         return self.detach()
 
-    @property
-    def real(self) -> Any:
-        """The real part."""
-        return TracedTorchTensor(self.tensor.real)
-
-    @property
-    def imag(self) -> Any:
-        """The imaginary part."""
-        return TracedTorchTensor(memory(self.tensor.imag))
-
+    device: Final = torch.device("cpu")
     is_cuda: Final = False
     is_sparse: Final = False
     is_quantized: Final = False
@@ -151,29 +117,11 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
         return iter([self[k] for k in range(self.tensor.shape[0])])
 
     # ------------------------------------------------------------------ reads of values
-    def __int__(self) -> int:
-        return int(self.tensor)
-
-    def __float__(self) -> float:
-        return float(self.tensor)
-
-    def __complex__(self) -> complex:
-        return complex(self.tensor)
-
-    def __index__(self) -> int:
-        return int(self.tensor.__index__())
-
     def __contains__(self, value: Any) -> bool:
         return bool((self.tensor == operand(value)).any())
 
     def __hash__(self) -> int:
         return id(self)
-
-    def __repr__(self) -> str:
-        return repr(self.tensor)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.tensor, spec)
 
     # ------------------------------------------------------------------ NumPy
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -190,6 +138,8 @@ class TracedTorchTensor(Foreign, torch.Tensor):  # type: ignore[misc]  # torch i
 
 def _strides(tensor: TracedTensor) -> tuple[int, ...] | None:
     """Return the steps between elements, by which torch's reshape chooses between a view and a copy."""
+    if not tensor.size:
+        return None
     size, steps = itemsize(str(tensor.dtype)), tensor._where().strides
     return None if any(step < 0 or step % size for step in steps) else tuple(step // size for step in steps)
 
@@ -198,6 +148,26 @@ def as_parameter(made: TracedTorchTensor) -> TracedTorchTensor:
     """Make isinstance and `type` say that a tensor is a parameter, as the real one is; return it."""
     _set(made, "_is_param", True)
     return made
+
+
+def _read(read: Callable[[Any], Any]) -> property:
+    return property(lambda self: read(self.tensor))
+
+
+for _name, _get in {
+    "T": lambda x: TracedTorchTensor(x.T), "mT": lambda x: TracedTorchTensor(x.swapaxes(-1, -2)),
+    "real": lambda x: TracedTorchTensor(x.real), "imag": lambda x: TracedTorchTensor(memory(x.imag)),
+    "itemsize": lambda x: itemsize(str(x.dtype)), "nbytes": lambda x: itemsize(str(x.dtype)) * x.size,
+}.items():
+    setattr(TracedTorchTensor, _name, _read(_get))
+
+
+def _of_array(name: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self.tensor, name)(*args)
+
+
+for _name in ("__int__", "__float__", "__complex__", "__index__", "__repr__", "__format__"):
+    setattr(TracedTorchTensor, _name, _of_array(_name))
 
 
 def _of_autograd(name: str, value: Any) -> property:
