@@ -14,6 +14,7 @@ from jitfuse.ir.statuses import INTEGER_DIVISION
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.elementwise import rows
 from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand, require_float, result_dtype, strong
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import FUNCTIONS, implements, in_float32, method
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -170,6 +171,9 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     bounds = [operand(b) for b in (min, max) if b is not None]
     common = result_dtype([operand(input), *bounds])
     x = cast(operand(input), common)
+    if run_of_trace().differentiated and kind(common) == "float":  # at a bound, the derivative is the element's
+        low, high = (-math.inf if min is None else operand(min)), (math.inf if max is None else operand(max))
+        return wrap(cast(x.call("clip", low, high), common))
     for name, bound in (("maximum", min), ("minimum", max)):
         if bound is not None:  # of two zeros the element stays: the second of two equal ones, in float16 the first
             limit = cast(operand(bound), common)

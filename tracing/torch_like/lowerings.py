@@ -109,7 +109,8 @@ lowers("_log_softmax")(_softmax("log_softmax"))
 lowers("_scaled_dot_product_flash_attention_for_cpu")(
     lambda query, key, value, *options, attn_mask=None, **named: (
         networks.scaled_dot_product_attention(query, key, value, attn_mask, *options, **named), None))
-lowers("embedding")(lambda weight, indices, *options: networks.embedding(indices, weight))
+lowers("embedding")(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: networks.embedding(
+    indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse))
 lowers("constant_pad_nd")(lambda input, pad, value=0: networks.pad(input, pad, "constant", value))
 
 

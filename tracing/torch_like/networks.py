@@ -57,7 +57,16 @@ def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = 
     at, table = operand(input), operand(weight)
     if str(at.dtype) not in ("int32", "int64"):
         raise DTypeError(f"embedding: expected indices of Long or Int, but got {at.dtype}, at {user_line()}")
-    return wrap(gathering.take(table, from_zero(at, table.shape[0]), 0))
+    rows = gathering.take(table, from_zero(at, table.shape[0]), 0)
+    if not run_of_trace().differentiated:
+        return wrap(rows)
+    if scale_grad_by_freq or sparse:
+        raise UnsupportedError(f"gradients of embedding with scale_grad_by_freq or sparse are not available, at "
+                               f"{user_line()}")
+    if padding_idx is None:
+        return wrap(rows)
+    padding = at.call("equal", int(padding_idx) % table.shape[0]).expand_dims(-1)
+    return wrap(padding.call("where", rows.call("stop_gradient"), rows))
 
 
 @implements("embedding_bag")

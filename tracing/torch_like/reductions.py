@@ -16,6 +16,7 @@ from jitfuse.tracing.numpy_like import shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, numbers, strong
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.shapes import axis_of
 from jitfuse.tracing.torch_like.table import FUNCTIONS, implements
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -119,9 +120,17 @@ def _extreme(name: str) -> Callable[..., Any]:
         if not x.ndim:
             return _pair(name, x, x.create("zeros", shape=(), dtype="int64"))
         along = int(numbers(dim))
-        return _pair(name, _over(name, x, along, keepdim), _over(f"arg{name}", x, along, keepdim))
+        at = _over(f"arg{name}", x, along, keepdim)
+        return _pair(name, _read_at(x, at, along, keepdim) if run_of_trace().differentiated else _over(
+            name, x, along, keepdim), at)
 
     return function
+
+
+def _read_at(x: Tensor, at: Tensor, axis: int, keepdim: bool) -> Tensor:
+    """Return the elements at indices: of equal ones, the derivative is the first one's, as in torch."""
+    found = x.call("take_along_axis", at if keepdim else at.expand_dims(axis % x.ndim), axis=axis)
+    return found if keepdim else found.squeeze(axis % x.ndim)
 
 
 def _pair(name: str, values: Tensor, indices: Tensor) -> Any:
