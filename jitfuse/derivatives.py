@@ -6,6 +6,7 @@ outside they are fused functions of their own. Owns arguments and errors; the st
 """
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -236,10 +237,12 @@ def _active(what: str) -> Recorder:
 
 
 def _numbers(argnums: Any) -> int | tuple[int, ...]:
-    found = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    if not all(type(k) is int for k in found):
-        raise ArgumentError(f"argnums={argnums!r}: pass the position of an argument, or a tuple of positions")
-    return found if isinstance(argnums, tuple | list) else found[0]
+    several = isinstance(argnums, tuple | list)
+    try:
+        found = tuple([operator.index(k) for k in (argnums if several else (argnums,))])
+    except TypeError:
+        raise ArgumentError(f"argnums={argnums!r}: pass the position of an argument, or a tuple of positions") from None
+    return found if several else found[0]
 
 
 def _positions(argnums: int | tuple[int, ...], count: int) -> list[int]:

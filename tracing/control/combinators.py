@@ -158,6 +158,8 @@ def _finished(
 
 def fori_loop(run: Recorder, lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
     """Record a loop over the integers from `lower` to below `upper`."""
+    if run.differentiated:  # the reverse mode needs the number of rounds: a guard
+        lower, upper = (v.known() if isinstance(v, TracedTensor) and v.weak else v for v in (lower, upper))
     bounds = [_bound(run, lower, "lower"), _bound(run, upper, "upper")]
     carried = _CarriedTree(run, "fori_loop", init)
 

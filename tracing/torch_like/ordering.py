@@ -23,6 +23,7 @@ from jitfuse.tracing.torch_like.promotion import (
     result_dtype,
     strong,
 )
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -83,7 +84,8 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     x = strong(input)
     if dim is None:
         flat = x.ravel()
-        return wrap(_of_nan(flat, sorting.sort(flat)[(flat.size - 1) // 2].as_copy(), 0))
+        found = _of_nan(flat, sorting.sort(flat)[(flat.size - 1) // 2].as_copy(), 0)
+        return wrap(_shared(flat, found) if run_of_trace().differentiated else found)
     if not x.ndim:
         return torch.return_types.median((wrap(x.as_copy()), wrap(x.create("zeros", shape=(), dtype="int64"))))
     along = shape_rules.normalize_axis("median", int(numbers(dim)), x.ndim)
@@ -93,6 +95,14 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     first = wrong.call("argmax", axis=along, keepdims=keepdim)
     return torch.return_types.median((
         wrap(_of_nan(x, values.tensor, along, keepdim)), wrap(nan.call("where", first, indices.tensor))))
+
+
+def _shared(x: Tensor, value: Tensor) -> Tensor:
+    """Return a value whose derivative is shared by the elements that are equal to it."""
+    value = value.call("stop_gradient")
+    equal = x.call("equal", value)
+    mean = equal.call("where", x, 0).call("sum", axis=0) / cast(equal.call("sum", axis=0), str(x.dtype))
+    return value + (mean - mean.call("stop_gradient"))
 
 
 @implements("nanmedian")
