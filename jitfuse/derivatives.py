@@ -56,8 +56,14 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """Return the function that computes the value of `fun` and its gradient, as `grad` does.
 
+    Args:
+        fun, argnums, has_aux: as for `grad`.
+
     Returns:
         A function of the same arguments. It returns (value, gradient), with `has_aux` ((value, aux), gradient).
+
+    Raises:
+        DerivativeError, TracedValueError, in calls: as for `grad`.
 
     Example:
         >>> jf.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
@@ -77,6 +83,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Returns:
         (value, pull_back). ``pull_back(cotangent)`` takes a tree like the value and returns a tuple of trees like the
         primals. Outside of a fused function it computes the value again.
+
+    Raises:
+        DerivativeError: a primal of integers or bools, an operator without a derivative.
+        ShapeError, DTypeError, ArgumentError: a cotangent that is no tree like the value.
 
     Example:
         >>> y, pull_back = jf.vjp(np.sin, np.array([0.0, 1.0]))
@@ -109,6 +119,10 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     Returns:
         (value, tangent), or (value, tangent, aux): the tangent is a tree like the value; 0 for integers.
 
+    Raises:
+        DerivativeError: a primal of integers or bools, an operator without a derivative.
+        ShapeError, DTypeError, ArgumentError: tangents that are no trees like the primals.
+
     Example:
         >>> jf.jvp(np.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 0.0]),))
         (array([0.        , 0.84147098]), array([1., 0.]))
@@ -132,6 +146,9 @@ def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     Returns:
         A tuple of trees like the primals.
 
+    Raises:
+        DerivativeError, ShapeError, DTypeError, ArgumentError: as for `grad` and `jvp`.
+
     Example:
         >>> jf.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
         (array([ 6., 12.]),)
@@ -141,6 +158,15 @@ def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
 
 def stop_gradient(x: Any) -> Any:
     """Return a tree of arrays as it is, a constant for derivatives.
+
+    Args:
+        x: a tree of arrays and numbers.
+
+    Returns:
+        The tree.
+
+    Raises:
+        ArgumentError: a leaf that is no array or number.
 
     Example:
         >>> jf.grad(lambda x: x * jf.stop_gradient(x))(3.0)

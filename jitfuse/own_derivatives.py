@@ -128,6 +128,9 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
     Returns:
         A function with the values and derivatives of `fun`.
 
+    Raises:
+        DerivativeError, in derivatives: an operator without one.
+
     Example:
         >>> jf.grad(lambda x: np.sum(jf.checkpoint(np.sin)(x)))(np.zeros(2))
         array([1., 1.])

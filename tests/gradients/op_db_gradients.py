@@ -62,11 +62,12 @@ def _case(op: Any, sample: Any) -> Case | None:
     whole = _detached((sample.input, sample.args, sample.kwargs), leaves)
     if not leaves:
         return None
-    called, finished = as_user_code(op.op), as_user_code(sample.output_process_fn_grad)
+    called, wrapped = as_user_code(op.op), as_user_code(op.gradcheck_wrapper)  # which makes matrices Hermitian
+    finished = as_user_code(sample.output_process_fn_grad)
 
     def function(*given: Any) -> Any:
         first, args, kwargs = _filled(whole, given)
-        found = finished(called(first, *args, **kwargs))
+        found = finished(wrapped(called, first, *args, **kwargs))
         parts = found if isinstance(found, (tuple, list)) else (found,)
         return tuple([p for p in parts if p is not None and (p.is_floating_point() or p.is_complex())])
 
@@ -104,7 +105,8 @@ def _filled(value: Any, given: Any) -> Any:
 
 
 # ---------------------------------------------------------------- the derivatives of both
-def _by_torch(case: Case, mode: str, draw: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def _by_torch(case: Case, mode: str, draw: Callable[[torch.Tensor], torch.Tensor], moving: list[int]) -> Any:
+    """Return torch's derivative; `moving` gets the gradients that have derivatives themselves."""
     leaves = [leaf.clone().requires_grad_() for leaf in case.leaves]
     if mode == "forward":
         return torch.func.jvp(case.function, case.leaves, tuple(map(draw, case.leaves)))[1]
@@ -112,12 +114,14 @@ def _by_torch(case: Case, mode: str, draw: Callable[[torch.Tensor], torch.Tensor
     total = sum((y * draw(y).conj()).sum().real for y in ys if y.requires_grad)
     found = torch.autograd.grad(total, leaves, allow_unused=True, create_graph=mode == "second")
     if mode == "second":
-        total = sum((g * draw(g)).sum().real for g in found if g is not None and g.requires_grad)
-        found = torch.autograd.grad(total, leaves, allow_unused=True)
+        moving += [k for k, g in enumerate(found) if g is not None and g.requires_grad]
+        total = sum((found[k] * draw(found[k])).sum().real for k in moving)
+        found = torch.autograd.grad(total, leaves, allow_unused=True) if isinstance(total, torch.Tensor) else [
+            None] * len(leaves)
     return tuple(torch.zeros_like(x) if g is None else g for g, x in zip(found, leaves, strict=True))
 
 
-def _by_jitfuse(case: Case, mode: str, drawn: Sequence[torch.Tensor]) -> Any:
+def _by_jitfuse(case: Case, mode: str, drawn: Sequence[torch.Tensor], moving: Sequence[int]) -> Any:
     function, rest = case.function, list(drawn)
     if mode == "forward":
         return jf.jvp(function, case.leaves, tuple(rest))[1]
@@ -129,12 +133,11 @@ def _by_jitfuse(case: Case, mode: str, drawn: Sequence[torch.Tensor]) -> Any:
     by = tuple(range(len(case.leaves)))
     if mode == "reverse":
         return jf.grad(weighted, by)(*case.leaves)
-    count = len(rest) - len(case.leaves)
-    first, second = rest[:count], rest[count:]
-    rest = first
+    rest, second = rest[: len(rest) - len(moving)], rest[len(rest) - len(moving) :]
 
     def of_gradient(*leaves: Any) -> Any:
-        return sum([(g * w).sum() for g, w in zip(jf.grad(weighted, by)(*leaves), second)])
+        found = jf.grad(weighted, by)(*leaves)
+        return sum([(found[k] * w).sum().real for k, w in zip(moving, second)], (found[0] * 0).sum().real)
 
     return jf.grad(of_gradient, by)(*case.leaves)
 
@@ -142,6 +145,7 @@ def _by_jitfuse(case: Case, mode: str, drawn: Sequence[torch.Tensor]) -> Any:
 def judge(case: Case, mode: str) -> Verdict:
     """Compare one mode with torch's."""
     drawn: list[torch.Tensor] = []
+    moving: list[int] = []
     generator = torch.Generator().manual_seed(1)
 
     def draw(like: torch.Tensor) -> torch.Tensor:
@@ -150,13 +154,13 @@ def judge(case: Case, mode: str) -> Verdict:
 
     try:
         torch.manual_seed(0)
-        want = _by_torch(case, mode, draw)
+        want = _by_torch(case, mode, draw, moving)
     except Exception as error:
         return Verdict("skipped", f"{type(error).__name__}: {error}"[:80])
     try:
         torch.manual_seed(0)
         with torch.no_grad():
-            got = _by_jitfuse(case, mode, drawn)
+            got = _by_jitfuse(case, mode, drawn, moving)
     except jf.JitfuseError as error:
         return Verdict("refused", " ".join(f"{type(error).__name__}: {error}".split())[:160])
     except Exception as error:

@@ -13,6 +13,7 @@ import torch
 
 from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
+from jitfuse.tracing.control.derivatives import custom
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.layout import torch_order
 from jitfuse.tracing.record.source import user_line
@@ -191,5 +192,8 @@ def assign(target: Foreign, result: Any, name: str) -> Foreign:
     if not new.weak and new.shape != target.tensor.shape:
         raise ShapeError(f"{name}_: output with shape {target.tensor.shape} doesn't match the broadcast shape "
                          f"{new.shape}, at {user_line()}")
+    run = run_of_trace()
+    if run.differentiated and not run.has_gradients() and kind(own) in ("float", "complex"):  # its graph stays
+        new = custom(run, "custom_jvp", cast(new, own), [target.tensor], "leaves", lambda changes: changes)
     target.tensor._assign(cast(new, own))
     return target
