@@ -12,6 +12,7 @@ from jitfuse.gradients.rule import (
     cast,
     choose,
     composite,
+    conjugate,
     constant,
     expanded,
     linear,
@@ -34,7 +35,7 @@ def _(call: Call, ct: Tensor) -> Tensor:
 
 
 def _var_forward(call: Call, tangents: Parts) -> Parts:
-    d = _var_slope(call)
+    d = conjugate(_var_slope(call))  # the product's real part is that of the inner product
     return [d.multiply(tangents[0]).call("sum", **_axis(call))]
 
 
