@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.dtypes import kind
+from jitfuse.errors import DerivativeError
 from jitfuse.ir.operators.families import FAMILIES
 
 Tensor = Any
@@ -169,6 +170,9 @@ def by_cotangents(*names: str) -> Callable[[Callable[..., Any]], None]:
 
 
 # ---------------------------------------------------------------- functions of single elements
+_ORDINALS: Final = ("first", "second", "third", "fourth")
+
+
 class Over(NamedTuple):
     """The derivative 1 / `divisor`."""
 
@@ -182,15 +186,18 @@ class Times(NamedTuple):
 
 
 def elementwise(
-    name: str, *partials: Callable[..., Any] | None, unbounded: bool = False, masks: bool = False
+    name: str, *partials: Callable[..., Any] | str | None, unbounded: bool = False, masks: bool = False
 ) -> None:
     """Enter an operator of single elements by its partial derivatives, functions of (operands..., result).
 
-    Each returns a tensor, `Over`, `Times`, or None for 0. `unbounded`: it may be infinite where the operands are
+    Each returns a tensor, `Over` or `Times`. In place of one, None says that it is 0, and a text why there is none.
+    `unbounded`: it may be infinite where the operands are
     finite; then a change of 0 gives 0.
     """
     def factor(call: Call, k: int) -> Any:
         partial = partials[k]
+        if isinstance(partial, str):
+            raise DerivativeError(f"{name} has no derivative by its {_ORDINALS[k]} operand: {partial}")
         return None if partial is None else partial(*call.xs, call.y)
 
     def forward(call: Call, tangents: Parts) -> Parts:
