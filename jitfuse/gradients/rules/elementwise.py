@@ -77,7 +77,7 @@ elementwise("deg2rad", lambda x, y: Times(math.pi / 180))
 elementwise("relu", lambda x, y: cast(x.greater(0), str(y.dtype)), masks=True)
 elementwise("frexp_mantissa", lambda x, y: choose(x.equal(0), 1, y.divide(x)))
 constant(
-    "sign", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "logical_not", "bitwise_invert", "rint", "signbit",
+    "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "logical_not", "bitwise_invert", "rint", "signbit",
     "spacing", "bitwise_count", "frexp_exponent", "modf_whole", "isposinf", "isneginf", "round", "isclose", "equal",
     "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "floor_divide", "gcd",
@@ -137,6 +137,18 @@ def _direction(call: Call) -> Tensor:
 
 
 RULES["abs"] = Rule(_abs_forward, _abs_reverse)
+
+
+def _sign_changes(call: Call, changes: Parts) -> Parts:
+    """Return the part of a change across a complex number's direction, over its size; both modes have it."""
+    if kind(str(call.x.dtype)) != "complex":
+        return [None]
+    (t,), y, size = changes, call.y, call.x.call("abs")
+    across = t.subtract(y.multiply(conjugate(y).multiply(t).call("real")))
+    return [choose(size.equal(0), 0, across.divide(choose(size.equal(0), 1, size)))]
+
+
+RULES["sign"] = Rule(_sign_changes, _sign_changes)
 
 # ---------------------------------------------------------------- of two operands
 elementwise("add", lambda a, b, y: Times(1), lambda a, b, y: Times(1))
