@@ -95,7 +95,7 @@ def product_of(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
             made = part(x, a, 0, half).multiply(part(x, a, half, half))
             x = made if not odd else made.call("concat", part(x, a, 2 * half, 1), axis=a)
     if 0 in x.shape:
-        return x.call("prod", axis=axis, keepdims=keepdims)
+        return x.call("sum", axis=axis, keepdims=keepdims).exp()
     return x.reshape(shape if keepdims else tuple(n for a, n in enumerate(x.shape) if a not in axes))
 
 
