@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.errors import ArgumentError, DerivativeError
+from jitfuse.function.definition import training_parameter
 from jitfuse.fuse import fuse
 from jitfuse.tracing.control.derivatives import PullBack, changes_like, differentiable, push, record
 from jitfuse.tracing.record.foreign import Foreign, bare
@@ -159,11 +160,16 @@ def _stopped(run: Recorder, leaf: Any) -> Any:
 def _fused(function: Callable[..., Any], name: str, fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
     if not callable(fun):
         raise ArgumentError(f"jf.{name} takes a function, not {fun!r}")
+
     def derivative(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(fun, *options, *args, **kwargs)  # options are in a closure: a partial's are traced
 
-    called = getattr(fun, "__name__", type(fun).__name__)
-    return fuse(functools.partial(derivative, fun), strict=True, name=f"{name} of {called}")
+    def with_mode(fun: Callable[..., Any], *args: Any, training: bool = False, **kwargs: Any) -> Any:
+        return function(fun, *options, *args, training=training, **kwargs)
+
+    called, mode = getattr(fun, "__name__", type(fun).__name__), training_parameter(fun)
+    whole, default = (derivative, None) if mode is None else (with_mode, mode[-1])
+    return fuse(functools.partial(whole, fun), strict=True, training=default, name=f"{name} of {called}")
 
 
 def _grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args: Any, **kwargs: Any) -> Any:
@@ -182,14 +188,16 @@ def _value_and_grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args:
     return ((made.value, made.aux), gradient) if has_aux else (made.value, gradient)
 
 
-def _vjp_of(fun: Callable[..., Any], has_aux: bool, primals: tuple[Any, ...], cotangent: Any) -> Any:
-    return _pull_back(_active("vjp"), "vjp", fun, primals, {}, range(len(primals)), has_aux)(cotangent)
+def _vjp_of(
+    fun: Callable[..., Any], has_aux: bool, primals: tuple[Any, ...], cotangent: Any, **mode: Any
+) -> Any:
+    return _pull_back(_active("vjp"), "vjp", fun, primals, mode, range(len(primals)), has_aux)(cotangent)
 
 
-def _jvp(fun: Callable[..., Any], has_aux: bool, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _jvp(fun: Callable[..., Any], has_aux: bool, primals: Sequence[Any], tangents: Sequence[Any], **mode: Any) -> Any:
     run = _active("jvp")
     by = differentiable(run, "jvp", primals, range(len(primals)))
-    recorded = record(run, "jvp", fun, primals, {}, by, has_aux)
+    recorded = record(run, "jvp", fun, primals, mode, by, has_aux)
     given = changes_like(run, "jvp", tree_of(tuple(primals), "primals"), tuple(tangents), ("primals", "tangents"))
     value, tangent, aux = push(recorded, given)
     return (value, tangent, aux) if has_aux else (value, tangent)

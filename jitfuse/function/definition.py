@@ -36,7 +36,7 @@ class Definition:
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self.fn, self.options = fn, options
-        found = _training_parameter(fn)
+        found = training_parameter(fn)
         self._declares_training = found is not None
         self._training_position, self._after_training, default = found or (None, (), False)
         self.hands_on_mode = found is None and _takes_keywords(fn)
@@ -128,7 +128,7 @@ def _takes_keywords(fn: Callable[..., Any]) -> bool:
         return False
 
 
-def _training_parameter(fn: Callable[..., Any]) -> tuple[int | None, tuple[str, ...], bool] | None:
+def training_parameter(fn: Callable[..., Any]) -> tuple[int | None, tuple[str, ...], bool] | None:
     """Return the position, the names of later parameters, and the default of a function's parameter ``training``.
 
     The position is None if it is keyword-only. None for a function without such a parameter.
