@@ -176,11 +176,30 @@ def test_sums_of_exponentials_of_minus_infinity() -> None:
     special = pytest.importorskip("scipy.special")
     with np.errstate(all="ignore"):
         expect(gradient(np.logaddexp, [-INF, -INF, 0.0], [-INF, 0.0, -INF]), [0, 0, 1], [0, 1, 0])
+        expect(gradient(np.logaddexp, [INF, 1.0, INF], [1.0, INF, INF]), [1, 0, 0.5], [0, 1, 0.5])
+        expect(gradient(np.logaddexp2, [-INF, -INF, 3.0], [-INF, 0.0, 3.0]), [0, 0, 0.5], [0, 1, 0.5])
         expect(gradient(lambda x: special.logsumexp(x, axis=-1), [[-INF, 0.0], [-INF, -INF]]), [[0, 1], [0, 0]])
         expect(gradient(lambda x: jf.nn.softmax(x, axis=-1)[1], [-INF, 0.0, 0.0]), [0, 0.25, -0.25])
         expect(gradient(lambda x: special.log_softmax(x, axis=-1)[1], [-INF, 0.0, 0.0]), [0, 0.5, -0.5])
         expect(gradient(lambda x: jf.nn.softmax(np.where([True, False, True], x, -INF), axis=-1)[0], [1.0, 9.0, 1.0]),
                [0.25, 0, -0.25])
+
+
+def test_shares_of_large_logarithms_are_exact() -> None:
+    expect(gradient(np.logaddexp, [1e200, 1e17], [1e200, 1e17]), [0.5, 0.5], [0.5, 0.5])
+    a, b = jf.grad(lambda a, b: np.logaddexp(a, b), (0, 1))(np.float32(30000.0), np.float32(30001.0))
+    np.testing.assert_allclose([a, b], [1 / (1 + np.e), 1 / (1 + 1 / np.e)], rtol=3e-7)
+    (second,) = jf.hvp(np.logaddexp, (1.0, 1.0), (1.0, 0.0))[:1]
+    expect(second, 0.25)
+
+
+def test_nan_among_elements() -> None:
+    x = [1.0, NAN, 2.0]
+    expect(gradient(np.nanmax, x), [0, 0, 1])
+    expect(gradient(np.nanmean, x), [0.5, 0, 0.5])
+    expect(gradient(np.fmax, x, [0.0, 1.0, NAN]), [1, 0, 1], [0, 1, 0])
+    expect(gradient(np.maximum.accumulate, x), [1, 2, 0])  # NaN is the largest, as in torch
+    expect(gradient(lambda x: np.nansum(x * x), x), [2, 0, 4])
 
 
 # ---------------------------------------------------------------- equal values and arguments

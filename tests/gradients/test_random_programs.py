@@ -1,12 +1,13 @@
 """Drawn programs: `jf.grad` of them, in kernels, against central differences, and against torch where it runs them.
 
 ``python tests/gradients/test_random_programs.py 10000`` judges so many, ``--first 5000`` from there on; so does
-JITFUSE_TEST_SCALE=25 of the test below.
+JITFUSE_TEST_SCALE=60 of the test below.
 """
 from __future__ import annotations
 
 import argparse
 import collections
+import re
 import sys
 import time
 import traceback
@@ -29,8 +30,10 @@ except ImportError:
     torch = None  # type: ignore[assignment]
 
 STEP = 1e-6
-PROGRAMS = 400
-"""How many a full session draws."""
+PROGRAMS, PARTS = 160, 16
+"""How many a full session draws, in how many tests."""
+EQUAL_INDICES = re.compile(r"^\w+\[.*\[.*\].*\] [-+*]?= ")
+"""A write at a list of indices. torch gives all of equal ones a gradient, also those whose values are overwritten."""
 
 
 class MismatchError(AssertionError):
@@ -96,7 +99,9 @@ class TorchFunctions:
 
 
 def by_torch(program: Program) -> list[Any] | None:
-    """Return the gradients by torch's autograd; None where it cannot run the program."""
+    """Return the gradients by torch's autograd; None where it cannot run the program, or writes at equal indices."""
+    if any(EQUAL_INDICES.search(line) for line in program.lines):
+        return None
     xp = TorchFunctions()
     function = program.compiled(xp, Plain(xp), lambda c: c if isinstance(c, float) else torch.from_numpy(c))
     leaves = [torch.from_numpy(a.copy()).requires_grad_() for a in program.arguments]
@@ -132,7 +137,8 @@ def judge(program: Program, seed: int) -> str:
     got = jf.grad(jitfuse_function(program), by)(*program.arguments)
     for gradient, a in zip(got, program.arguments, strict=True):
         if np.shape(gradient) != a.shape or np.asarray(gradient).dtype != a.dtype:
-            raise MismatchError(f"a gradient of {np.asarray(gradient).dtype}{np.shape(gradient)} for {a.dtype}{a.shape}")
+            made = np.asarray(gradient)
+            raise MismatchError(f"a gradient of {made.dtype}{made.shape} for {a.dtype}{a.shape}")
     rng = np.random.default_rng(seed)
     tangents = [rng.standard_normal(a.shape) for a in program.arguments]
     want = by_differences(program, tangents)
@@ -163,9 +169,10 @@ def judge_seed(seed: int) -> str:
         raise
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_gradients_of_drawn_programs(part: int) -> None:
-    found = collections.Counter(judge_seed(8 * k + part) for k in range(amount.drawn(PROGRAMS) // 8))
+    count = max(2, amount.drawn(PROGRAMS) // PARTS)
+    found = collections.Counter(judge_seed(PARTS * k + part) for k in range(count))
     assert found["at a kink"] < found.total() / 2 + 2
 
 

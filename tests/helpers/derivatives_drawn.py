@@ -208,8 +208,9 @@ class Drawing:
         if not a or not b:
             return []
         return [f"{new} = " + self.rng.choice((
-            f"{a} @ {b}", f"{a} @ {b}.T", f"{a}.T @ {b}", f"xp.outer({a}, {b})",
-            f"xp.einsum('...i,...i->...', {a}, {b})", f"xp.dot({a}, {b})", f"xp.tensordot({a}, {b}, 1)", f"xp.einsum('ij,kj->ik', {a}, {b})"))]
+            f"{a} @ {b}", f"{a} @ {b}.T", f"{a}.T @ {b}", f"xp.outer({a}, {b})", f"xp.dot({a}, {b})",
+            f"xp.einsum('...i,...i->...', {a}, {b})", f"xp.einsum('ij,kj->ik', {a}, {b})",
+            f"xp.tensordot({a}, {b}, 1)"))]
 
     def _controlled(self, new: str) -> list[str]:
         x, y = self.pick(1), self.pick()

@@ -25,6 +25,7 @@ from jitfuse.gradients.rule import (
     elementwise,
     fitted,
     linear,
+    scaled,
     zeros_like,
 )
 
@@ -166,8 +167,8 @@ elementwise("fmin", lambda a, b, y: _half_at(a.equal(b), _taken(a, b, a.less(b))
 elementwise("remainder", lambda a, b, y: Times(1), lambda a, b, y: a.call("floor_divide", b).negative())
 elementwise("fmod", lambda a, b, y: Times(1), lambda a, b, y: a.divide(b).call("trunc").negative())
 elementwise("copysign", lambda a, b, y: _sign(a).multiply(_sign(y)), None)
-elementwise("logaddexp", lambda a, b, y: _share(a, y, "exp"), lambda a, b, y: _share(b, y, "exp"))
-elementwise("logaddexp2", lambda a, b, y: _share(a, y, "exp2"), lambda a, b, y: _share(b, y, "exp2"))
+elementwise("logaddexp", lambda a, b, y: _share(a, b, y, 1), lambda a, b, y: _share(b, a, y, 1))
+elementwise("logaddexp2", lambda a, b, y: _share(a, b, y, math.log(2)), lambda a, b, y: _share(b, a, y, math.log(2)))
 elementwise("xlogy", lambda a, b, y: choose(b.equal(0), 0, b.call("log")), lambda a, b, y: a.divide(b), unbounded=True)
 elementwise("hypot", lambda a, b, y: a.divide(choose(y.equal(0), 1, y)),
             lambda a, b, y: b.divide(choose(y.equal(0), 1, y)))
@@ -182,9 +183,14 @@ def _taken(a: Tensor, b: Tensor, better: Tensor) -> Tensor:
     return better.call("logical_or", b.call("isnan").call("logical_and", a.call("isnan").call("logical_not")))
 
 
-def _share(x: Tensor, y: Tensor, power: str) -> Tensor:
-    """Return what a summand contributes to the sum of powers; 0 where all are 0."""
-    return x.subtract(choose(y.call("isneginf"), 0, y)).call(power)
+def _share(a: Tensor, b: Tensor, y: Tensor, rate: float) -> Tensor:
+    """Return what the first of two summands contributes to the sum of powers; 0 where both are 0.
+
+    It is a function of their distance: y is rounded, and the distance from it is not exact for large operands.
+    """
+    same = y.call("isinf").call("logical_and", a.equal(b))
+    share = scaled(choose(same, 0, a.subtract(b)), rate).call("sigmoid")
+    return choose(y.call("isneginf"), 0, share)
 
 
 def _square_of_length(a: Tensor, b: Tensor) -> Tensor:
