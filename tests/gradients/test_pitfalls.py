@@ -359,6 +359,14 @@ def test_dtypes_are_kept(dtype: Any) -> None:
         np.testing.assert_allclose(got.astype("float64"), want, rtol=rtol, atol=rtol)
 
 
+def test_averages_of_more_elements_than_float16_has_numbers() -> None:
+    x = (np.arange(100_000) % 7).astype("float16")
+    np.testing.assert_allclose(jf.grad(np.mean)(x), np.full(100_000, 1e-5), rtol=5e-3)
+    np.testing.assert_allclose(jf.grad(np.var)(x), 2e-5 * (x - np.mean(x.astype(float))), rtol=2e-2, atol=1e-7)
+    with np.errstate(all="ignore"):
+        assert np.isnan(jf.grad(lambda x: np.var(x, ddof=1))(np.ones(1)))
+
+
 def test_mixed_dtypes_have_each_their_own() -> None:
     a, b, c = np.ones(3, "float32"), np.ones(3, "float64"), np.ones(3, "complex64")
     found = jf.grad(lambda a, b, c: np.sum(np.real(a * b * c)), (0, 1, 2))(a, b, c)

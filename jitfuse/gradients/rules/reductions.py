@@ -1,6 +1,7 @@
 """Reductions. Of equal largest elements each takes the same share, as in JAX and in torch's `amax`."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jitfuse.gradients.rule import (
@@ -31,7 +32,12 @@ def _(call: Call, ct: Tensor) -> Tensor:
 
 @linear("mean")
 def _(call: Call, ct: Tensor) -> Tensor:
-    return expanded(ct.divide(ct.extent(value=_extents(call))), call.attrs["axis"], call.x)
+    return expanded(ct.multiply(_over(call, 1, _extents(call))), call.attrs["axis"], call.x)
+
+
+def _over(call: Call, factor: float, count: float) -> Tensor:
+    """Return a factor over a number of elements, which by itself may be too large for float16."""
+    return call.x.extent(value=factor / count if count else math.inf, dtype="float64")
 
 
 def _var_forward(call: Call, tangents: Parts) -> Parts:
@@ -46,8 +52,7 @@ def _var_reverse(call: Call, cotangents: Parts) -> Parts:
 def _var_slope(call: Call) -> Tensor:
     """Return 2 * (x - mean) / divisor, which is also the derivative where the mean moves: the distances sum to 0."""
     mean = call.x.call("mean", axis=call.attrs["axis"], keepdims=True)
-    divisor = call.x.extent(value=float(max(_extents(call) - call.attrs["correction"], 0.0)), dtype="float64")
-    return call.x.subtract(mean).multiply(2).divide(divisor)
+    return call.x.subtract(mean).multiply(_over(call, 2, max(_extents(call) - call.attrs["correction"], 0.0)))
 
 
 def _axis(call: Call) -> dict[str, Any]:
