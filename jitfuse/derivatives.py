@@ -180,11 +180,12 @@ def _grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args: Any, **kw
 def _value_and_grad(fun: Callable[..., Any], argnums: Any, has_aux: bool, *args: Any, **kwargs: Any) -> Any:
     run = _active("grad")
     several = isinstance(argnums, tuple | list)
-    made = _pull_back(run, "grad", fun, args, kwargs, _positions(argnums, len(args)), has_aux)
+    positions = _positions(argnums, len(args))
+    made = _pull_back(run, "grad", fun, args, kwargs, positions, has_aux)
     value = _one_number("grad", made.value)
     one = run.emit("full", (), {"shape": (), "value": 1.0, "dtype": value.dtype, "weak": False})
-    found = tuple(made.argument_changes(made.gradients([one])))
-    gradient = found if several else found[0]
+    changes = dict(zip(dict.fromkeys(positions), made.argument_changes(made.gradients([one]))))
+    gradient = tuple([changes[k] for k in positions]) if several else changes[positions[0]]
     return ((made.value, made.aux), gradient) if has_aux else (made.value, gradient)
 
 

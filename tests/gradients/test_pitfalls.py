@@ -235,6 +235,17 @@ def test_the_argument_itself_is_the_result() -> None:
     expect(pull_back((np.array([1.0, 0.0]), np.array([10.0, 20.0])))[0], [11, 20])
 
 
+def test_positions_of_arguments() -> None:
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    for argnums, want in ((0, b), (-1, a), ((1, 0), (a, b)), ([0], (b,)), ((0, 0), (b, b)), ((0, -2), (b, b)),
+                          ((), ())):
+        found = jf.grad(lambda a, b: np.sum(a * b), argnums)(a, b)
+        assert type(found) is tuple or type(argnums) is int
+        for g, w in zip(found if type(found) is tuple else (found,), want if type(want) is tuple else (want,),
+                        strict=True):
+            expect(g, w)
+
+
 def test_a_result_that_does_not_depend() -> None:
     expect(jf.grad(lambda x: np.float64(3.0))(np.ones(2)), [0, 0])
     expect(jf.grad(lambda x, y: np.sum(y))(np.ones(2), np.ones(3)), [0, 0])
