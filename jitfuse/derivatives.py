@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
+from jitfuse import random
 from jitfuse.errors import ArgumentError, DerivativeError
 from jitfuse.function.definition import training_parameter
 from jitfuse.fuse import fuse
@@ -75,7 +77,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Returns:
         (value, pull_back). ``pull_back(cotangent)`` takes a tree like the value and returns a tuple of trees like the
-        primals. Outside of a fused function it computes the value again.
+        primals. Outside of a fused function it computes the value again, with the same random numbers.
 
     Example:
         >>> y, pull_back = jf.vjp(np.sin, np.array([0.0, 1.0]))
@@ -84,13 +86,29 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     run = active()
     if run is None:
-        fused = _fused(_vjp_of, "vjp", fun, has_aux)
+        pull_back = _pull_back_again(_fused(_vjp_of, "vjp", fun, has_aux), primals)
         value = fuse(fun)(*primals)
         value, aux = value if has_aux else (value, None)
-        pull_back = functools.partial(fused, primals)
         return (value, pull_back, aux) if has_aux else (value, pull_back)
     made = _pull_back(run, "vjp", fun, primals, {}, range(len(primals)), has_aux)
     return (made.value, made, made.aux) if has_aux else (made.value, made)
+
+
+def _pull_back_again(fused: Callable[..., Any], primals: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """Return the pull-back that computes the value again: of the primals as they are now, with the same draws."""
+    tree, state = tree_of(primals, "primals"), random.state()
+    before = state.copy()
+    kept = tree.filled([deepcopy(leaf) for leaf in tree.leaves])
+
+    def pull_back(cotangent: Any) -> Any:
+        now = state.copy()
+        state[:] = before
+        try:
+            return fused(kept, cotangent)
+        finally:
+            state[:] = now
+
+    return pull_back
 
 
 def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:

@@ -613,3 +613,18 @@ def test_draws_are_the_same_forwards_and_backwards_and_go_on_behind() -> None:
     slope, noise = jf.grad(in_loop, has_aux=True)(np.ones(4))
     expect(slope, noise)
     assert len(set(noise)) == 4
+
+
+def test_a_pull_back_is_of_the_call_that_has_made_it() -> None:
+    x = np.ones(3)
+    value, pull_back = jf.vjp(lambda x: x * x * jf.random.uniform((3,)), x)
+    behind = jf.random.state().copy()
+    x *= 5  # it keeps what it was given
+    for _ in range(2):
+        expect(pull_back(np.ones(3))[0], 2 * value)
+    np.testing.assert_array_equal(jf.random.state(), behind)
+    torch = pytest.importorskip("torch")
+    leaf = torch.ones(3)
+    value, pull_back = jf.vjp(lambda x: x ** 3, leaf)
+    leaf.mul_(2)
+    expect(pull_back(torch.ones(3))[0].numpy(), [3, 3, 3])
