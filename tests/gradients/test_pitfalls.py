@@ -143,6 +143,8 @@ def test_distances_from_zero() -> None:
     expect(gradient(np.arctan2, [0.0, 1.0], [0.0, 0.0]), [0, 0], [0, -1])
     expect(gradient(jf.nn.relu, [0.0, -2.0, 2.0]), [0, 0, 1])
     expect(gradient(np.sinc, [0.0, 0.5]), [0, -4 / np.pi])
+    expect(gradient(np.sinc, [1e-9, -1e-5]), [-np.pi ** 2 / 3e9, np.pi ** 2 / 3e5])
+    expect(jf.hvp(lambda x: np.sum(np.sinc(x)), (np.zeros(1),), (np.ones(1),))[0], [-np.pi ** 2 / 3])
     assert jf.jvp(np.abs, (np.array([0.0 + 0.0j]),), (np.array([1.0 + 1.0j]),))[1][0] == 0
 
 

@@ -107,10 +107,12 @@ def _gelu_tanh(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _sinc(x: Tensor, y: Tensor) -> Tensor:
-    """Return (cos(pi x) - sinc(x)) / x, and 0 at 0."""
-    near = x.equal(0)
-    slope = x.multiply(math.pi).call("cos").subtract(y).divide(choose(near, 1, x))
-    return choose(near, 0, slope)
+    """Return (cos(pi x) - sinc(x)) / x; near 0, where its digits cancel, the first terms of the series in pi x."""
+    near, turn = x.call("abs").less(0.01), x.multiply(math.pi)
+    slope = turn.call("cos").subtract(y).divide(choose(near, 1, x))
+    square = turn.multiply(turn)
+    terms = square.multiply(-1 / 840).add(1 / 30).multiply(square).add(-1 / 3)
+    return choose(near, terms.multiply(turn).multiply(math.pi), slope)
 
 
 elementwise("silu", _silu)
