@@ -7,6 +7,7 @@ outside they are fused functions of their own. Owns arguments and errors; the st
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
@@ -238,12 +239,18 @@ def _active(what: str) -> Recorder:
 
 
 def _positions(argnums: Any, count: int) -> list[int]:
-    found = list(argnums) if isinstance(argnums, tuple | list) else [argnums]
+    found = [_integer(k) for k in (argnums if isinstance(argnums, tuple | list) else [argnums])]
     for k in found:
-        if type(k) is not int or not -count <= k < count:
+        if k is None or not -count <= k < count:
             raise ArgumentError(f"argnums={argnums!r} at {user_line()}: the function is called with {count} positional "
                                 "argument(s)")
-    return [k % count for k in found]
+    return [k % count for k in found if k is not None]
+
+
+def _integer(value: Any) -> int | None:
+    """Return an integer, also one that the function around has as a traced number; None for anything else."""
+    is_bool = isinstance(value, bool) or (isinstance(value, TracedTensor) and value.dtype == "bool")
+    return operator.index(value) if hasattr(value, "__index__") and not is_bool else None
 
 
 def _one_number(what: str, value: Any) -> TracedTensor:

@@ -248,6 +248,22 @@ def test_positions_of_arguments() -> None:
             expect(g, w)
 
 
+def test_positions_from_the_function_around() -> None:
+    x = np.ones(2)
+
+    def of_gradient(by: Any) -> Any:
+        def summed(x: Any, y: Any) -> Any:
+            found = jf.grad(lambda x, y: np.sum(x ** 3 * y), by)(x, y)
+            return np.sum(found[0] if isinstance(by, tuple) else found)
+
+        return jf.grad(summed)(x, 2 * x)
+
+    expect(tuple(of_gradient(by) for by in (0, 1, (1,), -2)), [12, 12], [3, 3], [3, 3], [12, 12])
+    for wrong in (2, -3, 0.0, True, None, "x", (0, 2)):
+        with pytest.raises(jf.ArgumentError, match="argnums"):
+            jf.grad(lambda x, y: np.sum(x * y), wrong)(x, x)
+
+
 def test_a_result_that_does_not_depend() -> None:
     expect(jf.grad(lambda x: np.float64(3.0))(np.ones(2)), [0, 0])
     expect(jf.grad(lambda x, y: np.sum(y))(np.ones(2), np.ones(3)), [0, 0])
