@@ -205,7 +205,7 @@ def elementwise(
         for k, tangent in enumerate(tangents):
             d = None if tangent is None else factor(call, k)
             if d is not None:
-                part = _product(tangent, d, unbounded)
+                part = product(tangent, d, unbounded)
                 total = part if total is None else total.add(part)
         return [total if total is None else fitted(total, call.y)]
 
@@ -213,7 +213,7 @@ def elementwise(
         made: list[Tensor | None] = []
         for k, wanted in enumerate(call.wanted):
             d = factor(call, k) if wanted else None
-            made.append(None if d is None else _product(cotangents[0], _conjugate(d), unbounded or call.masked))
+            made.append(None if d is None else product(cotangents[0], _conjugate(d), unbounded or call.masked))
         return made
 
     RULES[name] = Rule(forward, reverse, masks=masks)
@@ -232,7 +232,8 @@ def conjugate(x: Tensor) -> Tensor:
     return x.call("conj") if kind(str(x.dtype)) == "complex" else x
 
 
-def _product(change: Tensor, d: Any, guarded: bool) -> Tensor:
+def product(change: Tensor, d: Any, guarded: bool) -> Tensor:
+    """Return a change times a derivative; `guarded`: 0 where the change is 0, whatever the derivative."""
     if isinstance(d, Times):
         return scaled(change, d.factor)
     made = change.divide(d.divisor) if isinstance(d, Over) else change.multiply(d)

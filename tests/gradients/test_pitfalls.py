@@ -92,6 +92,19 @@ def test_choices_in_functions_of_several_steps_count_too() -> None:
             x[1] > 0, lambda v: np.sqrt(v), lambda v: v, x), 0), x), [0, 0.5, 0.25])
 
 
+def test_reductions_that_are_not_taken() -> None:
+    special = pytest.importorskip("scipy.special")
+    functions: list[Callable[..., Any]] = [
+        np.max, np.min, np.var, np.std, np.prod, np.sum, np.mean, special.logsumexp, np.ptp, np.median,
+        lambda y: jf.nn.softmax(y)[0], lambda y: special.log_softmax(y)[0], lambda y: jf.nn.layer_norm(y)[0],
+        lambda y: jf.nn.rms_norm(y)[0], lambda y: np.sum(np.sort(y)), lambda y: np.sum(np.cumprod(y)), np.linalg.norm,
+    ]
+    for number, function in enumerate(functions):
+        with np.errstate(all="ignore"):
+            got = gradient(lambda x, f=function: np.where(x[0] > 1, f(np.log(x - 1)), x[0]), [0.5, 1.0, 2.0])
+        assert list(got) == [1, 0, 0], number
+
+
 def test_division_and_logarithms_at_infinity() -> None:
     with np.errstate(all="ignore"):
         expect(gradient(lambda x: 1 / x, [INF, -INF]), [0, 0])

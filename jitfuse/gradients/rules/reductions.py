@@ -18,6 +18,7 @@ from jitfuse.gradients.rule import (
     expanded,
     linear,
     part,
+    product,
 )
 
 
@@ -46,7 +47,7 @@ def _var_forward(call: Call, tangents: Parts) -> Parts:
 
 
 def _var_reverse(call: Call, cotangents: Parts) -> Parts:
-    return [_var_slope(call).multiply(expanded(cotangents[0], call.attrs["axis"], call.x))]
+    return [product(expanded(cotangents[0], call.attrs["axis"], call.x), _var_slope(call), call.masked)]
 
 
 def _var_slope(call: Call) -> Tensor:
@@ -72,7 +73,7 @@ def _extreme_forward(call: Call, tangents: Parts) -> Parts:
 
 
 def _extreme_reverse(call: Call, cotangents: Parts) -> Parts:
-    return [_extreme_shares(call).multiply(expanded(cotangents[0], call.attrs["axis"], call.x))]
+    return [product(expanded(cotangents[0], call.attrs["axis"], call.x), _extreme_shares(call), call.masked)]
 
 
 for _name in ("min", "max"):
@@ -87,7 +88,7 @@ def _power_shares(call: Call) -> Tensor:
 
 RULES["logsumexp"] = Rule(
     lambda call, ts: [_power_shares(call).multiply(ts[0]).call("sum", **_axis(call))],
-    lambda call, cts: [_power_shares(call).multiply(expanded(cts[0], call.attrs["axis"], call.x))])
+    lambda call, cts: [product(expanded(cts[0], call.attrs["axis"], call.x), _power_shares(call), call.masked)])
 
 
 def product_of(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
