@@ -1,7 +1,7 @@
 """Drawn programs: `jf.grad` of them, in kernels, against central differences, and against torch where it runs them.
 
 ``python tests/gradients/test_random_programs.py 10000`` judges so many, ``--first 5000`` from there on; so does
-JITFUSE_TEST_SCALE=60 of the test below.
+JITFUSE_TEST_SCALE=125 of the test below.
 """
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import re
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ except ImportError:
     torch = None  # type: ignore[assignment]
 
 STEP = 1e-6
-PROGRAMS, PARTS = 160, 16
+PROGRAMS, PARTS = 80, 16
 """How many a full session draws, in how many tests."""
 EQUAL_INDICES = re.compile(r"^\w+\[.*\[.*\].*\] [-+*]?= ")
 """A write at a list of indices. torch gives all of equal ones a gradient, also those whose values are overwritten."""
@@ -163,7 +164,9 @@ def judge_seed(seed: int) -> str:
     """Judge a drawn program; what is raised has its text."""
     program = draw(seed)
     try:
-        return judge(program, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NaN in a branch not taken; torch's deprecations
+            return judge(program, seed)
     except Exception as error:
         error.add_note(f"seed {seed}:\n{program}")
         raise
