@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
+from jitfuse import random
 from jitfuse.base.records import Record
 from jitfuse.errors import ArgumentError, DerivativeError
 from jitfuse.fuse import FusedFunction, fuse, transform
@@ -82,7 +84,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Returns:
         (value, pull_back). ``pull_back(cotangent)`` takes a tree like the value and returns a tuple of trees like the
-        primals. Outside of a fused function it computes the value again.
+        primals. Outside of a fused function it computes the value again, with the same random numbers.
 
     Raises:
         DerivativeError: a primal of integers or bools, an operator without a derivative.
@@ -95,16 +97,29 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     run = active()
     if run is None:
-        fused = _fused(_PullBack(has_aux), "vjp", fun)
+        pull_back = _pull_back_again(_fused(_PullBack(has_aux), "vjp", fun, own_arguments=False), primals)
         value = fuse(fun)(*primals)
         value, aux = value if has_aux else (value, None)
-
-        def pull_back(cotangent: Any) -> Any:
-            return fused(cotangent, *primals)
-
         return (value, pull_back, aux) if has_aux else (value, pull_back)
     made = _pull_back(run, "vjp", fun, primals, {}, range(len(primals)), has_aux)
     return (made.value, made, made.aux) if has_aux else (made.value, made)
+
+
+def _pull_back_again(fused: Callable[..., Any], primals: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """Return the pull-back that computes the value again: of the primals as they are now, with the same draws."""
+    tree, state = tree_of(primals, "primals"), random.state()
+    before = state.copy()
+    kept = tree.filled([deepcopy(leaf) for leaf in tree.leaves])
+
+    def pull_back(cotangent: Any) -> Any:
+        now = state.copy()
+        state[:] = before
+        try:
+            return fused(cotangent, *kept)
+        finally:
+            state[:] = now
+
+    return pull_back
 
 
 def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -131,7 +146,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
         raise ArgumentError("jvp: primals and tangents are tuples or lists, of one tree for each argument")
     run = active()
     if run is None:
-        return _fused(_Push(has_aux), "jvp", fun)(tuple(primals), tuple(tangents))
+        return _fused(_Push(has_aux), "jvp", fun, own_arguments=False)(tuple(primals), tuple(tangents))
     return _jvp(run, fun, has_aux, primals, tangents)
 
 
@@ -202,7 +217,8 @@ class _Gradient(Record, frozen=True):
             made = _pull_back(run, self.name, fun, args, kwargs, positions, self.has_aux)
             value = _one_number(run, self.name, made.value)
             one = run.emit("full", (), {"shape": (), "value": 1.0, "dtype": value.dtype, "weak": False})
-            found = made.argument_changes(made.gradients([one]))
+            changes = dict(zip(dict.fromkeys(positions), made.argument_changes(made.gradients([one]))))
+            found = tuple([changes[k] for k in positions])
             gradient = found[0] if isinstance(self.argnums, int) else found
             if self.with_value:
                 return (made.value, made.aux) if self.has_aux else made.value, gradient
@@ -241,10 +257,13 @@ def _jvp(run: Recorder, fun: Callable[..., Any], has_aux: bool, primals: Sequenc
     return (value, tangent, aux) if has_aux else (value, tangent)
 
 
-def _fused(by: Transform, name: str, fun: Callable[..., Any]) -> FusedFunction[..., Any]:
+def _fused(
+    by: Transform, name: str, fun: Callable[..., Any], *, own_arguments: bool = True
+) -> FusedFunction[..., Any]:
     if not callable(fun):
         raise ArgumentError(f"jf.{name} takes a function, not {fun!r}")
-    return transform(fun, by, f"{name} of {getattr(fun, '__name__', type(fun).__name__)}")
+    called = getattr(fun, "__name__", type(fun).__name__)
+    return transform(fun, by, f"{name} of {called}", own_arguments=own_arguments)
 
 
 def _pull_back(
@@ -265,10 +284,17 @@ def _active(what: str) -> Recorder:
 def _numbers(argnums: Any) -> int | tuple[int, ...]:
     several = isinstance(argnums, tuple | list)
     try:
-        found = tuple([operator.index(k) for k in (argnums if several else (argnums,))])
+        found = tuple([_integer(k) for k in (argnums if several else (argnums,))])
     except TypeError:
         raise ArgumentError(f"argnums={argnums!r}: pass the position of an argument, or a tuple of positions") from None
     return found if several else found[0]
+
+
+def _integer(value: Any) -> int:
+    """Return an integer, also one that the function around has as a traced number; raises TypeError for bools too."""
+    if isinstance(value, bool) or (isinstance(value, TracedTensor) and value.dtype == "bool"):
+        raise TypeError
+    return operator.index(value)
 
 
 def _positions(argnums: int | tuple[int, ...], count: int) -> list[int]:

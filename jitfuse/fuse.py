@@ -110,11 +110,15 @@ def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction[..., Any]:
     return FusedFunction(unwrapped_function(fn), options)
 
 
-def transform(fn: Callable[..., Any], by: Transform, name: str) -> FusedFunction[..., Any]:
-    """Return a fused function of what a transform makes of a function, with the options that it has."""
-    fused = fuse(fn)
-    definition = fused.parts.definition
-    return FusedFunction(definition.fn, definition.options.transformed(by, name))
+def transform(
+    fn: Callable[..., Any], by: Transform, name: str, *, own_arguments: bool = True
+) -> FusedFunction[..., Any]:
+    """Return a fused function of what a transform makes of a function, with the options that it has.
+
+    `own_arguments`: it takes the function's arguments.
+    """
+    definition = fuse(fn).parts.definition
+    return FusedFunction(definition.fn, definition.options.transformed(by, name, own_arguments=own_arguments))
 
 
 def _hides_frames(method: Method) -> Method:

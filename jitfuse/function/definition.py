@@ -36,7 +36,7 @@ class Definition:
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self.fn, self.options = fn, options
-        found = _training_parameter(fn)
+        found = _training_parameter(fn) if options.own_arguments else None
         self._declares_training = found is not None
         self._training_position, self._after_training, default = found or (None, (), False)
         self.hands_on_mode = found is None and _takes_keywords(fn)

@@ -20,13 +20,16 @@ class Options:
     """The options of one fused function; see `jitfuse.fuse.fuse`.
 
     `transforms` make other functions of it, the first one first: `jf.grad` and its kin (`jitfuse.derivatives`).
+    `own_arguments`: what they make takes the function's arguments.
     """
 
-    __slots__ = ("budget", "cache", "device", "name", "schedule", "static", "strict", "training", "transforms")
+    __slots__ = ("budget", "cache", "device", "name", "own_arguments", "schedule", "static", "strict", "training",
+                 "transforms")
 
     def __init__(
         self, training: bool | None, device: str | None, strict: bool, schedule: str, static: frozenset[str],
         cache: bool, name: str | None, budget: Budget, transforms: tuple[Transform, ...] = (),
+        own_arguments: bool = True,
     ) -> None:
         self.training = training
         self.device = device
@@ -37,11 +40,13 @@ class Options:
         self.name = name
         self.budget = budget
         self.transforms = transforms
+        self.own_arguments = own_arguments
 
-    def transformed(self, transform: Transform, name: str) -> Options:
+    def transformed(self, transform: Transform, name: str, *, own_arguments: bool = True) -> Options:
         """Return the options of the function that a transform makes, which never runs as plain Python."""
-        return Options(self.training, self.device, True, self.schedule, self.static, self.cache, name, self.budget,
-                       (*self.transforms, transform))
+        own = own_arguments and self.own_arguments
+        return Options(self.training, self.device, True, self.schedule, self.static if own else frozenset(), self.cache,
+                       name, self.budget, (*self.transforms, transform), own)
 
 
 def reject_unknown(

@@ -1,8 +1,8 @@
 """The two modes over the steps of a program under construction.
 
 `pull_back` takes cotangents of results to operands, `push_forward` tangents of operands to results; both append steps
-to the builder. Where a rule knows one mode alone, the other is its transpose: what is linear in tangents is recorded
-over placeholders, and pulled back. Own neither rules nor whole programs (`jitfuse.gradients.programs`).
+to the builder. Where a rule knows tangents alone, the reverse mode is its transpose: what is linear in tangents is
+recorded over placeholders, and pulled back. Own neither rules nor whole programs (`jitfuse.gradients.programs`).
 """
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from jitfuse.tracing.program_builder import ProgramBuilder
 
 def pull_back(
     builder: ProgramBuilder, steps: Sequence[OpStep], cotangents: dict[int, Tensor], wanted: Collection[int],
-    masked: bool = False,
+    choices: set[int],
 ) -> dict[int, Tensor]:
     """Return the cotangents of the wanted values, of those that have any, given those of results of the steps.
 
-    `masked`: a choice around these steps has set cotangents to zero.
+    `choices`: the values whose cotangents a choice has set to zero; those of the steps come in.
     """
     active, totals = depending(builder, steps, wanted), dict(cotangents)
-    choices = set(totals) if masked else set()
     for step in reversed(steps):
         if active.isdisjoint(step.result_ids) or totals.keys().isdisjoint(step.result_ids):
             continue
         found = [totals.get(r) if r in wanted else totals.pop(r, None) for r in step.result_ids]
         call = _call(builder, step, active, not choices.isdisjoint(step.result_ids))
         rule = _rule(builder, step)
-        reached = call.masked or rule.masks
-        for i, part in zip(step.input_ids, _reversed(builder, step, rule, call, found), strict=True):
+        parts, chosen = _reversed(builder, rule, call, found)
+        reached = call.masked or rule.masks or chosen
+        for i, part in zip(step.input_ids, parts, strict=True):
             if part is None or i not in active:
                 continue
             part = fitted(part, builder.tensor(i))
@@ -53,7 +53,7 @@ def push_forward(builder: ProgramBuilder, steps: Sequence[OpStep], tangents: dic
         if not any(map(is_smooth, ys)) or not any(call.wanted):
             continue
         rule = _rule(builder, step)
-        found = _forwarded(builder, step, rule, call, [known.get(i) for i in step.input_ids])
+        found = _forwarded(builder, rule, call, [known.get(i) for i in step.input_ids])
         for r, y, part in zip(step.result_ids, ys, found, strict=True):
             if part is not None and is_smooth(y):
                 known[r] = fitted(part, y)
@@ -87,38 +87,45 @@ def _rule(builder: ProgramBuilder, step: OpStep) -> Rule:
 
 
 # ---------------------------------------------------------------- one step
-def _reversed(builder: ProgramBuilder, step: OpStep, rule: Rule, call: Call, cotangents: Parts) -> Parts:
+def _reversed(builder: ProgramBuilder, rule: Rule, call: Call, cotangents: Parts) -> tuple[Parts, bool]:
+    """Return the cotangents of operands, and whether a choice in place of the step has set some to zero."""
     if rule.constant:
-        return [None] * len(call.xs)
+        return [None] * len(call.xs), False
     if rule.reverse is not None:
-        return rule.reverse(call, cotangents)
+        return rule.reverse(call, cotangents), False
     if rule.through is not None:
         inner, made = _recorded(builder, lambda: rule.through(*call.xs, **call.attrs))
         given = {made[0].id: fitted(cotangents[0], made[0])}
-        return _at(pull_back(builder, inner, given, {x.id for x, w in zip(call.xs, call.wanted, strict=True) if w},
-                             call.masked), call)
+        found, chosen = _pulled(builder, inner, given, [x for x, w in zip(call.xs, call.wanted, strict=True) if w],
+                                call.masked)
+        return _at(found, call), chosen
     assert rule.forward is not None
     places = [_placeholder(builder, x) if w else None for x, w in zip(call.xs, call.wanted, strict=True)]
     inner, made = _recorded(builder, lambda: rule.forward(call, places))
-    found = pull_back(builder, inner, _given(made, cotangents, call.ys), {p.id for p in places if p is not None},
-                      call.masked)
-    return [None if p is None else found.get(p.id) for p in places]
+    found, chosen = _pulled(builder, inner, _given(made, cotangents, call.ys), [p for p in places if p is not None],
+                            call.masked)
+    return [None if p is None else found.get(p.id) for p in places], chosen
 
 
-def _forwarded(builder: ProgramBuilder, step: OpStep, rule: Rule, call: Call, tangents: Parts) -> Parts:
+def _pulled(
+    builder: ProgramBuilder, steps: Sequence[OpStep], given: dict[int, Tensor], wanted: Sequence[Tensor], masked: bool
+) -> tuple[dict[int, Tensor], bool]:
+    """Pull back through the steps in place of one; return whether choices have set cotangents to zero there too."""
+    choices, ids = set(given) if masked else set(), {x.id for x in wanted}
+    found = pull_back(builder, steps, given, ids, choices)
+    return found, not choices.isdisjoint(ids)
+
+
+def _forwarded(builder: ProgramBuilder, rule: Rule, call: Call, tangents: Parts) -> Parts:
     if rule.constant:
         return [None] * len(call.ys)
     if rule.forward is not None:
         return rule.forward(call, tangents)
-    if rule.through is not None:
-        inner, made = _recorded(builder, lambda: rule.through(*call.xs, **call.attrs))
-        known = push_forward(builder, inner, {x.id: t for x, t in zip(call.xs, tangents, strict=True) if t is not None})
-        return [known.get(made[0].id)]
-    assert rule.reverse is not None
-    places = [_placeholder(builder, y) for y in call.ys]
-    inner, made = _recorded(builder, lambda: rule.reverse(call, places))
-    found = pull_back(builder, inner, _given(made, tangents, call.xs), {p.id for p in places})
-    return [found.get(p.id) for p in places]
+    through = rule.through
+    assert through is not None, "a rule has a forward mode, or is of simpler operators"
+    inner, made = _recorded(builder, lambda: through(*call.xs, **call.attrs))
+    known = push_forward(builder, inner, {x.id: t for x, t in zip(call.xs, tangents, strict=True) if t is not None})
+    return [known.get(made[0].id)]
 
 
 def _recorded(builder: ProgramBuilder, make: Any) -> tuple[tuple[OpStep, ...], Any]:

@@ -34,10 +34,13 @@ class Derivative(NamedTuple):
         return self._replace(program=differentiated(self.program), forward=kept)
 
 
-def reverse(program: FusedProgram, wanted: Sequence[int], names: Sequence[str] | None = None) -> Derivative:
+def reverse(
+    program: FusedProgram, wanted: Sequence[int], names: Sequence[str] | None = None, masked: bool = False
+) -> Derivative:
     """Return the program with the cotangents of feeds, given those of its outputs of float or complex dtype.
 
-    `names`: those of the outputs that have cotangents; None: all.
+    `names`: those of the outputs that have cotangents; None: all. `masked`: a choice behind the program has set
+    cotangents to zero.
     """
     program = prepared(program, wanted)
     builder = ProgramBuilder.behind(program)
@@ -46,7 +49,7 @@ def reverse(program: FusedProgram, wanted: Sequence[int], names: Sequence[str] |
     given: dict[int, Tensor] = {}
     for i, feed in zip(outputs, changes, strict=True):
         given[i] = given[i].add(builder.tensor(feed)) if i in given else builder.tensor(feed)
-    found = pull_back(builder, program.steps, given, set(wanted))
+    found = pull_back(builder, program.steps, given, set(wanted), set(given) if masked else set())
     return _finished(builder, program, changes, [found.get(i) for i in wanted], [builder.tensor(i) for i in wanted])
 
 

@@ -1,8 +1,8 @@
 """What a rule is, how rules are entered and found, and the kinds that most of them are of.
 
 A rule says how changes of an operator's operands change its results (`forward`), how cotangents of its results become
-cotangents of its operands (`reverse`), or both; `jitfuse.gradients.modes` makes one of the other. Rules are written
-over tensors' methods, like decompositions, so that they hold in programs under construction, and derivatives of
+cotangents of its operands (`reverse`), or both; `jitfuse.gradients.modes` makes the second of the first. Rules are
+written over tensors' methods, like decompositions, so that they hold in programs under construction, and derivatives of
 derivatives are derivatives of their steps.
 
 Cotangents of complex numbers are those of the inner product Re(conj(a) * b), as in torch: a step against the gradient
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.dtypes import kind
+from jitfuse.errors import DerivativeError
 from jitfuse.ir.operators.families import FAMILIES
 
 Tensor = Any
@@ -162,16 +163,10 @@ def by_tangents(*names: str) -> Callable[[Callable[..., Any]], None]:
     return enter
 
 
-def by_cotangents(*names: str) -> Callable[[Callable[..., Any]], None]:
-    """Enter operators by ``reverse(call, cotangents)`` alone; the forward mode transposes its steps."""
-    def enter(reverse: Callable[[Call, Parts], Parts]) -> None:
-        for name in names:
-            RULES[name] = Rule(reverse=reverse)
-
-    return enter
-
-
 # ---------------------------------------------------------------- functions of single elements
+_ORDINALS: Final = ("first", "second", "third", "fourth")
+
+
 class Over(NamedTuple):
     """The derivative 1 / `divisor`."""
 
@@ -185,15 +180,18 @@ class Times(NamedTuple):
 
 
 def elementwise(
-    name: str, *partials: Callable[..., Any] | None, unbounded: bool = False, masks: bool = False
+    name: str, *partials: Callable[..., Any] | str | None, unbounded: bool = False, masks: bool = False
 ) -> None:
     """Enter an operator of single elements by its partial derivatives, functions of (operands..., result).
 
-    Each returns a tensor, `Over`, `Times`, or None for 0. `unbounded`: it may be infinite where the operands are
+    Each returns a tensor, `Over` or `Times`. In place of one, None says that it is 0, and a text why there is none.
+    `unbounded`: it may be infinite where the operands are
     finite; then a change of 0 gives 0.
     """
     def factor(call: Call, k: int) -> Any:
         partial = partials[k]
+        if isinstance(partial, str):
+            raise DerivativeError(f"{name} has no derivative by its {_ORDINALS[k]} operand: {partial}")
         return None if partial is None else partial(*call.xs, call.y)
 
     def forward(call: Call, tangents: Parts) -> Parts:
@@ -201,7 +199,7 @@ def elementwise(
         for k, tangent in enumerate(tangents):
             d = None if tangent is None else factor(call, k)
             if d is not None:
-                part = _product(tangent, d, unbounded)
+                part = product(tangent, d, unbounded)
                 total = part if total is None else total.add(part)
         return [total if total is None else fitted(total, call.y)]
 
@@ -209,7 +207,7 @@ def elementwise(
         made: list[Tensor | None] = []
         for k, wanted in enumerate(call.wanted):
             d = factor(call, k) if wanted else None
-            made.append(None if d is None else _product(cotangents[0], _conjugate(d), unbounded or call.masked))
+            made.append(None if d is None else product(cotangents[0], _conjugate(d), unbounded or call.masked))
         return made
 
     RULES[name] = Rule(forward, reverse, masks=masks)
@@ -228,7 +226,8 @@ def conjugate(x: Tensor) -> Tensor:
     return x.call("conj") if kind(str(x.dtype)) == "complex" else x
 
 
-def _product(change: Tensor, d: Any, guarded: bool) -> Tensor:
+def product(change: Tensor, d: Any, guarded: bool) -> Tensor:
+    """Return a change times a derivative; `guarded`: 0 where the change is 0, whatever the derivative."""
     if isinstance(d, Times):
         return scaled(change, d.factor)
     made = change.divide(d.divisor) if isinstance(d, Over) else change.multiply(d)

@@ -31,7 +31,7 @@ def _cond_reverse(call: Call, cotangents: Parts) -> Parts:
     for side in ("on_true", "on_false"):
         program: FusedProgram = call.attrs[side]
         feeds = program.ordered_feeds
-        made = reverse(program, [feeds[k] for k in wanted])
+        made = reverse(program, [feeds[k] for k in wanted], masked=call.masked)
         bodies[side] = _changes(made, [*feeds, *made.changes])
     found = call.x.call_all("cond", *call.xs[1:], *given, **bodies)
     return _spread(dict(zip(wanted, found, strict=True)), len(call.xs))
@@ -71,7 +71,7 @@ def _scan_reverse(call: Call, cotangents: Parts) -> Parts:
     moving = [k for k in range(carries) if is_smooth(call.xs[k])]
     parts, captured = ([k for k in where if call.wanted[k]] for where in (
         range(carries, carries + scanned), range(carries + scanned, len(call.xs))))
-    made = reverse(body, [feeds[k] for k in (*moving, *parts, *captured)])
+    made = reverse(body, [feeds[k] for k in (*moving, *parts, *captured)], masked=call.masked)
     smooth = _smooth(call.ys)
     back = _backward_body(made, feeds, carries, scanned, moving, parts, captured, smooth)
     stacked = [k for k in smooth if k >= carries]

@@ -25,6 +25,7 @@ from jitfuse.gradients.rule import (
     elementwise,
     fitted,
     linear,
+    scaled,
     zeros_like,
 )
 
@@ -77,7 +78,7 @@ elementwise("deg2rad", lambda x, y: Times(math.pi / 180))
 elementwise("relu", lambda x, y: cast(x.greater(0), str(y.dtype)), masks=True)
 elementwise("frexp_mantissa", lambda x, y: choose(x.equal(0), 1, y.divide(x)))
 constant(
-    "sign", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "logical_not", "bitwise_invert", "rint", "signbit",
+    "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "logical_not", "bitwise_invert", "rint", "signbit",
     "spacing", "bitwise_count", "frexp_exponent", "modf_whole", "isposinf", "isneginf", "round", "isclose", "equal",
     "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "floor_divide", "gcd",
@@ -106,10 +107,12 @@ def _gelu_tanh(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _sinc(x: Tensor, y: Tensor) -> Tensor:
-    """Return (cos(pi x) - sinc(x)) / x, and 0 at 0."""
-    near = x.equal(0)
-    slope = x.multiply(math.pi).call("cos").subtract(y).divide(choose(near, 1, x))
-    return choose(near, 0, slope)
+    """Return (cos(pi x) - sinc(x)) / x; near 0, where its digits cancel, the first terms of the series in pi x."""
+    near, turn = x.call("abs").less(0.01), x.multiply(math.pi)
+    slope = turn.call("cos").subtract(y).divide(choose(near, 1, x))
+    square = turn.multiply(turn)
+    terms = square.multiply(-1 / 840).add(1 / 30).multiply(square).add(-1 / 3)
+    return choose(near, terms.multiply(turn).multiply(math.pi), slope)
 
 
 elementwise("silu", _silu)
@@ -138,6 +141,18 @@ def _direction(call: Call) -> Tensor:
 
 RULES["abs"] = Rule(_abs_forward, _abs_reverse)
 
+
+def _sign_changes(call: Call, changes: Parts) -> Parts:
+    """Return the part of a change across a complex number's direction, over its size; both modes have it."""
+    if kind(str(call.x.dtype)) != "complex":
+        return [None]
+    (t,), y, size = changes, call.y, call.x.call("abs")
+    across = t.subtract(y.multiply(conjugate(y).multiply(t).call("real")))
+    return [choose(size.equal(0), 0, across.divide(choose(size.equal(0), 1, size)))]
+
+
+RULES["sign"] = Rule(_sign_changes, _sign_changes)
+
 # ---------------------------------------------------------------- of two operands
 elementwise("add", lambda a, b, y: Times(1), lambda a, b, y: Times(1))
 elementwise("subtract", lambda a, b, y: Times(1), lambda a, b, y: Times(-1))
@@ -154,8 +169,8 @@ elementwise("fmin", lambda a, b, y: _half_at(a.equal(b), _taken(a, b, a.less(b))
 elementwise("remainder", lambda a, b, y: Times(1), lambda a, b, y: a.call("floor_divide", b).negative())
 elementwise("fmod", lambda a, b, y: Times(1), lambda a, b, y: a.divide(b).call("trunc").negative())
 elementwise("copysign", lambda a, b, y: _sign(a).multiply(_sign(y)), None)
-elementwise("logaddexp", lambda a, b, y: _share(a, y, "exp"), lambda a, b, y: _share(b, y, "exp"))
-elementwise("logaddexp2", lambda a, b, y: _share(a, y, "exp2"), lambda a, b, y: _share(b, y, "exp2"))
+elementwise("logaddexp", lambda a, b, y: _share(a, b, y, 1), lambda a, b, y: _share(b, a, y, 1))
+elementwise("logaddexp2", lambda a, b, y: _share(a, b, y, math.log(2)), lambda a, b, y: _share(b, a, y, math.log(2)))
 elementwise("xlogy", lambda a, b, y: choose(b.equal(0), 0, b.call("log")), lambda a, b, y: a.divide(b), unbounded=True)
 elementwise("hypot", lambda a, b, y: a.divide(choose(y.equal(0), 1, y)),
             lambda a, b, y: b.divide(choose(y.equal(0), 1, y)))
@@ -170,9 +185,14 @@ def _taken(a: Tensor, b: Tensor, better: Tensor) -> Tensor:
     return better.call("logical_or", b.call("isnan").call("logical_and", a.call("isnan").call("logical_not")))
 
 
-def _share(x: Tensor, y: Tensor, power: str) -> Tensor:
-    """Return what a summand contributes to the sum of powers; 0 where all are 0."""
-    return x.subtract(choose(y.call("isneginf"), 0, y)).call(power)
+def _share(a: Tensor, b: Tensor, y: Tensor, rate: float) -> Tensor:
+    """Return what the first of two summands contributes to the sum of powers; 0 where both are 0.
+
+    It is a function of their distance: y is rounded, and the distance from it is not exact for large operands.
+    """
+    same = y.call("isinf").call("logical_and", a.equal(b))
+    share = scaled(choose(same, 0, a.subtract(b)), rate).call("sigmoid")
+    return choose(y.call("isneginf"), 0, share)
 
 
 def _square_of_length(a: Tensor, b: Tensor) -> Tensor:

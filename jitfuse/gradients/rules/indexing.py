@@ -80,4 +80,4 @@ def _require_set(call: Call) -> None:
         raise DerivativeError(f"scatter by {call.attrs['combine']} has no derivative here; add and set have")
 
 
-RULES["scatter"] = Rule(_scatter_forward, _scatter_reverse)
+RULES["scatter"] = Rule(_scatter_forward, _scatter_reverse, masks=True)

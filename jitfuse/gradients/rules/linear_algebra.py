@@ -119,19 +119,25 @@ def _(call: Call, tangents: Parts) -> Parts:
 
 
 def _solve_forward(call: Call, tangents: Parts) -> Parts:
-    (a, _), (ta, tb) = call.xs, tangents
-    right = tb
+    (a, b), (ta, tb) = call.xs, tangents
+    columns = _column if b.ndim == 1 else _same
+    right = None if tb is None else columns(tb)
     if ta is not None:
-        moved = ta.call("matmul", call.y).negative()
-        right = moved if tb is None else tb.add(moved)
-    return [a.call("solve", right)]
+        moved = ta.call("matmul", columns(call.y)).negative()
+        right = moved if right is None else right.add(moved)
+    return [a.call("solve", right).reshape(call.y.shape)]
 
 
 def _solve_reverse(call: Call, cotangents: Parts) -> Parts:
     a, b = call.xs
-    back = _adjoint(a).call("solve", cotangents[0])
-    left, right = (_column(back), _column(call.y)) if b.ndim == 1 else (back, call.y)
-    return [_times(left, _adjoint(right)).negative() if call.wanted[0] else None, back]
+    columns = _column if b.ndim == 1 else _same
+    back = _adjoint(a).call("solve", columns(cotangents[0]))
+    left = _times(back, _adjoint(columns(call.y))).negative() if call.wanted[0] else None
+    return [left, back.reshape(call.y.shape)]
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
 
 
 RULES["solve"] = Rule(_solve_forward, _solve_reverse)

@@ -1,6 +1,7 @@
 """Reductions. Of equal largest elements each takes the same share, as in JAX and in torch's `amax`."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jitfuse.gradients.rule import (
@@ -12,10 +13,12 @@ from jitfuse.gradients.rule import (
     cast,
     choose,
     composite,
+    conjugate,
     constant,
     expanded,
     linear,
     part,
+    product,
 )
 
 
@@ -30,23 +33,27 @@ def _(call: Call, ct: Tensor) -> Tensor:
 
 @linear("mean")
 def _(call: Call, ct: Tensor) -> Tensor:
-    return expanded(ct.divide(ct.extent(value=_extents(call))), call.attrs["axis"], call.x)
+    return expanded(ct.multiply(_over(call, 1, _extents(call))), call.attrs["axis"], call.x)
+
+
+def _over(call: Call, factor: float, count: float) -> Tensor:
+    """Return a factor over a number of elements, which by itself may be too large for float16."""
+    return call.x.extent(value=factor / count if count else math.inf, dtype="float64")
 
 
 def _var_forward(call: Call, tangents: Parts) -> Parts:
-    d = _var_slope(call)
+    d = conjugate(_var_slope(call))  # the product's real part is that of the inner product
     return [d.multiply(tangents[0]).call("sum", **_axis(call))]
 
 
 def _var_reverse(call: Call, cotangents: Parts) -> Parts:
-    return [_var_slope(call).multiply(expanded(cotangents[0], call.attrs["axis"], call.x))]
+    return [product(expanded(cotangents[0], call.attrs["axis"], call.x), _var_slope(call), call.masked)]
 
 
 def _var_slope(call: Call) -> Tensor:
     """Return 2 * (x - mean) / divisor, which is also the derivative where the mean moves: the distances sum to 0."""
     mean = call.x.call("mean", axis=call.attrs["axis"], keepdims=True)
-    divisor = call.x.extent(value=float(max(_extents(call) - call.attrs["correction"], 0.0)), dtype="float64")
-    return call.x.subtract(mean).multiply(2).divide(divisor)
+    return call.x.subtract(mean).multiply(_over(call, 2, max(_extents(call) - call.attrs["correction"], 0.0)))
 
 
 def _axis(call: Call) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def _extreme_forward(call: Call, tangents: Parts) -> Parts:
 
 
 def _extreme_reverse(call: Call, cotangents: Parts) -> Parts:
-    return [_extreme_shares(call).multiply(expanded(cotangents[0], call.attrs["axis"], call.x))]
+    return [product(expanded(cotangents[0], call.attrs["axis"], call.x), _extreme_shares(call), call.masked)]
 
 
 for _name in ("min", "max"):
@@ -81,7 +88,7 @@ def _power_shares(call: Call) -> Tensor:
 
 RULES["logsumexp"] = Rule(
     lambda call, ts: [_power_shares(call).multiply(ts[0]).call("sum", **_axis(call))],
-    lambda call, cts: [_power_shares(call).multiply(expanded(cts[0], call.attrs["axis"], call.x))])
+    lambda call, cts: [product(expanded(cts[0], call.attrs["axis"], call.x), _power_shares(call), call.masked)])
 
 
 def product_of(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
@@ -94,7 +101,7 @@ def product_of(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
             made = part(x, a, 0, half).multiply(part(x, a, half, half))
             x = made if not odd else made.call("concat", part(x, a, 2 * half, 1), axis=a)
     if 0 in x.shape:
-        return x.call("prod", axis=axis, keepdims=keepdims)
+        return x.call("sum", axis=axis, keepdims=keepdims).exp()
     return x.reshape(shape if keepdims else tuple(n for a, n in enumerate(x.shape) if a not in axes))
 
 

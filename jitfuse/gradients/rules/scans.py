@@ -36,7 +36,8 @@ composite("cumprod", through=products_to_each)
 
 @by_tangents("cummax", "cummin")
 def _(call: Call, tangents: Parts) -> Parts:
-    """Take the tangent at the last element that was the extreme so far."""
+    """Take the tangent at the last element that was the extreme so far, or NaN."""
     axis = call.attrs["axis"] % call.x.ndim
-    taken = choose(call.x.equal(call.y), positions(call.x, axis), 0).call("cummax", axis=axis)
+    extreme = call.x.equal(call.y).call("logical_or", call.x.call("isnan"))
+    taken = choose(extreme, positions(call.x, axis), 0).call("cummax", axis=axis)
     return [tangents[0].call("take_along_axis", taken, axis=axis)]

@@ -6,6 +6,7 @@ import math
 from jitfuse.gradients.rule import Tensor, choose, elementwise, without
 
 _SQRT_PI = math.sqrt(math.pi)
+_NONE = "no operator computes it. Wrap that operand in jf.stop_gradient, or leave it out of argnums."
 
 
 def _density(x: Tensor) -> Tensor:
@@ -32,9 +33,9 @@ elementwise("rgamma", lambda x, y: y.multiply(_psi(x)).negative())
 elementwise("digamma", lambda x, y: x.literal(2.0).call("zeta", x))
 elementwise("betaln", lambda a, b, y: _beta_slope(a, b), lambda a, b, y: _beta_slope(b, a))
 elementwise("beta", lambda a, b, y: y.multiply(_beta_slope(a, b)), lambda a, b, y: y.multiply(_beta_slope(b, a)))
-elementwise("gammainc", None, lambda a, x, y: _gamma_density(a, x), unbounded=True)
-elementwise("gammaincc", None, lambda a, x, y: _gamma_density(a, x).negative(), unbounded=True)
-elementwise("gammaincinv", None, lambda a, p, y: _gamma_density(a, y).call("reciprocal"), unbounded=True)
+elementwise("gammainc", _NONE, lambda a, x, y: _gamma_density(a, x), unbounded=True)
+elementwise("gammaincc", _NONE, lambda a, x, y: _gamma_density(a, x).negative(), unbounded=True)
+elementwise("gammaincinv", _NONE, lambda a, p, y: _gamma_density(a, y).call("reciprocal"), unbounded=True)
 elementwise("i0", lambda x, y: x.call("i1"))
 elementwise("i0e", lambda x, y: x.call("i1e").subtract(x.call("sign").multiply(y)))
 elementwise("i1", lambda x, y: choose(x.equal(0), 0.5, x.call("i0").subtract(y.divide(choose(x.equal(0), 1, x)))))
@@ -46,5 +47,5 @@ elementwise("log_ndtr", lambda x, y: x.multiply(x).multiply(-0.5).subtract(y).ex
 elementwise("erfinv", lambda x, y: y.multiply(y).exp().multiply(_SQRT_PI / 2), unbounded=True)
 elementwise("erfcinv", lambda x, y: y.multiply(y).exp().multiply(-_SQRT_PI / 2), unbounded=True)
 elementwise("ndtri", lambda p, y: _density(y).call("reciprocal"), unbounded=True)
-elementwise("zeta", None, lambda s, q, y: s.negative().multiply(s.add(1).call("zeta", q)), unbounded=True)
+elementwise("zeta", _NONE, lambda s, q, y: s.negative().multiply(s.add(1).call("zeta", q)), unbounded=True)
 without("its derivative has no operator", "riemann_zeta")

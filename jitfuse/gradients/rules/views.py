@@ -48,13 +48,13 @@ def _(call: Call, ct: Tensor) -> list[Tensor]:
     return made
 
 
-@linear("update_slice", of=(0, 1))
+@linear("update_slice", of=(0, 1), masks=True)
 def _(call: Call, ct: Tensor) -> Any:
     return ct.call("update_slice", ct.create("zeros", shape=(), dtype=str(ct.dtype)), **call.attrs), ct.call(
         "slice", **call.attrs)
 
 
-@linear("update_at", of=(0, 1))
+@linear("update_at", of=(0, 1), masks=True)
 def _(call: Call, ct: Tensor) -> Any:
     x, block, number = call.xs
     count = math.prod(x.shape[: x.ndim - block.ndim])
