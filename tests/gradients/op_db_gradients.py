@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "surface"))
-from op_db import as_user_code
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from surface.op_db import as_user_code
 
 import jitfuse as jf
 
@@ -41,9 +41,9 @@ class Verdict(NamedTuple):
     why: str = ""
 
 
-def cases(samples: int, only: Sequence[str] = ()) -> Iterator[Case]:
-    """Yield the samples of operators with float64 autograd."""
-    for op in op_db:
+def cases(samples: int, only: Sequence[str] = (), *, every: int = 1, first: int = 0) -> Iterator[Case]:
+    """Yield the samples of operators with float64 autograd: of one in `every`."""
+    for op in op_db[first::every]:
         if not op.supports_autograd or torch.float64 not in op.supported_dtypes("cpu"):
             continue
         if only and op.name not in only:

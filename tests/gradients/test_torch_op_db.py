@@ -1,0 +1,29 @@
+"""A sample of torch's own gradient tests; `python tests/gradients/op_db_gradients.py` runs them all."""
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("expecttest", reason="expecttest is not installed, which torch's own tests import")
+from gradients import op_db_gradients  # noqa: E402
+
+EVERY = 12
+OTHERWISE = frozenset({
+    "nn.functional.max_unpool1d", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d", "linalg.norm",
+    "native_batch_norm", "native_layer_norm", "masked.logaddexp"})
+"""Where equal indices are written, where torch marks results as constant, and NaN of torch's own second derivatives."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", op_db_gradients.MODES)
+def test_derivatives_of_torchs_samples_are_torchs(mode: str) -> None:
+    judged = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in op_db_gradients.cases(1, every=EVERY, first=op_db_gradients.MODES.index(mode)):
+            verdict = op_db_gradients.judge(case, mode)
+            judged += verdict.how == "right"
+            assert verdict.how != "wrong" or case.name in OTHERWISE, f"{case.name}: {verdict.why}"
+    assert judged >= 20
