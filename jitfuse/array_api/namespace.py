@@ -21,7 +21,7 @@ from jitfuse.tracing.record.dtype_name import DType
 from jitfuse.tracing.tensor.function_table import lifted, strong, traced_among
 
 _STANDARD_NAMES: Final = {"power": "pow"}
-_INTERNAL: Final = frozenset({"require", "python_number"})
+_INTERNAL: Final = frozenset({"require", "python_number", "stop_gradient"})
 """Operators that only traces of Python's numbers use."""
 _SHARED_WITH_NUMPY: Final = (
     "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "prod", "argmin", "argmax",

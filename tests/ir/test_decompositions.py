@@ -19,7 +19,7 @@ FLOATS = ("float32", "float64")
 
 FUNCTIONS = {
     "relu", "log_sigmoid", "leaky_relu", "elu", "float_power", "fabs", "modf_fraction", "modf_whole", "isposinf",
-    "isneginf", "nan_to_num", "round", "isclose",
+    "isneginf", "nan_to_num", "round", "isclose", "stop_gradient",
 }
 
 

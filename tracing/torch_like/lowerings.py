@@ -26,7 +26,7 @@ from jitfuse.tracing.torch_like.tensor import wrap
 lowers("alias", "lift", "lift_fresh")(lambda input: wrap(strong(input)[...]))
 lowers("_unsafe_view", "_reshape_alias")(lambda input, size, *strides: shapes.reshape(input, size))
 lowers("expand")(lambda input, size, *, implicit=False: shapes.expand(input, size))
-lowers("_conj")(FUNCTIONS["conj"])
+lowers("_conj", "_conj_physical")(FUNCTIONS["conj"])
 
 
 @lowers("slice")
@@ -131,3 +131,31 @@ def grid_sampler_2d(input: Any, *args: Any) -> Any:
     if is_narrow(str(operand(input).dtype)):
         raise UnsupportedError(f"grid_sample of 16-bit floats is not available, at {user_line()}")  # rounds positions
     return torch._decomp.decomposition_table[torch.ops.aten.grid_sampler_2d.default](input, *args)
+
+
+# ---------------------------------------------------------------- linear algebra and Fourier transforms
+lowers("_linalg_svd")(lambda A, full_matrices=False, compute_uv=True, *, driver=None: (
+    FUNCTIONS["linalg.svd"](A, full_matrices) if compute_uv else (None, FUNCTIONS["linalg.svdvals"](A), None)))
+lowers("_linalg_eigh")(lambda A, UPLO="L", compute_v=True: (
+    FUNCTIONS["linalg.eigh"](A, UPLO) if compute_v else (FUNCTIONS["linalg.eigvalsh"](A, UPLO), None)))
+lowers("_linalg_det")(lambda A: (FUNCTIONS["linalg.det"](A), None, None))
+lowers("_linalg_slogdet")(lambda A: (*FUNCTIONS["linalg.slogdet"](A), None, None))
+_SCALES: Final = ("backward", "ortho", "forward")
+"""Names of torch's scales of a forward transform: none, by the root of the number of points, by the number."""
+
+
+def _transformed(name: str, input: Any, dim: Any, points: Any, scale: int, *, back: bool = False) -> Any:
+    norm = _SCALES[2 - scale if back else scale]
+    return wrap(operand(input).call(name, s=tuple(points), axes=tuple(dim), norm=norm))
+
+
+def _points(input: Any, dim: Any) -> list[int]:
+    return [int(input.shape[axis]) for axis in dim]
+
+
+lowers("_fft_c2c")(lambda input, dim, normalization, forward: _transformed(
+    "fftn" if forward else "ifftn", input, dim, _points(input, dim), normalization, back=not forward))
+lowers("_fft_r2c")(lambda input, dim, normalization, onesided: _transformed(
+    "rfftn" if onesided else "fftn", input, dim, _points(input, dim), normalization))
+lowers("_fft_c2r")(lambda input, dim, normalization, last_dim_size: _transformed(
+    "irfftn", input, dim, [*_points(input, dim)[:-1], last_dim_size], normalization, back=True))

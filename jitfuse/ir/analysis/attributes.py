@@ -52,6 +52,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "place": _COUNT, "combine": _WORD,
     "subscripts": _WORD, "path": _PATH, "k": _INT, "offset": _INT,
     "n": _COUNT, "s": _EXTENTS, "norm": _WORD, "upper": _BOOL, "lower": _BOOL, "full_matrices": _BOOL,
+    "rule": _PROGRAM, "results": _COUNT, "captured": _COUNT,
     "on_true": _PROGRAM, "on_false": _PROGRAM, "condition": _PROGRAM, "body": _PROGRAM,
     "carries": _COUNT, "scanned": _COUNT, "length": _COUNT, "reverse": _BOOL,
     "size": _COUNT, "return_index": _BOOL, "return_inverse": _BOOL, "return_counts": _BOOL, "sorted": _BOOL,

@@ -218,5 +218,5 @@ def _infer_astype(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 add(Op("astype", 1, ELEMENTWISE, {"dtype": REQUIRED}, _infer_astype, reference.astype,
         doc="Cast; float to int truncates, out of range as on x86-64."))
-_elementwise("stop_gradient", 1, dtype_rules.loop_copy, decompose=lambda x: x,
+_elementwise("stop_gradient", 1, dtype_rules.loop_copy, decompose=lambda x: x.astype(dtype=x.dtype) if x.weak else x,
              doc="The operand, which derivatives take for a constant.")

@@ -175,6 +175,7 @@ WRONG: dict[str, list[Any]] = {
     "subscripts": [None], "path": [(0, 1), [(0, 1)], ((0.5,),)],
     "on_true": [None, (1,)], "on_false": ["f"], "condition": [True],
     "body": [None, (), (FusedProgram.from_text("program 1 {}"),)],
+    "rule": [None], "results": [-1, None], "captured": [1.5],
     "carries": [-1, None], "scanned": [1.0], "length": [None, -1], "reverse": [0, None],
     "arrays": [-1, None], "reads": [(0, 1), [(0, 1)]], "writes": [((0.5,),)],
     "sizes": [(-1,), 2], "dilations": [(-1,), None],
