@@ -147,6 +147,16 @@ for _name in ("svd", "qr", "eigh", "slogdet"):
     _structured(_name, _name)
 
 
+@implements("linalg.pinv", "pinverse")
+def pinv(input: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None) -> Any:
+    """Return the pseudo-inverse; singular values up to rtol times the largest count as zero."""
+    if hermitian or atol is not None or not operand(input).size:
+        raise UnsupportedError(f"linalg.pinv(hermitian=, atol=) and of nothing is not available, at {user_line()}")
+    given = rtol if rcond is None else rcond
+    limit = max(input.shape[-2:]) * torch.finfo(input.dtype).eps if given is None else numbers(given)
+    return wrap(linalg.pinv(operand(input), rtol=limit))
+
+
 @implements("linalg.eig")
 def eig(A: Any) -> Any:
     """Return complex eigenvalues and eigenvectors."""
@@ -158,9 +168,11 @@ implements("cholesky")(lambda input, upper=False: wrap(linalg.cholesky(operand(i
 
 @implements("logdet")
 def logdet(input: Any) -> Any:
-    """Return the logarithm of the determinant; NaN for negative ones."""
+    """Return the logarithm of the determinant; NaN for negative real ones."""
     x = operand(input)
     sign, size = linalg.slogdet(x)
+    if kind(str(x.dtype)) == "complex":
+        return wrap(sign.call("log") + size)
     missing = x.create("full", shape=(), value=math.nan, dtype=str(x.dtype))
     return wrap(sign.call("less", 0).call("where", missing, size))
 
