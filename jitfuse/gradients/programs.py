@@ -58,6 +58,8 @@ def forward(program: FusedProgram, moved: Sequence[int], names: Sequence[str] | 
 
     `names`: those of the outputs that have tangents; None: all.
     """
+    if "rolled_loop" in program.op_names:
+        program = prepared(program, moved)
     builder = ProgramBuilder.behind(program)
     changes = [builder.placeholder(_strong(program.meta[i])) for i in moved]
     known = push_forward(builder, program.steps, {i: builder.tensor(c) for i, c in zip(moved, changes, strict=True)})

@@ -17,6 +17,7 @@ from jitfuse.gradients.rule import is_smooth, zeros_like
 from jitfuse.ir.operators.ops import HOLD_PROGRAMS
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.tracing.control.combinators import copied, strong
+from jitfuse.tracing.control.reroll.programs import rerolled
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.memory import Storage
 from jitfuse.tracing.record.recorder import Recorder
@@ -154,7 +155,7 @@ def record(
         run.differentiated -= 1
     captured = sorted(traced.captured)
     slots = list(zip(traced.parameters, [run.graph.metas[i] for i in traced.parameters], strict=True))
-    program = program_of(run.session, traced, slots, captured)
+    program = rerolled(program_of(run.session, traced, slots, captured))
     operands = (*map(tensor_id, by.tensors), *captured)
     return Recorded(run, program, operands, program.ordered_feeds[: len(slots)], made[0],
                     made[1] if has_aux else None, written, bool(index))

@@ -199,7 +199,8 @@ def _endless(call: Call, cotangents: Parts) -> Parts:
 
 RULES["while_loop"] = Rule(_while_forward, _endless, note="forward mode")
 RULES["fori_loop"] = Rule(_fori_forward, _endless, note="both modes; reverse between known integers")
-without("the loop was made of a long Python loop; write it with jf.scan or jf.fori_loop", "rolled_loop")
+without("the loop was made of a long Python loop that reads what it writes; write it with jf.scan or jf.fori_loop",
+        "rolled_loop")
 
 
 # ---------------------------------------------------------------- results with derivatives of their own

@@ -1,0 +1,103 @@
+"""Derivatives of loops: Python's long ones are re-rolled first, so that a derivative is a scan too."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+ROWS = np.random.default_rng(0).random((200, 3))
+AT = np.array([0.3, 0.5, 0.7])
+
+
+def carried(x: Any) -> Any:
+    s = x * 0
+    for _ in range(400):
+        s = np.sin(s) * 0.9 + x
+    return np.sum(s)
+
+
+def over_rows(x: Any) -> Any:
+    s = np.zeros(3)
+    for i in range(len(ROWS)):
+        s = np.tanh(s * x + ROWS[i])
+    return np.sum(s * s)
+
+
+def backwards(x: Any) -> Any:
+    s = np.zeros(3)
+    for i in range(len(ROWS) - 1, -1, -1):
+        s = np.tanh(s * x + ROWS[i, ::-1] * ROWS[i, 0])
+    return np.sum(s * s)
+
+
+def collected(x: Any) -> Any:
+    out, s = np.zeros(200), x[0]
+    for i in range(200):
+        s = np.sin(s) * 0.9 + x[1]
+        out[i] = s
+    return np.sum(out**2) * x[2]
+
+
+def recurrent(x: Any) -> Any:
+    out = np.zeros(40)
+    out[0] = x[0]
+    for i in range(1, 40):
+        out[i] = np.sin(out[i - 1]) * x[1] + x[2]
+    return np.sum(out**2)
+
+
+def counted(x: Any, n: int) -> Any:
+    return np.sum(jf.fori_loop(0, n, lambda i, v: v * x + i, x))
+
+
+def differences(f: Callable[[Any], Any], x: Any) -> Any:
+    steps = np.eye(len(x)) * 1e-6
+    return np.array([(f(x + h) - f(x - h)) / 2e-6 for h in steps])
+
+
+@pytest.mark.parametrize("f", [carried, over_rows, backwards, collected, recurrent], ids=lambda f: f.__name__)
+def test_pythons_loops(f: Callable[[Any], Any]) -> None:
+    gradient = jf.grad(f)
+    np.testing.assert_allclose(gradient(AT), differences(f, AT), rtol=1e-5, atol=1e-6)
+    value, tangent = jf.jvp(f, (AT,), (np.ones(3),))
+    np.testing.assert_allclose(value, f(AT), rtol=1e-12)
+    np.testing.assert_allclose(tangent, np.sum(gradient(AT)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("f", [carried, over_rows], ids=lambda f: f.__name__)
+def test_long_loops_are_scans(f: Callable[[Any], Any]) -> None:
+    gradient = jf.grad(f)
+    names = [step.op_name for step in gradient.program(AT).steps]
+    assert names.count("scan") == 2 and len(names) < 200
+    second = jf.grad(lambda x: np.sum(gradient(x)))
+    np.testing.assert_allclose(second(AT), differences(lambda x: np.sum(gradient(x)), AT), rtol=1e-4, atol=1e-5)
+
+
+def test_counted_loops_between_pythons_ints() -> None:
+    gradient = jf.grad(counted)
+    for n in (0, 1, 4):
+        np.testing.assert_allclose(gradient(AT, n), differences(lambda x, n=n: counted(x, n), AT), rtol=1e-6)
+
+
+def test_loops_without_a_known_end() -> None:
+    def doubled(x: Any) -> Any:
+        return np.sum(jf.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x))
+
+    with pytest.raises(jf.DerivativeError, match=r"jf.scan.*forward mode"):
+        jf.grad(doubled)(AT)
+    assert jf.jvp(doubled, (AT,), (AT,)) == (192.0, 192.0)
+
+
+def test_memory_of_a_scan_is_linear_in_its_carry() -> None:
+    rounds, carry = 2000, 100
+
+    def f(x: Any) -> Any:
+        return np.sum(jf.scan(lambda c, _: (np.sin(c) * 0.99 + x, None), x, None, length=rounds)[0])
+
+    (kept,) = [meta for step in jf.grad(f).program(np.ones(carry)).steps if step.op_name == "scan"
+               for meta in [jf.grad(f).program(np.ones(carry)).meta[step.result_ids[-1]]] if len(meta.shape) == 2]
+    assert kept.shape == (rounds, carry)
