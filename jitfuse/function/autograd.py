@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from jitfuse.base.records import Record
-from jitfuse.errors import DerivativeError, UnsupportedError
+from jitfuse.errors import DerivativeError
 from jitfuse.function.options import Options
-from jitfuse.tracing.control.autograd import Backward, ForwardPass, Output, Outside, Spliced, place_of
-from jitfuse.tracing.record.foreign import host_array
+from jitfuse.tracing.control.autograd import Backward, ForwardPass, Output, Outside, Spliced
 
 if TYPE_CHECKING:
     from jitfuse.function.parts import Parts
@@ -40,33 +39,30 @@ class Gradients:
         """Answer a call by results in torch's graph; raises JitfuseError where the function has no such passes."""
         given = tuple(_tensors((args, kwargs)))
         wanted = tuple([tensor.requires_grad for tensor in given])
-        if wanted not in self._forward:
-            self._forward[wanted] = self._forward_pass(given)
-        transform, forward = self._forward[wanted]
+        transform, forward = self._forward.get(wanted) or self._forward_pass(wanted)
         training = self._parts.definition.pop_mode(args, kwargs)[0]
-        with torch.no_grad():
-            done = forward(*args, **kwargs)
+        before, transform.given.tensors = transform.given.tensors, given
+        try:
+            with torch.no_grad():
+                done = forward(*args, **kwargs)
+        finally:
+            transform.given.tensors = before
         if any(tensor.requires_grad for tensor in done.others):  # a parameter that was frozen in the trace
-            del self._forward[wanted]
+            self._forward.pop(wanted, None)
             return self.answer(args, kwargs)
         made = transform.backward(done.token, training)
         self._reads_names = self._reads_names or made.reads_names
         call = _Call(self, made, training, args, kwargs, len(done.outputs), done.kept)
-        outputs = _Node.apply(call, *done.outputs, *done.leaves) if done.outputs and done.leaves else done.outputs
+        outputs = _Node.apply(call, *done.outputs, *done.leaves) if made.smooth else done.outputs
         leaves = [outputs[leaf.number] if type(leaf) is Output else done.outside[leaf.number] if type(leaf) is Outside
                   else leaf for leaf in made.tree.leaves]
         return made.tree.filled(leaves)
 
-    def _forward_pass(self, given: tuple[Any, ...]) -> tuple[ForwardPass, Any]:
-        places = {True: set[Any](), False: set[Any]()}
-        for tensor in given:
-            places[tensor.requires_grad].add(place_of(host_array(tensor)))
-        if not places[True].isdisjoint(places[False]):
-            raise UnsupportedError("two tensors share memory, and one of them requires gradients")
-        definition = self._parts.definition
-        transform = ForwardPass(frozenset(places[True]))
+    def _forward_pass(self, wanted: tuple[bool, ...]) -> tuple[ForwardPass, Any]:
+        definition, transform = self._parts.definition, ForwardPass()
         options = definition.options.transformed(transform, f"forward pass of {definition.name}")
-        return transform, self._parts.make(definition.fn, options)
+        made = self._forward[wanted] = transform, self._parts.make(definition.fn, options)
+        return made
 
     def pull_back(self, made: Backward, training: bool) -> Any:
         """Return the backward pass as a fused function of kept values and cotangents."""

@@ -7,6 +7,7 @@ from them by the kernels of the backward pass. Does not own torch's node (`jitfu
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
@@ -19,7 +20,7 @@ from jitfuse.gradients.rule import is_smooth
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.control.derivatives import Differentiable, Recorded, record, spliced
-from jitfuse.tracing.record.foreign import Foreign, bare, requires_grad
+from jitfuse.tracing.record.foreign import Foreign, bare, host_array, requires_grad
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.session import Feed, ModeMattersSignal, Session
 from jitfuse.tracing.results.trees import Tree, tree_of
@@ -37,7 +38,7 @@ class Backward(Record, frozen=True, eq=False):
 
     program      (kept values, cotangents of smooth outputs) -> gradients of the leaves
     tree         the result; a leaf is `Output` or `Outside`, or a value that is the same in each call
-    smooth       which outputs are floats or complex numbers
+    smooth       which outputs have derivatives: floats and complex numbers that come of what requires gradients
     shared       kept value -> the output that it is
     reads_names  whether a tensor is read that is no argument
     once         whether the function draws random numbers or writes, so that it cannot run again
@@ -82,11 +83,15 @@ class Forward(NamedTuple):
     kept: tuple[Any, ...]
 
 
-class ForwardPass:
-    """The transform of a function into its forward pass. `places` are those of arguments that require gradients."""
+class _Given(threading.local):
+    tensors: Sequence[Any] = ()
 
-    def __init__(self, places: frozenset[Place]) -> None:
-        self.places = places
+
+class ForwardPass:
+    """The transform of a function into its forward pass. `given` are the tensors of this thread's call."""
+
+    def __init__(self) -> None:
+        self.given = _Given()
         self._passes: dict[tuple[int, bool], Backward] = {}
         self._tokens: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
@@ -101,23 +106,36 @@ class ForwardPass:
             run = active()
             assert run is not None
             run.keeps_gradients, result = True, _Result()
+            places = self._places()
             recorded = record(run, "the forward pass", result.split(fun), args, kwargs, Differentiable({}, []), False,
                               copies=False)
             if run.mode_read and not run.session.one_mode:
                 run.mode_matters = True
                 raise ModeMattersSignal  # each mode keeps other values
-            return self._forward(run, recorded, result)
+            return self._forward(run, recorded, result, places)
 
         return forward
 
-    def _forward(self, run: Recorder, recorded: Recorded, result: _Result) -> Forward:
+    def _places(self) -> set[Place]:
+        """Return where the arguments are that require gradients: the trace has arrays in their place."""
+        places = {True: set[Place](), False: set[Place]()}
+        for tensor in self.given.tensors:
+            if tensor.numel():
+                places[requires_grad(tensor)].add(place_of(host_array(tensor)))
+        if not places[True].isdisjoint(places[False]):
+            raise UnsupportedError("two tensors share memory, and one of them requires gradients")
+        return places[True]
+
+    def _forward(self, run: Recorder, recorded: Recorded, result: _Result, places: set[Place]) -> Forward:
         """Splice the forward pass, and enter the backward pass."""
         outside = {feed: run.session.feeds[t] for feed, t in zip(
             recorded.program.ordered_feeds, recorded.operands, strict=True) if _is_smooth_feed(run, t)}
-        wanted = [i for i, feed in outside.items() if self._requires(run, feed)]
+        wanted = [i for i, feed in outside.items() if _requires(run, feed, places)]
         if any(outside[i] is storage.feed for i in wanted for storage in recorded.written):
             raise UnsupportedError("the function writes into a tensor that requires gradients")
-        made = reverse(recorded.program, wanted, recorded.names).last()
+        moving = _moving(recorded.program, wanted)
+        names = [name for name in recorded.names if recorded.program.outputs[name] in moving]
+        made = reverse(recorded.program, wanted, names).last()
         program = made.program
         ids = spliced(run, program, program.steps[: made.forward], dict(
             zip(recorded.program.ordered_feeds, recorded.operands, strict=True)))
@@ -128,21 +146,24 @@ class ForwardPass:
         token = self._tokens.setdefault(run.session, next(self._next))
         self._passes[token, run.mode] = Backward(
             between(program, [*kept, *made.changes], changes), result.tree,
-            tuple([k for k, leaf in enumerate(outputs) if is_smooth(leaf.tensor)]),
+            tuple([k for k, name in enumerate(recorded.names) if name in names]),
             {k: numbers.index(i) for k, i in enumerate(kept) if i in numbers},
             any(feed.id in {f.id for _, f in run.session.met.values()} for feed in outside.values()),
             recorded.draws or bool(recorded.written))
+        written = [storage.feed for storage in recorded.written]  # what they held is kept, not what they hold
         of, kind = dict(zip(outside, wrapped, strict=True)), cast(Any, type(wrapped[0]) if wrapped else Foreign)
         return Forward(
             token, outputs, tuple(result.outside), tuple([of[i] for i in wanted]),
             tuple([x for i, x in of.items() if i not in wanted]),
-            tuple([kind(fresh(run, ids[i], scalar=False)) if i not in of else of[i] for i in kept]))
+            tuple([of[i] if i in of and outside[i] not in written else kind(fresh(run, ids[i], scalar=False))
+                   for i in kept]))
 
-    def _requires(self, run: Recorder, feed: Feed) -> bool:
-        for tensor, met in run.session.met.values():
-            if met is feed:
-                return requires_grad(tensor)
-        return place_of(feed.value) in self.places
+
+def _requires(run: Recorder, feed: Feed, places: set[Place]) -> bool:
+    for tensor, met in run.session.met.values():
+        if met is feed:
+            return requires_grad(tensor)
+    return place_of(feed.value) in places or not feed.value.size
 
 
 class _Result:
@@ -204,6 +225,15 @@ def place_of(array: Any) -> Place:
 def _is_smooth_feed(run: Recorder, tensor: int) -> bool:
     feed = run.session.feeds.get(tensor)
     return feed is not None and feed.kind == "array" and is_smooth(feed.meta) and feed.id in run.wrapped_modules
+
+
+def _moving(program: FusedProgram, wanted: Sequence[int]) -> set[int]:
+    """Return the values that torch would give a place in its graph, whatever their derivatives are."""
+    moving = set(wanted)
+    for step in program.steps:
+        if step.op_name != "stop_gradient" and not moving.isdisjoint(step.input_ids):
+            moving.update(i for i in step.result_ids if is_smooth(program.meta[i]))
+    return moving
 
 
 def _kept(made: Derivative, outputs: Sequence[int]) -> list[int]:
