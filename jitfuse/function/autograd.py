@@ -7,6 +7,7 @@ imported here: only its tensors lead here.
 """
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import torch
 from jitfuse.base.records import Record
 from jitfuse.errors import DerivativeError
 from jitfuse.function.options import Options
+from jitfuse.graph_breaks.limits import Limits
 from jitfuse.tracing.control.autograd import Backward, ForwardPass, Output, Outside, Spliced
 
 if TYPE_CHECKING:
@@ -26,14 +28,17 @@ class Gradients:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self.limits = Limits(parts.definition.options.budget)
+        """What leads to torch's own code for good."""
         self._forward: dict[tuple[bool, ...], tuple[ForwardPass, Any]] = {}
         self._backward: dict[tuple[Backward, bool], Any] = {}
-        self._reads_names = False
+        self.reads_names = False
+        """Whether tensors are read that are no arguments."""
 
     def are_wanted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Tell whether a call has to be differentiable."""
         return torch.is_grad_enabled() and (
-            self._reads_names or any(tensor.requires_grad for tensor in _tensors((args, kwargs))))
+            self.reads_names or any(tensor.requires_grad for tensor in _tensors((args, kwargs))))
 
     def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer a call by results in torch's graph; raises JitfuseError where the function has no such passes."""
@@ -51,9 +56,9 @@ class Gradients:
             self._forward.pop(wanted, None)
             return self.answer(args, kwargs)
         made = transform.backward(done.token, training)
-        self._reads_names = self._reads_names or made.reads_names
-        call = _Call(self, made, training, args, kwargs, len(done.outputs), done.kept)
-        outputs = _Node.apply(call, *done.outputs, *done.leaves) if made.smooth else done.outputs
+        self.reads_names = self.reads_names or made.reads_names
+        call = _Call(self, made, training, args, kwargs, len(done.outputs), tuple(map(id, done.leaves)))
+        outputs = _Node.apply(call, done.kept, *done.outputs, *done.leaves) if made.smooth else done.outputs
         leaves = [outputs[leaf.number] if type(leaf) is Output else done.outside[leaf.number] if type(leaf) is Outside
                   else leaf for leaf in made.tree.leaves]
         return made.tree.filled(leaves)
@@ -92,55 +97,93 @@ class _Call(Record, frozen=True, eq=False):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     count: int
-    kept: tuple[Any, ...]
+    leaves: tuple[int, ...]
+    """The ids of the leaves; those that are arguments live as long as the call."""
 
-    def results_again(self, leaves: tuple[Any, ...]) -> list[Any]:
-        """Return the outputs by torch's own code, as functions of the leaves."""
+    def gradients_again(self, leaves: tuple[Any, ...], cotangents: list[Any]) -> tuple[Any, ...]:
+        """Return the gradients of the leaves in torch's graph, by torch's own code.
+
+        Arguments may depend on other leaves: gates in front of them keep each gradient to the function's own part.
+        """
         if self.made.once:
             raise DerivativeError("a second derivative of a fused function that draws random numbers or writes: call "
                                   "the function without jf.fuse, or differentiate it with jf.grad")
-        with torch.enable_grad():
-            value = self.gradients.again(self.args, self.kwargs)
         import optree
 
+        opened: list[bool] = []
+        with torch.enable_grad():
+            behind = {key: _Gate.apply(x, opened) for x in _tensors((self.args, self.kwargs))
+                      if (key := id(x)) in self.leaves}
+            value = self.gradients.again(*_replaced((self.args, self.kwargs), behind))
         found = optree.tree_leaves(value, none_is_leaf=True)
-        return [x for x, leaf in zip(found, self.made.tree.leaves, strict=True) if type(leaf) is Output]
+        outputs = [x for x, leaf in zip(found, self.made.tree.leaves, strict=True) if type(leaf) is Output]
+        pairs = [(outputs[k], c) for k, c in zip(self.made.smooth, cotangents, strict=True) if outputs[k].requires_grad]
+        inputs = [behind.get(key, leaf) for key, leaf in zip(self.leaves, leaves, strict=True)]
+        wanted = [k for k, x in enumerate(inputs) if x.requires_grad]
+        made: list[Any] = [None] * len(leaves)
+        if pairs and wanted:
+            for k, x in zip(wanted, torch.autograd.grad(
+                    [x for x, _ in pairs], [inputs[k] for k in wanted], [c for _, c in pairs], create_graph=True,
+                    allow_unused=True), strict=True):
+                made[k] = x
+        opened.append(True)
+        return tuple(made)
+
+
+class _Gate(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed
+    """A tensor as it is; gradients pass once the list has an element."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, opened: list[bool]) -> Any:
+        """Return the tensor."""
+        ctx.opened = opened
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Any) -> Any:
+        """Return the cotangent, or None."""
+        return cotangent if ctx.opened else None, None
 
 
 class _Node(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed
-    """The node in torch's graph: (outputs, leaves) -> outputs."""
+    """The node in torch's graph: (kept values, outputs, leaves) -> outputs."""
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
+    def forward(ctx: Any, call: _Call, values: tuple[Any, ...], *tensors: Any) -> Any:
         """Return the outputs, which have been computed."""
         outputs = tuple([x.detach() for x in tensors[: call.count]])
         ctx.call, made = call, call.made
+        ctx.set_materialize_grads(False)
         if len(made.smooth) < len(outputs):
             ctx.mark_non_differentiable(*[x for k, x in enumerate(outputs) if k not in made.smooth])
-        kept = list(call.kept)
+        kept = list(values)
         for k, output in made.shared.items():
             kept[k] = outputs[output]
         leaves = tensors[call.count :]
+        ctx.likes = [(outputs[k].shape, outputs[k].dtype) for k in made.smooth]
         ctx.at = [k for k, value in enumerate(kept) if isinstance(value, torch.Tensor)]  # others are Python's numbers
         ctx.save_for_backward(*leaves, *[kept[k] for k in ctx.at])  # torch tells where one is written before it is read
-        ctx.leaves = len(leaves)
+        for k in ctx.at:
+            kept[k] = None  # torch frees them after the backward pass
+        ctx.kept, ctx.leaves = kept, len(leaves)
         return outputs
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         """Return the gradients of the leaves."""
         call, saved = ctx.call, ctx.saved_tensors
-        leaves, kept = saved[: ctx.leaves], list(call.kept)
+        leaves, kept = saved[: ctx.leaves], list(ctx.kept)
         for k, value in zip(ctx.at, saved[ctx.leaves :], strict=True):
             kept[k] = value
         given = [cotangents[k] for k in call.made.smooth]
-        if torch.is_grad_enabled():
-            outputs = call.results_again(leaves)
-            found = torch.autograd.grad([outputs[k] for k in call.made.smooth], leaves, given, create_graph=True,
-                                        allow_unused=True)
+        if all(x is None for x in given):
+            found: tuple[Any, ...] = (None,) * len(leaves)
         else:
-            found = call.gradients.pull_back(call.made, call.training)(*kept, *given)
-        return (None, *[None] * call.count, *found)
+            given = [torch.zeros(shape, dtype=dtype) if x is None else x
+                     for x, (shape, dtype) in zip(given, ctx.likes, strict=True)]
+            found = call.gradients_again(leaves, given) if torch.is_grad_enabled() else call.gradients.pull_back(
+                call.made, call.training)(*kept, *given)
+        return (None, None, *[None] * call.count, *found)
 
 
 def _tensors(value: Any) -> Iterator[Any]:
@@ -153,3 +196,17 @@ def _tensors(value: Any) -> Iterator[Any]:
     elif isinstance(value, dict):
         for part in value.values():
             yield from _tensors(part)
+
+
+def _replaced(value: Any, by: dict[int, Any]) -> Any:
+    """Return a call's arguments with other tensors in them."""
+    if isinstance(value, torch.Tensor):
+        return by.get(id(value), value)
+    if isinstance(value, tuple | list):
+        parts = [_replaced(part, by) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        made = copy.copy(value)
+        made.update({key: _replaced(part, by) for key, part in value.items()})
+        return made
+    return value
