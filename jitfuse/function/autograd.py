@@ -8,16 +8,16 @@ imported here: only its tensors lead here.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from jitfuse.base.records import Record
+from jitfuse.base.records import NamedTuple, Record
 from jitfuse.errors import DerivativeError
 from jitfuse.function.options import Options
 from jitfuse.graph_breaks.limits import Limits
-from jitfuse.tracing.control.autograd import Backward, ForwardPass, Output, Outside, Spliced
+from jitfuse.tracing.control.autograd import Backward, Forward, ForwardPass, Output, Outside, Spliced
 
 if TYPE_CHECKING:
     from jitfuse.function.parts import Parts
@@ -38,11 +38,11 @@ class Gradients:
     def are_wanted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Tell whether a call has to be differentiable."""
         return torch.is_grad_enabled() and (
-            self.reads_names or any(tensor.requires_grad for tensor in _tensors((args, kwargs))))
+            self.reads_names or any([tensor.requires_grad for tensor in _tensors(args, kwargs)]))
 
-    def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer a call by results in torch's graph; raises JitfuseError where the function has no such passes."""
-        given = tuple(_tensors((args, kwargs)))
+    def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Computed:
+        """Return a call's results outside torch's graph; raises JitfuseError where the function has no such passes."""
+        given = _tensors(args, kwargs)
         wanted = tuple([tensor.requires_grad for tensor in given])
         transform, forward = self._forward.get(wanted) or self._forward_pass(wanted)
         training = self._parts.definition.pop_mode(args, kwargs)[0]
@@ -54,14 +54,11 @@ class Gradients:
             transform.given.tensors = before
         if any(tensor.requires_grad for tensor in done.others):  # a parameter that was frozen in the trace
             self._forward.pop(wanted, None)
-            return self.answer(args, kwargs)
+            return self.computed(args, kwargs)
         made = transform.backward(done.token, training)
         self.reads_names = self.reads_names or made.reads_names
         call = _Call(self, made, training, args, kwargs, len(done.outputs), tuple(map(id, done.leaves)))
-        outputs = _Node.apply(call, done.kept, *done.outputs, *done.leaves) if made.smooth else done.outputs
-        leaves = [outputs[leaf.number] if type(leaf) is Output else done.outside[leaf.number] if type(leaf) is Outside
-                  else leaf for leaf in made.tree.leaves]
-        return made.tree.filled(leaves)
+        return Computed(call, done)
 
     def _forward_pass(self, wanted: tuple[bool, ...]) -> tuple[ForwardPass, Any]:
         definition, transform = self._parts.definition, ForwardPass()
@@ -88,6 +85,23 @@ def _program(*tensors: Any) -> Any:
     """Stand for the program that the transform puts in its place."""
 
 
+class Computed(NamedTuple):
+    """What a forward pass has returned, before torch's graph has its node."""
+
+    call: _Call
+    done: Forward
+
+    def joined(self) -> Any:
+        """Return the call's result. Hooks of torch's may raise here, which ends `torch.utils.checkpoint`."""
+        (call, done), tree = self, self.call.made.tree
+        outputs = done.outputs
+        if call.made.smooth:
+            outputs = _Node.apply(call, done.kept, *outputs, *done.leaves)
+        return tree.filled([
+            outputs[leaf.number] if type(leaf) is Output else done.outside[leaf.number] if type(leaf) is Outside
+            else leaf for leaf in tree.leaves])
+
+
 class _Call(Record, frozen=True, eq=False):
     """One call, for its backward pass; its arguments are kept for second derivatives."""
 
@@ -112,7 +126,7 @@ class _Call(Record, frozen=True, eq=False):
 
         opened: list[bool] = []
         with torch.enable_grad():
-            behind = {key: _Gate.apply(x, opened) for x in _tensors((self.args, self.kwargs))
+            behind = {key: _Gate.apply(x, opened) for x in _tensors(self.args, self.kwargs)
                       if (key := id(x)) in self.leaves}
             value = self.gradients.again(*_replaced((self.args, self.kwargs), behind))
         found = optree.tree_leaves(value, none_is_leaf=True)
@@ -186,16 +200,23 @@ class _Node(torch.autograd.Function):  # type: ignore[misc]  # torch is not type
         return (None, None, *[None] * call.count, *found)
 
 
-def _tensors(value: Any) -> Iterator[Any]:
-    """Yield the tensors in a call's arguments."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _tensors(part)
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _tensors(part)
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors in a call's arguments."""
+    found: list[Any] = []
+    _collect(args, found)
+    if kwargs:
+        _collect(kwargs.values(), found)
+    return found
+
+
+def _collect(values: Iterable[Any], found: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):  # a union is slower
+            _collect(value, found)
+        elif isinstance(value, dict):
+            _collect(value.values(), found)
 
 
 def _replaced(value: Any, by: dict[int, Any]) -> Any:

@@ -147,12 +147,12 @@ def _by_autograd(
         parts.counters.count_fallback()
         limits.note_plain()
         return parts.definition.run_fallback(args, kwargs)
-    answered = attempt_trace(gradients.answer, args, kwargs)
-    if not isinstance(answered, Failed):
+    computed = attempt_trace(gradients.computed, args, kwargs)
+    if not isinstance(computed, Failed):
         limits.refusals = 0
-        return answered
+        return computed.joined()
     training, positional, named = parts.definition.pop_mode(args, kwargs)
-    return fall_back(Call(parts.plain, training, (positional, named)), answered, limits)
+    return fall_back(Call(parts.plain, training, (positional, named)), computed, limits)
 
 
 def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Failed:

@@ -117,14 +117,11 @@ class ForwardPass:
         return forward
 
     def _places(self) -> set[Place]:
-        """Return where the arguments are that require gradients: the trace has arrays in their place."""
-        places = {True: set[Place](), False: set[Place]()}
-        for tensor in self.given.tensors:
-            if tensor.numel():
-                places[requires_grad(tensor)].add(place_of(host_array(tensor)))
-        if not places[True].isdisjoint(places[False]):
-            raise UnsupportedError("two tensors share memory, and one of them requires gradients")
-        return places[True]
+        """Return where the arguments are that require gradients: the trace has arrays in their place.
+
+        Others may be there too, such as `x.detach()`: torch takes no gradients of them.
+        """
+        return {place_of(host_array(tensor)) for tensor in self.given.tensors if requires_grad(tensor)}
 
     def _forward(self, run: Recorder, recorded: Recorded, result: _Result, places: set[Place]) -> Forward:
         """Splice the forward pass, and enter the backward pass."""
@@ -163,7 +160,7 @@ def _requires(run: Recorder, feed: Feed, places: set[Place]) -> bool:
     for tensor, met in run.session.met.values():
         if met is feed:
             return requires_grad(tensor)
-    return place_of(feed.value) in places or not feed.value.size
+    return place_of(feed.value) in places
 
 
 class _Result:
@@ -191,8 +188,10 @@ class _Result:
                 raise UnsupportedError("a result is no torch tensor")
             return leaf
         if leaf.tensor._storage.feed is None:
-            outputs.append(leaf)
-            return Output(len(outputs) - 1)
+            same = [k for k, other in enumerate(outputs) if other.tensor is leaf.tensor]
+            if not same:
+                outputs.append(leaf)
+            return Output(same[0] if same else len(outputs) - 1)
         if leaf.tensor._path is not None:
             raise UnsupportedError("a result is a view of a tensor from outside")
         self.outside.append(leaf)
