@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from jitfuse.base.records import NamedTuple, Record
-from jitfuse.errors import DerivativeError
+from jitfuse.errors import DerivativeError, UnsupportedError
 from jitfuse.function.options import Options
 from jitfuse.graph_breaks.limits import Limits
 from jitfuse.tracing.control.autograd import Backward, Forward, ForwardPass, Output, Outside, Spliced
@@ -38,9 +38,9 @@ class Gradients:
     def are_wanted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Tell whether a call has to be differentiable."""
         return torch.is_grad_enabled() and (
-            self.reads_names or any([tensor.requires_grad for tensor in _tensors(args, kwargs)]))
+            self.reads_names or any(tensor.requires_grad for tensor in _tensors(args, kwargs)))
 
-    def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Computed:
+    def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_last: bool = False) -> Computed:
         """Return a call's results outside torch's graph; raises JitfuseError where the function has no such passes."""
         given = _tensors(args, kwargs)
         wanted = tuple([tensor.requires_grad for tensor in given])
@@ -54,7 +54,9 @@ class Gradients:
             transform.given.tensors = before
         if any(tensor.requires_grad for tensor in done.others):  # a parameter that was frozen in the trace
             self._forward.pop(wanted, None)
-            return self.computed(args, kwargs)
+            if is_last:
+                raise UnsupportedError("a tensor that requires gradients is found in no argument")
+            return self.computed(args, kwargs, is_last=True)
         made = transform.backward(done.token, training)
         self.reads_names = self.reads_names or made.reads_names
         call = _Call(self, made, training, args, kwargs, len(done.outputs), tuple(map(id, done.leaves)))
@@ -131,7 +133,8 @@ class _Call(Record, frozen=True, eq=False):
             value = self.gradients.again(*_replaced((self.args, self.kwargs), behind))
         found = optree.tree_leaves(value, none_is_leaf=True)
         outputs = [x for x, leaf in zip(found, self.made.tree.leaves, strict=True) if type(leaf) is Output]
-        pairs = [(outputs[k], c) for k, c in zip(self.made.smooth, cotangents, strict=True) if outputs[k].requires_grad]
+        pairs = [(outputs[k], c) for k, c in zip(self.made.smooth, cotangents, strict=True)
+                 if c is not None and outputs[k].requires_grad]
         inputs = [behind.get(key, leaf) for key, leaf in zip(self.leaves, leaves, strict=True)]
         wanted = [k for k, x in enumerate(inputs) if x.requires_grad]
         made: list[Any] = [None] * len(leaves)
@@ -190,14 +193,17 @@ class _Node(torch.autograd.Function):  # type: ignore[misc]  # torch is not type
         for k, value in zip(ctx.at, saved[ctx.leaves :], strict=True):
             kept[k] = value
         given = [cotangents[k] for k in call.made.smooth]
-        if all(x is None for x in given):
-            found: tuple[Any, ...] = (None,) * len(leaves)
-        else:
+        reached = 0  # what is not has no gradient, which is not the same as zeros for an optimiser
+        for x, bits in zip(given, call.made.reached, strict=True):
+            reached |= 0 if x is None else bits
+        found: Any = (None,) * len(leaves)
+        if reached and torch.is_grad_enabled():
+            found = call.gradients_again(leaves, given)
+        elif reached:
             given = [torch.zeros(shape, dtype=dtype) if x is None else x
                      for x, (shape, dtype) in zip(given, ctx.likes, strict=True)]
-            found = call.gradients_again(leaves, given) if torch.is_grad_enabled() else call.gradients.pull_back(
-                call.made, call.training)(*kept, *given)
-        return (None, None, *[None] * call.count, *found)
+            found = call.gradients.pull_back(call.made, call.training)(*kept, *given)
+        return (None, None, *[None] * call.count, *[x if reached >> k & 1 else None for k, x in enumerate(found)])
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -77,7 +77,7 @@ def fall_back(call: Call, failed: Failed, limits: Limits | None) -> Any:
             return call.run_fallback()
         definition = table.definition
         if definition.options.strict or definition.runs_on_gpu or comes_from_outside(error):
-            output.show(failed.printed)
+            output.hand_on(failed.printed)
             raise error
         try:
             result = call.run_fallback()

@@ -39,6 +39,7 @@ class Backward(Record, frozen=True, eq=False):
     program      (kept values, cotangents of smooth outputs) -> gradients of the leaves
     tree         the result; a leaf is `Output` or `Outside`, or a value that is the same in each call
     smooth       which outputs have derivatives: floats and complex numbers that come of what requires gradients
+    reached      of each of these, the leaves that it comes of, as bits
     shared       kept value -> the output that it is
     reads_names  whether a tensor is read that is no argument
     once         whether the function draws random numbers or writes, so that it cannot run again
@@ -47,6 +48,7 @@ class Backward(Record, frozen=True, eq=False):
     program: FusedProgram
     tree: Tree
     smooth: tuple[int, ...]
+    reached: tuple[int, ...]
     shared: dict[int, int]
     reads_names: bool
     once: bool
@@ -121,7 +123,10 @@ class ForwardPass:
 
         Others may be there too, such as `x.detach()`: torch takes no gradients of them.
         """
-        return {place_of(host_array(tensor)) for tensor in self.given.tensors if requires_grad(tensor)}
+        tensors = [tensor for tensor in self.given.tensors if requires_grad(tensor)]
+        if any(tensor.is_conj() or tensor.is_neg() for tensor in tensors):
+            raise UnsupportedError("an argument is lazily conjugated or negated, and requires gradients")
+        return {place_of(host_array(tensor)) for tensor in tensors}
 
     def _forward(self, run: Recorder, recorded: Recorded, result: _Result, places: set[Place]) -> Forward:
         """Splice the forward pass, and enter the backward pass."""
@@ -131,7 +136,8 @@ class ForwardPass:
         if any(outside[i] is storage.feed for i in wanted for storage in recorded.written):
             raise UnsupportedError("the function writes into a tensor that requires gradients")
         moving = _moving(recorded.program, wanted)
-        names = [name for name in recorded.names if recorded.program.outputs[name] in moving]
+        reached = {name: moving.get(recorded.program.outputs[name], 0) for name in recorded.names}
+        names = [name for name in recorded.names if reached[name]]
         made = reverse(recorded.program, wanted, names).last()
         program = made.program
         ids = spliced(run, program, program.steps[: made.forward], dict(
@@ -143,7 +149,8 @@ class ForwardPass:
         token = self._tokens.setdefault(run.session, next(self._next))
         self._passes[token, run.mode] = Backward(
             between(program, [*kept, *made.changes], changes), result.tree,
-            tuple([k for k, name in enumerate(recorded.names) if name in names]),
+            tuple([k for k, name in enumerate(recorded.names) if reached[name]]),
+            tuple([reached[name] for name in names]),
             {k: numbers.index(i) for k, i in enumerate(kept) if i in numbers},
             any(feed.id in {f.id for _, f in run.session.met.values()} for feed in outside.values()),
             recorded.draws or bool(recorded.written))
@@ -226,12 +233,18 @@ def _is_smooth_feed(run: Recorder, tensor: int) -> bool:
     return feed is not None and feed.kind == "array" and is_smooth(feed.meta) and feed.id in run.wrapped_modules
 
 
-def _moving(program: FusedProgram, wanted: Sequence[int]) -> set[int]:
-    """Return the values that torch would give a place in its graph, whatever their derivatives are."""
-    moving = set(wanted)
+def _moving(program: FusedProgram, wanted: Sequence[int]) -> dict[int, int]:
+    """Return the values that torch would give a place in its graph, whatever their derivatives are.
+
+    With each are the wanted feeds that it comes of, as bits.
+    """
+    moving = {feed: 1 << k for k, feed in enumerate(wanted)}
     for step in program.steps:
-        if step.op_name != "stop_gradient" and not moving.isdisjoint(step.input_ids):
-            moving.update(i for i in step.result_ids if is_smooth(program.meta[i]))
+        bits = 0
+        for i in () if step.op_name == "stop_gradient" else step.input_ids:
+            bits |= moving.get(i, 0)
+        if bits:
+            moving.update((i, bits) for i in step.result_ids if is_smooth(program.meta[i]))
     return moving
 
 
