@@ -90,10 +90,14 @@ class _Given(threading.local):
 
 
 class ForwardPass:
-    """The transform of a function into its forward pass. `given` are the tensors of this thread's call."""
+    """The transform of a function into its forward pass. `given` are the tensors of this thread's call.
 
-    def __init__(self) -> None:
+    `may_print`: what the function prints comes in the trace alone, and that is no reason to refuse it.
+    """
+
+    def __init__(self, *, may_print: bool) -> None:
         self.given = _Given()
+        self._may_print = may_print
         self._passes: dict[tuple[int, bool], Backward] = {}
         self._tokens: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
@@ -108,7 +112,7 @@ class ForwardPass:
             run = active()
             assert run is not None
             run.keeps_gradients, result = True, _Result()
-            places = self._places()
+            places, run.may_print = self._places(), self._may_print
             recorded = record(run, "the forward pass", result.split(fun), args, kwargs, Differentiable({}, []), False,
                               copies=False)
             if run.mode_read and not run.session.one_mode:
@@ -167,7 +171,7 @@ def _requires(run: Recorder, feed: Feed, places: set[Place]) -> bool:
     for tensor, met in run.session.met.values():
         if met is feed:
             return requires_grad(tensor)
-    return place_of(feed.value) in places
+    return place_of(feed.value) in places or not feed.value.size  # empty arrays are nowhere
 
 
 class _Result:
