@@ -54,6 +54,8 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if active() is not None or WORK.going_on:
         return definition.run_fallback(args, kwargs)
     if parts.gradients is not None and parts.gradients.are_wanted(args, kwargs):
+        if os.environ.get("JITFUSE_DISABLE"):
+            return definition.run_fallback(args, kwargs)
         return _by_autograd(parts, parts.gradients, args, kwargs)
     settled = _settled(parts, args, kwargs)
     if settled is not None:

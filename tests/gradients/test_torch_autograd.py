@@ -269,6 +269,14 @@ def test_after_three_tries_calls_are_plain() -> None:
     assert runs == [torch.Tensor]
 
 
+def test_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = jf.fuse(lambda x: x * 2), torch.ones(3, requires_grad=True)
+    f(x)
+    monkeypatch.setenv("JITFUSE_DISABLE", "1")
+    f(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 2.0))
+
+
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_prints_come_in_each_call(capsys: pytest.CaptureFixture[str]) -> None:
     def f(x: Any) -> Any:
