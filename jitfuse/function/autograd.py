@@ -8,6 +8,7 @@ imported here: only its tensors lead here.
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ class Gradients:
         self.limits = Limits(parts.definition.options.budget)
         """What leads to torch's own code for good."""
         self._forward: dict[tuple[bool, ...], tuple[ForwardPass, Any]] = {}
-        self._backward: dict[tuple[Backward, bool], Any] = {}
+        self._backward: weakref.WeakKeyDictionary[Backward, dict[bool, Any]] = weakref.WeakKeyDictionary()
         self.reads_names = False
         """Whether tensors are read that are no arguments."""
 
@@ -40,6 +41,13 @@ class Gradients:
         """Tell whether a call has to be differentiable."""
         return torch.is_grad_enabled() and (
             self.reads_names or any(tensor.requires_grad for tensor in _tensors(args, kwargs)))
+
+    @staticmethod
+    def refuses() -> Exception | None:
+        """Return why torch's own code has to answer calls made here."""
+        if torch.is_autocast_enabled("cpu"):
+            return UnsupportedError("torch.autocast around a fused function chooses the dtypes of its operators")
+        return None
 
     def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_last: bool = False) -> Computed:
         """Return a call's results outside torch's graph; raises JitfuseError where the function has no such passes."""
@@ -59,25 +67,30 @@ class Gradients:
                 raise UnsupportedError("a tensor that requires gradients is found in no argument")
             return self.computed(args, kwargs, is_last=True)
         made = transform.backward(done.token, training)
+        if made is None:
+            self._forward.pop(wanted, None)
+            return self.computed(args, kwargs)
         self.reads_names = self.reads_names or made.reads_names
         call = _Call(self, made, training, args, kwargs, len(done.outputs), tuple(map(id, done.leaves)))
         return Computed(call, done)
 
     def _forward_pass(self, wanted: tuple[bool, ...]) -> tuple[ForwardPass, Any]:
         definition = self._parts.definition
-        transform = ForwardPass(may_print=definition.options.strict)
+        transform = ForwardPass(
+            may_print=definition.options.strict, limit=4 * definition.options.budget.subgraphs)
         options = definition.options.transformed(transform, f"forward pass of {definition.name}")
         made = self._forward[wanted] = transform, self._parts.make(definition.fn, options)
         return made
 
     def pull_back(self, made: Backward, training: bool) -> Any:
         """Return the backward pass as a fused function of kept values and cotangents."""
-        found = self._backward.get((made, training))
+        known = self._backward.setdefault(made, {})
+        found = known.get(training)
         if found is None:
             own = self._parts.definition.options
             options = Options(training, own.device, True, own.schedule, frozenset(), own.cache,
                               f"backward pass of {self._parts.definition.name}", own.budget, (Spliced(made.program),))
-            found = self._backward[made, training] = self._parts.make(_program, options)
+            found = known[training] = self._parts.make(_program, options)
         return found
 
     def again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -149,12 +149,14 @@ def _by_autograd(
         parts.counters.count_fallback()
         limits.note_plain()
         return parts.definition.run_fallback(args, kwargs)
-    computed = attempt_trace(gradients.computed, args, kwargs)
+    refused = gradients.refuses()
+    computed = attempt_trace(gradients.computed, args, kwargs) if refused is None else Failed(refused)
     if not isinstance(computed, Failed):
         limits.refusals = 0
         return computed.joined()
     training, positional, named = parts.definition.pop_mode(args, kwargs)
-    return fall_back(Call(parts.plain, training, (positional, named)), computed, limits)
+    call = Call(parts.plain, training, (positional, named))
+    return fall_back(call, computed, limits if refused is None else None)
 
 
 def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Failed:

@@ -269,6 +269,27 @@ def test_after_three_tries_calls_are_plain() -> None:
     assert runs == [torch.Tensor]
 
 
+def test_autocast_around_a_function() -> None:
+    net, x = nn.Linear(3, 2), torch.ones(1, 3)
+    f = jf.fuse(lambda x: net(x))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with pytest.warns(jf.FallbackWarning, match="autocast"):
+            assert f(x).dtype == torch.bfloat16
+        assert [f(x).dtype for _ in range(5)] == [torch.bfloat16] * 5
+    before = f.stats()["fallbacks"]
+    assert f(x).dtype == torch.float32 and f.stats()["fallbacks"] == before
+
+
+@pytest.mark.filterwarnings("error::jitfuse.FallbackWarning")
+def test_backward_passes_are_dropped_with_signatures() -> None:
+    f = jf.fuse(lambda x: x * 2, budget=jf.Budget(subgraphs=2))
+    for n in (*range(1, 14), 1, 13, 2):
+        x = torch.ones(n, requires_grad=True)
+        f(x).sum().backward()
+        assert torch.equal(x.grad, torch.full((n,), 2.0))
+    assert len(f.parts.gradients._backward) <= 9  # type: ignore[union-attr]
+
+
 def test_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     f, x = jf.fuse(lambda x: x * 2), torch.ones(3, requires_grad=True)
     f(x)

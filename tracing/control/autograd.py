@@ -92,19 +92,24 @@ class _Given(threading.local):
 class ForwardPass:
     """The transform of a function into its forward pass. `given` are the tensors of this thread's call.
 
-    `may_print`: what the function prints comes in the trace alone, and that is no reason to refuse it.
+    `limit`: of the backward passes that are kept. `may_print`: what the function prints comes in the trace alone, and
+    that is no reason to refuse it.
     """
 
-    def __init__(self, *, may_print: bool) -> None:
+    def __init__(self, *, may_print: bool, limit: int) -> None:
         self.given = _Given()
+        self._limit = limit
         self._may_print = may_print
         self._passes: dict[tuple[int, bool], Backward] = {}
         self._tokens: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
 
-    def backward(self, token: int, training: bool) -> Backward:
-        """Return the backward pass of a trace for the mode of a call; one that does not read the mode has one."""
-        return self._passes.get((token, training)) or self._passes[token, True]
+    def backward(self, token: int, training: bool) -> Backward | None:
+        """Return the backward pass of a trace for the mode of a call; one that does not read the mode has one.
+
+        None where it has been dropped: signatures are too, after that many.
+        """
+        return self._passes.get((token, training)) or self._passes.get((token, True))
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """Return the forward pass."""
@@ -150,6 +155,8 @@ class ForwardPass:
         kept = _kept(made, numbers)
         changes = {str(k): program.outputs[f"d{k}"] for k in range(len(wanted))}
         wrapped = [run.wrapped_modules[feed.id] for feed in outside.values()]
+        while len(self._passes) >= self._limit:
+            self._passes.pop(next(iter(self._passes)), None)
         token = self._tokens.setdefault(run.session, next(self._next))
         self._passes[token, run.mode] = Backward(
             between(program, [*kept, *made.changes], changes), result.tree,
