@@ -6,6 +6,7 @@ trees of changes; the steps are made in `jitfuse.tracing.control.derivatives`.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,8 @@ class custom_vjp:  # noqa: N801 (a decorator)
     def __call__(self, *args: Any) -> Any:
         """Return ``fun(*args)``."""
         run = active()
+        if run is None and _torch_differentiates(args):
+            return _in_torchs_graph(self.fun, self._torch_rules, args)
         if run is None or not run.differentiated:
             return self.fun(*args)
         if self.forward is None or self.backward is None:
@@ -71,6 +74,12 @@ class custom_vjp:  # noqa: N801 (a decorator)
             return [change for own, part in zip(trees, found) for change in _changes_of(run, own, part)]
 
         return custom(run, "custom_vjp", value, leaves, "value", rule)
+
+    def _torch_rules(self, args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Any]] | None:
+        if self.forward is None or self.backward is None:
+            return None
+        (value, kept), backward = self.forward(*args), self.backward
+        return value, lambda cotangent: backward(kept, cotangent)
 
 
 class custom_jvp:  # noqa: N801 (a decorator)
@@ -103,6 +112,8 @@ class custom_jvp:  # noqa: N801 (a decorator)
     def __call__(self, *args: Any) -> Any:
         """Return ``fun(*args)``."""
         run = active()
+        if run is None and _torch_differentiates(args):
+            return _in_torchs_graph(self.fun, self._torch_rules, args)
         if run is None or not run.differentiated:
             return self.fun(*args)
         if self.rule is None:
@@ -117,6 +128,13 @@ class custom_jvp:  # noqa: N801 (a decorator)
             return own(args, given)[1]
 
         return custom(run, "custom_jvp", self.fun(*args), leaves, "leaves", rule)
+
+    def _torch_rules(self, args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Any]] | None:
+        if self.rule is None:
+            return None
+        from jitfuse.function.autograd import transposed
+
+        return self.fun(*args), transposed(self.rule, args)
 
 
 def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,6 +170,26 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         return custom(run, "checkpoint", fun(*args, **kwargs), leaves, "leaves", again)
 
     return function
+
+
+def _torch_differentiates(args: tuple[Any, ...]) -> bool:
+    """Tell whether torch's autograd follows a call outside of traces, such as of what runs as plain Python."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled():
+        return False
+    import optree
+
+    leaves: list[Any] = optree.tree_leaves(args, none_is_leaf=True)  # type: ignore[arg-type]  # any tree
+    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
+
+
+def _in_torchs_graph(
+    fun: Callable[..., Any], rules: Callable[[tuple[Any, ...]], tuple[Any, Callable[[Any], Any]] | None],
+    args: tuple[Any, ...],
+) -> Any:
+    from jitfuse.function.autograd import by_own_rules
+
+    return by_own_rules(fun, rules, args)
 
 
 def _has_change(run: Recorder, leaf: Any) -> bool:

@@ -7,16 +7,19 @@ imported here: only its tensors lead here.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import weakref
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import optree
 import torch
 
-from jitfuse.base.records import Record
+from jitfuse.base.records import NamedTuple, Record
 from jitfuse.errors import DerivativeError, UnsupportedError
 from jitfuse.function.options import Options
-from jitfuse.tracing.control.autograd import Backward, ForwardPass, Output, Outside, Spliced, place_of
-from jitfuse.tracing.record.foreign import host_array
+from jitfuse.graph_breaks.limits import Limits
+from jitfuse.tracing.control.autograd import Backward, Forward, ForwardPass, Output, Outside, Spliced
 
 if TYPE_CHECKING:
     from jitfuse.function.parts import Parts
@@ -27,55 +30,67 @@ class Gradients:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self.limits = Limits(parts.definition.options.budget)
+        """What leads to torch's own code for good."""
         self._forward: dict[tuple[bool, ...], tuple[ForwardPass, Any]] = {}
-        self._backward: dict[tuple[Backward, bool], Any] = {}
-        self._reads_names = False
+        self._backward: weakref.WeakKeyDictionary[Backward, dict[bool, Any]] = weakref.WeakKeyDictionary()
+        self.reads_names = False
+        """Whether tensors are read that are no arguments."""
 
     def are_wanted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Tell whether a call has to be differentiable."""
         return torch.is_grad_enabled() and (
-            self._reads_names or any(tensor.requires_grad for tensor in _tensors((args, kwargs))))
+            self.reads_names or any(tensor.requires_grad for tensor in _tensors(args, kwargs)))
 
-    def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer a call by results in torch's graph; raises JitfuseError where the function has no such passes."""
-        given = tuple(_tensors((args, kwargs)))
+    @staticmethod
+    def refuses() -> Exception | None:
+        """Return why torch's own code has to answer calls made here."""
+        if torch.is_autocast_enabled("cpu"):
+            return UnsupportedError("torch.autocast around a fused function chooses the dtypes of its operators")
+        return None
+
+    def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_last: bool = False) -> Computed:
+        """Return a call's results outside torch's graph; raises JitfuseError where the function has no such passes."""
+        given = _tensors(args, kwargs)
         wanted = tuple([tensor.requires_grad for tensor in given])
-        if wanted not in self._forward:
-            self._forward[wanted] = self._forward_pass(given)
-        transform, forward = self._forward[wanted]
+        transform, forward = self._forward.get(wanted) or self._forward_pass(wanted)
         training = self._parts.definition.pop_mode(args, kwargs)[0]
-        with torch.no_grad():
-            done = forward(*args, **kwargs)
+        before, transform.given.tensors = transform.given.tensors, given
+        try:
+            with torch.no_grad():
+                done = forward(*args, **kwargs)
+        finally:
+            transform.given.tensors = before
         if any(tensor.requires_grad for tensor in done.others):  # a parameter that was frozen in the trace
-            del self._forward[wanted]
-            return self.answer(args, kwargs)
+            self._forward.pop(wanted, None)
+            if is_last:
+                raise UnsupportedError("a tensor that requires gradients is found in no argument")
+            return self.computed(args, kwargs, is_last=True)
         made = transform.backward(done.token, training)
-        self._reads_names = self._reads_names or made.reads_names
-        call = _Call(self, made, training, args, kwargs, len(done.outputs), done.kept)
-        outputs = _Node.apply(call, *done.outputs, *done.leaves) if done.outputs and done.leaves else done.outputs
-        leaves = [outputs[leaf.number] if type(leaf) is Output else done.outside[leaf.number] if type(leaf) is Outside
-                  else leaf for leaf in made.tree.leaves]
-        return made.tree.filled(leaves)
+        if made is None:
+            self._forward.pop(wanted, None)
+            return self.computed(args, kwargs)
+        self.reads_names = self.reads_names or made.reads_names
+        call = _Call(self, made, training, args, kwargs, len(done.outputs), tuple(map(id, done.leaves)))
+        return Computed(call, done)
 
-    def _forward_pass(self, given: tuple[Any, ...]) -> tuple[ForwardPass, Any]:
-        places = {True: set[Any](), False: set[Any]()}
-        for tensor in given:
-            places[tensor.requires_grad].add(place_of(host_array(tensor)))
-        if not places[True].isdisjoint(places[False]):
-            raise UnsupportedError("two tensors share memory, and one of them requires gradients")
+    def _forward_pass(self, wanted: tuple[bool, ...]) -> tuple[ForwardPass, Any]:
         definition = self._parts.definition
-        transform = ForwardPass(frozenset(places[True]))
+        transform = ForwardPass(
+            may_print=definition.options.strict, limit=4 * definition.options.budget.subgraphs)
         options = definition.options.transformed(transform, f"forward pass of {definition.name}")
-        return transform, self._parts.make(definition.fn, options)
+        made = self._forward[wanted] = transform, self._parts.make(definition.fn, options)
+        return made
 
     def pull_back(self, made: Backward, training: bool) -> Any:
         """Return the backward pass as a fused function of kept values and cotangents."""
-        found = self._backward.get((made, training))
+        known = self._backward.setdefault(made, {})
+        found = known.get(training)
         if found is None:
             own = self._parts.definition.options
             options = Options(training, own.device, True, own.schedule, frozenset(), own.cache,
                               f"backward pass of {self._parts.definition.name}", own.budget, (Spliced(made.program),))
-            found = self._backward[made, training] = self._parts.make(_program, options)
+            found = known[training] = self._parts.make(_program, options)
         return found
 
     def again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -87,6 +102,23 @@ def _program(*tensors: Any) -> Any:
     """Stand for the program that the transform puts in its place."""
 
 
+class Computed(NamedTuple):
+    """What a forward pass has returned, before torch's graph has its node."""
+
+    call: _Call
+    done: Forward
+
+    def joined(self) -> Any:
+        """Return the call's result. Hooks of torch's may raise here, which ends `torch.utils.checkpoint`."""
+        (call, done), tree = self, self.call.made.tree
+        outputs = done.outputs
+        if call.made.smooth:
+            outputs = _Node.apply(call, done.kept, *outputs, *done.leaves)
+        return tree.filled([
+            outputs[leaf.number] if type(leaf) is Output else done.outside[leaf.number] if type(leaf) is Outside
+            else leaf for leaf in tree.leaves])
+
+
 class _Call(Record, frozen=True, eq=False):
     """One call, for its backward pass; its arguments are kept for second derivatives."""
 
@@ -96,64 +128,206 @@ class _Call(Record, frozen=True, eq=False):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     count: int
-    kept: tuple[Any, ...]
+    leaves: tuple[int, ...]
+    """The ids of the leaves; those that are arguments live as long as the call."""
 
-    def results_again(self, leaves: tuple[Any, ...]) -> list[Any]:
-        """Return the outputs by torch's own code, as functions of the leaves."""
+    def gradients_again(self, leaves: tuple[Any, ...], cotangents: list[Any]) -> tuple[Any, ...]:
+        """Return the gradients of the leaves in torch's graph, by torch's own code.
+
+        Arguments may depend on other leaves: gates in front of them keep each gradient to the function's own part.
+        """
         if self.made.once:
             raise DerivativeError("a second derivative of a fused function that draws random numbers or writes: call "
                                   "the function without jf.fuse, or differentiate it with jf.grad")
+        opened: list[bool] = []
         with torch.enable_grad():
-            value = self.gradients.again(self.args, self.kwargs)
-        import optree
-
+            behind = {key: _Gate.apply(x, opened) for x in _tensors(self.args, self.kwargs)
+                      if (key := id(x)) in self.leaves}
+            value = self.gradients.again(*_replaced((self.args, self.kwargs), behind))
         found = optree.tree_leaves(value, none_is_leaf=True)
-        return [x for x, leaf in zip(found, self.made.tree.leaves, strict=True) if type(leaf) is Output]
+        outputs = [x for x, leaf in zip(found, self.made.tree.leaves, strict=True) if type(leaf) is Output]
+        pairs = [(outputs[k], c) for k, c in zip(self.made.smooth, cotangents, strict=True)
+                 if c is not None and outputs[k].requires_grad]
+        inputs = [behind.get(key, leaf) for key, leaf in zip(self.leaves, leaves, strict=True)]
+        first = {key: k for k, key in reversed([*enumerate(self.leaves)])}  # two arguments may be one tensor
+        wanted = [k for k, x in enumerate(inputs) if x.requires_grad and first[self.leaves[k]] == k]
+        made: list[Any] = [None] * len(leaves)
+        if pairs and wanted:
+            for k, x in zip(wanted, torch.autograd.grad(
+                    [x for x, _ in pairs], [inputs[k] for k in wanted], [c for _, c in pairs], create_graph=True,
+                    allow_unused=True), strict=True):
+                made[k] = x
+        opened.append(True)
+        return tuple(made)
+
+
+class _Gate(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed
+    """A tensor as it is; gradients pass once the list has an element."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, opened: list[bool]) -> Any:
+        """Return the tensor."""
+        ctx.opened = opened
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Any) -> Any:
+        """Return the cotangent, or None."""
+        return cotangent if ctx.opened else None, None
 
 
 class _Node(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed
-    """The node in torch's graph: (outputs, leaves) -> outputs."""
+    """The node in torch's graph: (kept values, outputs, leaves) -> outputs."""
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
+    def forward(ctx: Any, call: _Call, values: tuple[Any, ...], *tensors: Any) -> Any:
         """Return the outputs, which have been computed."""
         outputs = tuple([x.detach() for x in tensors[: call.count]])
         ctx.call, made = call, call.made
+        ctx.set_materialize_grads(False)
         if len(made.smooth) < len(outputs):
             ctx.mark_non_differentiable(*[x for k, x in enumerate(outputs) if k not in made.smooth])
-        kept = list(call.kept)
+        kept = list(values)
         for k, output in made.shared.items():
             kept[k] = outputs[output]
         leaves = tensors[call.count :]
+        ctx.likes = [(outputs[k].shape, outputs[k].dtype) for k in made.smooth]
         ctx.at = [k for k, value in enumerate(kept) if isinstance(value, torch.Tensor)]  # others are Python's numbers
         ctx.save_for_backward(*leaves, *[kept[k] for k in ctx.at])  # torch tells where one is written before it is read
-        ctx.leaves = len(leaves)
+        for k in ctx.at:
+            kept[k] = None  # torch frees them after the backward pass
+        ctx.kept, ctx.leaves = kept, len(leaves)
         return outputs
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         """Return the gradients of the leaves."""
         call, saved = ctx.call, ctx.saved_tensors
-        leaves, kept = saved[: ctx.leaves], list(call.kept)
+        leaves, kept = saved[: ctx.leaves], list(ctx.kept)
         for k, value in zip(ctx.at, saved[ctx.leaves :], strict=True):
             kept[k] = value
         given = [cotangents[k] for k in call.made.smooth]
-        if torch.is_grad_enabled():
-            outputs = call.results_again(leaves)
-            found = torch.autograd.grad([outputs[k] for k in call.made.smooth], leaves, given, create_graph=True,
-                                        allow_unused=True)
-        else:
+        reached = 0  # what is not has no gradient, which is not the same as zeros for an optimiser
+        for x, bits in zip(given, call.made.reached, strict=True):
+            reached |= 0 if x is None else bits
+        found: Any = (None,) * len(leaves)
+        if reached and torch.is_grad_enabled():
+            found = call.gradients_again(leaves, given)
+        elif reached:
+            given = [torch.zeros(shape, dtype=dtype) if x is None else x
+                     for x, (shape, dtype) in zip(given, ctx.likes, strict=True)]
             found = call.gradients.pull_back(call.made, call.training)(*kept, *given)
-        return (None, *[None] * call.count, *found)
+        return (None, None, *[None] * call.count, *[x if reached >> k & 1 else None for k, x in enumerate(found)])
 
 
-def _tensors(value: Any) -> Iterator[Any]:
-    """Yield the tensors in a call's arguments."""
+class _OwnNode(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed
+    """A function with a derivative of its own, by torch's code: leaves of its arguments -> tensors of its value."""
+
+    @staticmethod
+    def forward(ctx: Any, holder: _Own, *leaves: Any) -> Any:
+        """Return the value's tensors."""
+        ctx.holder = holder
+        found = holder.rules(optree.tree_unflatten(holder.spec, leaves))
+        if found is None:
+            raise DerivativeError(f"{holder.name} has no derivative yet: call its defvjp or defjvp")
+        value, ctx.backward_rule = found
+        holder.found, holder.tree = optree.tree_flatten(value, none_is_leaf=True)
+        given = {id(leaf) for leaf in leaves}
+        tensors = [x for x in holder.found if isinstance(x, torch.Tensor)]
+        return tuple([x.view_as(x) if id(x) in given else x for x in tensors])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]  # what the rule keeps has no graph
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        """Return the cotangents of the leaves."""
+        rest = iter(cotangents)
+        filled = [next(rest) if isinstance(x, torch.Tensor) else None for x in ctx.holder.found]
+        changes = ctx.backward_rule(optree.tree_unflatten(ctx.holder.tree, filled))
+        trees = ctx.holder.spec.children()
+        if not isinstance(changes, tuple) or len(changes) != len(trees):
+            raise DerivativeError(f"the backward rule of {ctx.holder.name} has to return a tuple of {len(trees)}, one "
+                                  "cotangent for each argument")
+        found: list[Any] = []
+        for tree, change in zip(trees, changes, strict=True):
+            leaves = [None] * tree.num_leaves if change is None else optree.tree_leaves(change, none_is_leaf=True)
+            found += leaves
+        return (None, *[x if isinstance(x, torch.Tensor) else None for x in found])
+
+
+class _Own:
+    """A call of a function with a derivative of its own."""
+
+    def __init__(self, name: str, rules: Callable[[Any], Any], spec: Any) -> None:
+        self.name, self.rules, self.spec = name, rules, spec
+        self.found: list[Any] = []
+        self.tree: Any = None
+
+
+def by_own_rules(fun: Callable[..., Any], rules: Callable[[Any], Any], args: tuple[Any, ...]) -> Any:
+    """Call a function with a derivative of its own on torch's tensors; `rules` returns (value, backward rule) or None.
+
+    It has no second derivatives.
+    """
+    leaves, spec = _flat(args)
+    holder = _Own(getattr(fun, "__name__", "a function"), rules, spec)
+    tensors = iter(_OwnNode.apply(holder, *leaves))
+    return optree.tree_unflatten(
+        holder.tree, [next(tensors) if isinstance(x, torch.Tensor) else x for x in holder.found])
+
+
+def transposed(rule: Callable[[Any, Any], Any], args: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """Return the backward rule of a rule for tangents, which is linear in them."""
+    def backward(cotangent: Any) -> Any:
+        leaves, spec = _flat(args)
+        with torch.enable_grad():
+            tangents = [torch.zeros_like(x).requires_grad_() if _is_smooth(x) else 0.0 for x in leaves]
+            changes = optree.tree_leaves(rule(args, optree.tree_unflatten(spec, tangents))[1], none_is_leaf=True)
+        given = optree.tree_leaves(cotangent, none_is_leaf=True)
+        pairs = [(x, c) for x, c in zip(changes, given, strict=True) if _is_smooth(x) and x.requires_grad]
+        wanted = [x for x in tangents if isinstance(x, torch.Tensor)]
+        found = iter(torch.autograd.grad([x for x, _ in pairs], wanted, [c for _, c in pairs], allow_unused=True)
+                     if pairs else [None] * len(wanted))
+        return optree.tree_unflatten(spec, [next(found) if isinstance(x, torch.Tensor) else None for x in tangents])
+
+    return backward
+
+
+def _flat(args: Any) -> tuple[list[Any], Any]:
+    return optree.tree_flatten(args, none_is_leaf=True)
+
+
+def _is_smooth(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
+
+
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors in a call's arguments."""
+    found: list[Any] = []
+    _collect(args, found)
+    if kwargs:
+        _collect(kwargs.values(), found)
+    return found
+
+
+def _collect(values: Iterable[Any], found: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):  # a union is slower
+            _collect(value, found)
+        elif isinstance(value, dict):
+            _collect(value.values(), found)
+
+
+def _replaced(value: Any, by: dict[int, Any]) -> Any:
+    """Return a call's arguments with other tensors in them."""
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _tensors(part)
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _tensors(part)
+        return by.get(id(value), value)
+    if isinstance(value, tuple | list):
+        parts = [_replaced(part, by) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        made = copy.copy(value)
+        made.update({key: _replaced(part, by) for key, part in value.items()})
+        return made
+    return value

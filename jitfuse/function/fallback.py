@@ -5,7 +5,7 @@ Owns the choice between them, and its warnings. Does not own how the function is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jitfuse.compile.interface import Specialisation
 from jitfuse.compile.run.delivery import Delivery
@@ -15,6 +15,9 @@ from jitfuse.random import state_feeds
 from jitfuse.tracing.interruption import comes_from_outside
 from jitfuse.tracing.record import output
 from jitfuse.tracing.record.source import raised_by_user
+
+if TYPE_CHECKING:
+    from jitfuse.graph_breaks.limits import Limits
 
 T = TypeVar("T")
 
@@ -59,36 +62,36 @@ def attempt_trace(stage: Callable[..., T], *args: Any) -> T | Failed:
     return done
 
 
-def fall_back(call: Call, failed: Failed, *, of_function: bool = True) -> Any:
+def fall_back(call: Call, failed: Failed, limits: Limits | None) -> Any:
     """Run the function as plain Python, because a call could not be traced; its errors and writes are then its own.
 
     If the function raises too and our error is an instance of that type, ours says more and is raised; else ours
     becomes a note. Our error is raised at once if the function is `strict`, on a GPU, or if a signal handler raised it.
-    `of_function` tells failures of the function from those of one call's arguments: only the former settle it.
+    `limits` count the failure, which may settle the function; None where the fault is in this call's arguments.
     """
     error, table = failed.take(), call.table
     try:
         if isinstance(error, OverlapError | VolatileError):
             table.counters.note_fallback("plain Python", error)
-            table.breaks.limits.note_refusal(error)
+            (limits or table.breaks.limits).note_refusal(error)
             return call.run_fallback()
         definition = table.definition
         if definition.options.strict or definition.runs_on_gpu or comes_from_outside(error):
-            output.show(failed.printed)
+            output.hand_on(failed.printed)
             raise error
         try:
             result = call.run_fallback()
         except Exception as own:
             if not isinstance(error, JitfuseError) or raised_by_user(error):
-                table.breaks.limits.note_raised()
+                (limits or table.breaks.limits).note_raised()
                 raise
             if not isinstance(error, type(own)):
                 own.add_note(str(error))
                 raise
         else:
             table.counters.note_fallback("plain Python", error)
-            if of_function:
-                table.breaks.limits.note_refusal(error)
+            if limits is not None:
+                limits.note_refusal(error)
             return result
         raise error
     finally:

@@ -34,6 +34,7 @@ from jitfuse.tracing.record.source import hide_own_frames
 
 if TYPE_CHECKING:
     from jitfuse.compile.run.delivery import Delivery
+    from jitfuse.function.autograd import Gradients
     from jitfuse.function.parts import Parts
     from jitfuse.function.table import SignatureTable
     from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
@@ -53,7 +54,9 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if active() is not None or WORK.going_on:
         return definition.run_fallback(args, kwargs)
     if parts.gradients is not None and parts.gradients.are_wanted(args, kwargs):
-        return parts.gradients.answer(args, kwargs)
+        if os.environ.get("JITFUSE_DISABLE"):
+            return definition.run_fallback(args, kwargs)
+        return _by_autograd(parts, parts.gradients, args, kwargs)
     settled = _settled(parts, args, kwargs)
     if settled is not None:
         settled.count_plain()
@@ -96,12 +99,9 @@ def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     training, positional, named = parts.definition.pop_mode(args, kwargs)
     call = attempt(normalise, parts, training, positional, named)
     if isinstance(call, Failed) and call.is_a(NeedsGradientsError):
-        done = attempt(_by_autograd, parts, args, kwargs, call)
-        if isinstance(done, Returned):
-            return done.value
-        call = done
+        return _first_by_autograd(parts, args, kwargs, by_name=False)
     if isinstance(call, Failed):
-        return fall_back(Call(parts.plain, training, (positional, named)), call, of_function=False)
+        return fall_back(Call(parts.plain, training, (positional, named)), call, None)
     with call.going_on():
         answered = attempt(_offer_adapted, call)
         if answered is None and call.table.is_settled:
@@ -113,7 +113,8 @@ def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             call.release_generators()
             found = attempt_trace(_find_or_trace, call)
             if isinstance(found, Failed) and found.is_a(NeedsGradientsError):
-                found = attempt(_by_autograd, parts, args, kwargs, found)
+                call.end_generators()
+                return _first_by_autograd(parts, args, kwargs, by_name=True)
             if isinstance(found, Failed) and call.must_bring_global_rng():
                 call.end_generators()
                 return _answer(parts, args, kwargs)  # with a key that passes the state of the global RNG
@@ -121,29 +122,47 @@ def _answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(answered, Failed):
             if not call.moves_rng or call.is_final:
                 raise answered.take()
-            answered = Returned(fall_back(call, answered))  # nothing has been written, not even RNG states
+            limits = call.table.breaks.limits
+            answered = Returned(fall_back(call, answered, limits))  # nothing has been written, not even RNG states
         return call.returned(answered.value)
 
 
-def _by_autograd(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any], failed: Failed) -> Returned:
-    """Answer a call whose tensors require gradients; raises what says why it cannot be compiled."""
+def _first_by_autograd(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any], *, by_name: bool) -> Any:
+    """Answer a call that has found a tensor which requires gradients, `by_name`: that is no argument."""
     from jitfuse.function.autograd import Gradients
 
-    failed.take()
-    gradients = Gradients(parts)
+    gradients = parts.gradients = parts.gradients or Gradients(parts)
+    gradients.reads_names = gradients.reads_names or by_name
     WORK.going_on = False  # its passes are fused functions, which are traced now
     try:
-        returned = Returned(gradients.answer(args, kwargs))
+        return _by_autograd(parts, gradients, args, kwargs)
     finally:
         WORK.going_on = True
-    parts.gradients = gradients
-    return returned
+
+
+def _by_autograd(
+    parts: Parts, gradients: Gradients, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Answer a call by results in torch's graph; by torch's own code where the function has no such passes."""
+    limits = gradients.limits
+    if limits.reason is not None:
+        parts.counters.count_fallback()
+        limits.note_plain()
+        return parts.definition.run_fallback(args, kwargs)
+    refused = gradients.refuses()
+    computed = attempt_trace(gradients.computed, args, kwargs) if refused is None else Failed(refused)
+    if not isinstance(computed, Failed):
+        limits.refusals = 0
+        return computed.joined()
+    training, positional, named = parts.definition.pop_mode(args, kwargs)
+    call = Call(parts.plain, training, (positional, named))
+    return fall_back(call, computed, limits if refused is None else None)
 
 
 def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Failed:
     """Run the signature of a call. A call with graph breaks has its result already: its subgraphs have run."""
     if isinstance(found, Failed):
-        return Returned(fall_back(call, found))
+        return Returned(fall_back(call, found, call.table.breaks.limits))
     call.table.breaks.limits.refusals = 0
     if isinstance(found, Returned):
         return found
@@ -153,7 +172,7 @@ def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Fa
     if isinstance(answered, Failed) and answered.is_a(CompileError):
         answered = attempt(_interpret, call, found, answered)
     if isinstance(answered, Failed) and answered.is_a(VolatileError):  # a value that only plain Python can represent
-        return Returned(fall_back(call, answered))
+        return Returned(fall_back(call, answered, call.table.breaks.limits))
     return answered
 
 

@@ -7,6 +7,7 @@ from them by the kernels of the backward pass. Does not own torch's node (`jitfu
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
@@ -19,7 +20,7 @@ from jitfuse.gradients.rule import is_smooth
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.control.derivatives import Differentiable, Recorded, record, spliced
-from jitfuse.tracing.record.foreign import Foreign, bare, requires_grad
+from jitfuse.tracing.record.foreign import Foreign, bare, host_array, requires_grad
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.session import Feed, ModeMattersSignal, Session
 from jitfuse.tracing.results.trees import Tree, tree_of
@@ -37,7 +38,8 @@ class Backward(Record, frozen=True, eq=False):
 
     program      (kept values, cotangents of smooth outputs) -> gradients of the leaves
     tree         the result; a leaf is `Output` or `Outside`, or a value that is the same in each call
-    smooth       which outputs are floats or complex numbers
+    smooth       which outputs have derivatives: floats and complex numbers that come of what requires gradients
+    reached      of each of these, the leaves that it comes of, as bits
     shared       kept value -> the output that it is
     reads_names  whether a tensor is read that is no argument
     once         whether the function draws random numbers or writes, so that it cannot run again
@@ -46,6 +48,7 @@ class Backward(Record, frozen=True, eq=False):
     program: FusedProgram
     tree: Tree
     smooth: tuple[int, ...]
+    reached: tuple[int, ...]
     shared: dict[int, int]
     reads_names: bool
     once: bool
@@ -82,18 +85,31 @@ class Forward(NamedTuple):
     kept: tuple[Any, ...]
 
 
-class ForwardPass:
-    """The transform of a function into its forward pass. `places` are those of arguments that require gradients."""
+class _Given(threading.local):
+    tensors: Sequence[Any] = ()
 
-    def __init__(self, places: frozenset[Place]) -> None:
-        self.places = places
+
+class ForwardPass:
+    """The transform of a function into its forward pass. `given` are the tensors of this thread's call.
+
+    `limit`: of the backward passes that are kept. `may_print`: what the function prints comes in the trace alone, and
+    that is no reason to refuse it.
+    """
+
+    def __init__(self, *, may_print: bool, limit: int) -> None:
+        self.given = _Given()
+        self._limit = limit
+        self._may_print = may_print
         self._passes: dict[tuple[int, bool], Backward] = {}
         self._tokens: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
 
-    def backward(self, token: int, training: bool) -> Backward:
-        """Return the backward pass of a trace for the mode of a call; one that does not read the mode has one."""
-        return self._passes.get((token, training)) or self._passes[token, True]
+    def backward(self, token: int, training: bool) -> Backward | None:
+        """Return the backward pass of a trace for the mode of a call; one that does not read the mode has one.
+
+        None where it has been dropped: signatures are too, after that many.
+        """
+        return self._passes.get((token, training)) or self._passes.get((token, True))
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """Return the forward pass."""
@@ -101,23 +117,37 @@ class ForwardPass:
             run = active()
             assert run is not None
             run.keeps_gradients, result = True, _Result()
+            places, run.may_print = self._places(), self._may_print
             recorded = record(run, "the forward pass", result.split(fun), args, kwargs, Differentiable({}, []), False,
                               copies=False)
             if run.mode_read and not run.session.one_mode:
                 run.mode_matters = True
                 raise ModeMattersSignal  # each mode keeps other values
-            return self._forward(run, recorded, result)
+            return self._forward(run, recorded, result, places)
 
         return forward
 
-    def _forward(self, run: Recorder, recorded: Recorded, result: _Result) -> Forward:
+    def _places(self) -> set[Place]:
+        """Return where the arguments are that require gradients: the trace has arrays in their place.
+
+        Others may be there too, such as `x.detach()`: torch takes no gradients of them.
+        """
+        tensors = [tensor for tensor in self.given.tensors if requires_grad(tensor)]
+        if any(tensor.is_conj() or tensor.is_neg() for tensor in tensors):
+            raise UnsupportedError("an argument is lazily conjugated or negated, and requires gradients")
+        return {place_of(host_array(tensor)) for tensor in tensors}
+
+    def _forward(self, run: Recorder, recorded: Recorded, result: _Result, places: set[Place]) -> Forward:
         """Splice the forward pass, and enter the backward pass."""
         outside = {feed: run.session.feeds[t] for feed, t in zip(
             recorded.program.ordered_feeds, recorded.operands, strict=True) if _is_smooth_feed(run, t)}
-        wanted = [i for i, feed in outside.items() if self._requires(run, feed)]
+        wanted = [i for i, feed in outside.items() if _requires(run, feed, places)]
         if any(outside[i] is storage.feed for i in wanted for storage in recorded.written):
             raise UnsupportedError("the function writes into a tensor that requires gradients")
-        made = reverse(recorded.program, wanted, recorded.names).last()
+        moving = _moving(recorded.program, wanted)
+        reached = {name: moving.get(recorded.program.outputs[name], 0) for name in recorded.names}
+        names = [name for name in recorded.names if reached[name]]
+        made = reverse(recorded.program, wanted, names).last()
         program = made.program
         ids = spliced(run, program, program.steps[: made.forward], dict(
             zip(recorded.program.ordered_feeds, recorded.operands, strict=True)))
@@ -125,24 +155,30 @@ class ForwardPass:
         kept = _kept(made, numbers)
         changes = {str(k): program.outputs[f"d{k}"] for k in range(len(wanted))}
         wrapped = [run.wrapped_modules[feed.id] for feed in outside.values()]
+        while len(self._passes) >= self._limit:
+            self._passes.pop(next(iter(self._passes)), None)
         token = self._tokens.setdefault(run.session, next(self._next))
         self._passes[token, run.mode] = Backward(
             between(program, [*kept, *made.changes], changes), result.tree,
-            tuple([k for k, leaf in enumerate(outputs) if is_smooth(leaf.tensor)]),
+            tuple([k for k, name in enumerate(recorded.names) if reached[name]]),
+            tuple([reached[name] for name in names]),
             {k: numbers.index(i) for k, i in enumerate(kept) if i in numbers},
             any(feed.id in {f.id for _, f in run.session.met.values()} for feed in outside.values()),
             recorded.draws or bool(recorded.written))
+        written = [storage.feed for storage in recorded.written]  # what they held is kept, not what they hold
         of, kind = dict(zip(outside, wrapped, strict=True)), cast(Any, type(wrapped[0]) if wrapped else Foreign)
         return Forward(
             token, outputs, tuple(result.outside), tuple([of[i] for i in wanted]),
             tuple([x for i, x in of.items() if i not in wanted]),
-            tuple([kind(fresh(run, ids[i], scalar=False)) if i not in of else of[i] for i in kept]))
+            tuple([of[i] if i in of and outside[i] not in written else kind(fresh(run, ids[i], scalar=False))
+                   for i in kept]))
 
-    def _requires(self, run: Recorder, feed: Feed) -> bool:
-        for tensor, met in run.session.met.values():
-            if met is feed:
-                return requires_grad(tensor)
-        return place_of(feed.value) in self.places
+
+def _requires(run: Recorder, feed: Feed, places: set[Place]) -> bool:
+    for tensor, met in run.session.met.values():
+        if met is feed:
+            return requires_grad(tensor)
+    return place_of(feed.value) in places or not feed.value.size  # empty arrays are nowhere
 
 
 class _Result:
@@ -170,8 +206,10 @@ class _Result:
                 raise UnsupportedError("a result is no torch tensor")
             return leaf
         if leaf.tensor._storage.feed is None:
-            outputs.append(leaf)
-            return Output(len(outputs) - 1)
+            same = [k for k, other in enumerate(outputs) if other.tensor is leaf.tensor]
+            if not same:
+                outputs.append(leaf)
+            return Output(same[0] if same else len(outputs) - 1)
         if leaf.tensor._path is not None:
             raise UnsupportedError("a result is a view of a tensor from outside")
         self.outside.append(leaf)
@@ -204,6 +242,21 @@ def place_of(array: Any) -> Place:
 def _is_smooth_feed(run: Recorder, tensor: int) -> bool:
     feed = run.session.feeds.get(tensor)
     return feed is not None and feed.kind == "array" and is_smooth(feed.meta) and feed.id in run.wrapped_modules
+
+
+def _moving(program: FusedProgram, wanted: Sequence[int]) -> dict[int, int]:
+    """Return the values that torch would give a place in its graph, whatever their derivatives are.
+
+    With each are the wanted feeds that it comes of, as bits.
+    """
+    moving = {feed: 1 << k for k, feed in enumerate(wanted)}
+    for step in program.steps:
+        bits = 0
+        for i in () if step.op_name == "stop_gradient" else step.input_ids:
+            bits |= moving.get(i, 0)
+        if bits:
+            moving.update((i, bits) for i in step.result_ids if is_smooth(program.meta[i]))
+    return moving
 
 
 def _kept(made: Derivative, outputs: Sequence[int]) -> list[int]:

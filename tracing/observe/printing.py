@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.errors import UnsupportedError
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.interception.assembler import FORMATS
 from jitfuse.tracing.record import output, value_reads
@@ -34,6 +35,8 @@ def printed(
 ) -> None:
     """Print in a trace: with a graph break, in each call with its values; at once where no break is possible."""
     run = active()
+    if run is not None and not run.may_print:
+        raise UnsupportedError(f"the function prints, at {user_line()}, in each of its calls")
     if run is None or not value_reads.may_break(run) or not output.is_held():
         builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
         return

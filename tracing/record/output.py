@@ -54,6 +54,14 @@ def forget() -> None:
         _held.texts.clear()
 
 
+def hand_on(texts: list[PrintedText]) -> None:
+    """Print the held texts, or hold them in the call around this one."""
+    if _held.texts is None:
+        show(texts)
+    else:
+        _held.texts.extend(texts)
+
+
 def show(texts: list[PrintedText]) -> None:
     """Print the held texts."""
     for text, stream, flush in texts:

@@ -124,6 +124,8 @@ class Recorder(Memory):
         """How many functions are being recorded to be differentiated, one in the other."""
         self.keeps_gradients = False
         """Whether the run is the forward pass of a function whose results are part of torch's graph."""
+        self.may_print = True
+        """Whether the function may print where no graph break is possible: in the trace alone."""
         self.has_gradients: Callable[[], bool] = lambda: True
         """Whether what runs now is to be differentiated, as far as torch knows: not under its `no_grad`."""
         self.random_calls = 0

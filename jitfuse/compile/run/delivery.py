@@ -13,6 +13,7 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.record.device_array import unwrapped
+from jitfuse.tracing.record.foreign import is_torch_tensor
 from jitfuse.tracing.results.returned import (
     AccessPathLeaf,
     ConstantLeaf,
@@ -35,6 +36,16 @@ def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], sta
     }
 
 
+def returned_tensors(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the torch tensors among the feeds that are results as they are: they may belong to torch's graph."""
+    if not trace.torch:
+        return {}
+    feeds = {leaf.feed for leaf in trace.result.leaves if isinstance(leaf, SameLeaf)}
+    chains = {feed: trace.feeds[feed].source for feed in feeds}
+    found = {feed: c.resolve(args, kwargs) for feed, c in chains.items() if isinstance(c, Chain)}
+    return {feed: x for feed, x in found.items() if is_torch_tensor(x)}
+
+
 class Delivery(NamedTuple):
     """The computed results of a call before they are delivered: the leaves of a result tree, and the proxies of the
     caller's own lists and dicts."""
@@ -44,7 +55,7 @@ class Delivery(NamedTuple):
 
     @staticmethod
     def of(tree: ResultTree, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Delivery:
-        """Return the values of a tree's leaves; `outputs` are the program's by path."""
+        """Return the values of a tree's leaves; `outputs` are the program's by path, `bound` the feeds' objects."""
         return Delivery(tree, [_leaf(leaf, outputs, bound) for leaf in tree.leaves])
 
     def map(self, function: Callable[[Any], Any]) -> Delivery:

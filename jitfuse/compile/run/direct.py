@@ -13,7 +13,7 @@ import numpy as np
 from jitfuse.compile.call_plans.call_plan import CallPlan
 from jitfuse.compile.objects.kernel_object import Kernels
 from jitfuse.compile.objects.runtime_object import note_direct
-from jitfuse.compile.run.delivery import Delivery, State, bind_feeds
+from jitfuse.compile.run.delivery import Delivery, State, bind_feeds, returned_tensors
 from jitfuse.compile.run.plan_call import Arrays, OnStatus, PlanCall
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.trace import Trace
@@ -34,4 +34,4 @@ def call_directly(
     call.run(feeds, on_status)
     note_direct(time.perf_counter() - begin)
     outputs = {path: call.output(value) for path, (value, _) in plan.results.items()}
-    return Delivery.of(trace.result, outputs, bound)
+    return Delivery.of(trace.result, outputs, {**bound, **returned_tensors(trace, args, kwargs)})

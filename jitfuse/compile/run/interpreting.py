@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.compile.run.delivery import Delivery, State, bind_feeds
+from jitfuse.compile.run.delivery import Delivery, State, bind_feeds, returned_tensors
 from jitfuse.tracing.trace import Trace
 
 
@@ -29,4 +29,4 @@ def interpret(
     }
     for feed, value in {**ran.writes, **ran.state}.items():
         np.copyto(bound[feed], value)
-    return Delivery.of(trace.result, outputs, bound)
+    return Delivery.of(trace.result, outputs, {**bound, **returned_tensors(trace, args, kwargs)})
