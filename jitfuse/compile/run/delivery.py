@@ -38,8 +38,6 @@ def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], sta
 
 def returned_tensors(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int, Any]:
     """Return the torch tensors among the feeds that are results as they are: they may belong to torch's graph."""
-    if not trace.torch:
-        return {}
     feeds = {leaf.feed for leaf in trace.result.leaves if isinstance(leaf, SameLeaf)}
     chains = {feed: trace.feeds[feed].source for feed in feeds}
     found = {feed: c.resolve(args, kwargs) for feed, c in chains.items() if isinstance(c, Chain)}

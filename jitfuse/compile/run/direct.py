@@ -34,4 +34,6 @@ def call_directly(
     call.run(feeds, on_status)
     note_direct(time.perf_counter() - begin)
     outputs = {path: call.output(value) for path, (value, _) in plan.results.items()}
-    return Delivery.of(trace.result, outputs, {**bound, **returned_tensors(trace, args, kwargs)})
+    if trace.torch:
+        bound |= returned_tensors(trace, args, kwargs)
+    return Delivery.of(trace.result, outputs, bound)

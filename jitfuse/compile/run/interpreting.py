@@ -29,4 +29,6 @@ def interpret(
     }
     for feed, value in {**ran.writes, **ran.state}.items():
         np.copyto(bound[feed], value)
-    return Delivery.of(trace.result, outputs, {**bound, **returned_tensors(trace, args, kwargs)})
+    if trace.torch:
+        bound |= returned_tensors(trace, args, kwargs)
+    return Delivery.of(trace.result, outputs, bound)
