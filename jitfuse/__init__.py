@@ -61,13 +61,13 @@ if TYPE_CHECKING:
     from jitfuse.derivatives import grad as grad
     from jitfuse.derivatives import hvp as hvp
     from jitfuse.derivatives import jvp as jvp
-    from jitfuse.derivatives import stop_gradient as stop_gradient
     from jitfuse.derivatives import value_and_grad as value_and_grad
     from jitfuse.derivatives import vjp as vjp
     from jitfuse.exporting import export as export
     from jitfuse.own_derivatives import checkpoint as checkpoint
     from jitfuse.own_derivatives import custom_jvp as custom_jvp
     from jitfuse.own_derivatives import custom_vjp as custom_vjp
+    from jitfuse.own_derivatives import stop_gradient as stop_gradient
 
 ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 """Versions of the Python array API standard that this namespace keeps; the last one is `__array_api_version__`."""
@@ -76,8 +76,8 @@ __array_api_version__ = ARRAY_API_VERSIONS[-1]
 _MODULES: Final = ("errors", "fft", "gpu", "linalg", "nn", "random")
 _LATER: Final = {
     **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), "jitfuse.control"),
-    **dict.fromkeys(("grad", "hvp", "jvp", "stop_gradient", "value_and_grad", "vjp"), "jitfuse.derivatives"),
-    **dict.fromkeys(("checkpoint", "custom_jvp", "custom_vjp"), "jitfuse.own_derivatives"),
+    **dict.fromkeys(("grad", "hvp", "jvp", "value_and_grad", "vjp"), "jitfuse.derivatives"),
+    **dict.fromkeys(("checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"), "jitfuse.own_derivatives"),
     "export": "jitfuse.exporting", "ProgramRunner": "jitfuse.backends.interpreter.runner",
 }
 """Names that are imported on first use, and where from; all others are those of the namespace."""

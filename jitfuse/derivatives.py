@@ -1,4 +1,4 @@
-"""Derivatives of functions of arrays: `jf.grad`, `jf.value_and_grad`, `jf.vjp`, `jf.jvp`, `jf.hvp`, `jf.stop_gradient`.
+"""Derivatives of functions of arrays: `jf.grad`, `jf.value_and_grad`, `jf.vjp`, `jf.jvp`, `jf.hvp`.
 
 They are functions of functions with JAX's signatures. Inside a fused function their steps become steps of its program;
 outside they are fused functions of their own. Owns arguments and errors; the steps are made in
@@ -16,7 +16,7 @@ from jitfuse.base.records import Record
 from jitfuse.errors import ArgumentError, DerivativeError
 from jitfuse.fuse import FusedFunction, fuse, transform
 from jitfuse.tracing.control.derivatives import PullBack, changes_like, differentiable, push, record
-from jitfuse.tracing.record.foreign import Foreign, bare
+from jitfuse.tracing.record.foreign import bare
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
@@ -24,7 +24,7 @@ from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor
 from jitfuse.tracing.tracer import Transform
 
-__all__ = ["grad", "hvp", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+__all__ = ["grad", "hvp", "jvp", "value_and_grad", "vjp"]
 
 
 def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -169,37 +169,6 @@ def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
         (array([ 6., 12.]),)
     """
     return jvp(grad(fun, tuple(range(len(primals)))), primals, tangents)[1]
-
-
-def stop_gradient(x: Any) -> Any:
-    """Return a tree of arrays as it is, a constant for derivatives.
-
-    Args:
-        x: a tree of arrays and numbers.
-
-    Returns:
-        The tree.
-
-    Raises:
-        ArgumentError: a leaf that is no array or number.
-
-    Example:
-        >>> jf.grad(lambda x: x * jf.stop_gradient(x))(3.0)
-        np.float64(3.0)
-    """
-    run = active()
-    if run is None:
-        return x
-    tree = tree_of(x, "x")
-    return tree.filled([_stopped(run, leaf) for leaf in tree.leaves])
-
-
-def _stopped(run: Recorder, leaf: Any) -> Any:
-    x = bare(leaf)
-    if not isinstance(x, TracedTensor):
-        return leaf
-    made = x.call("stop_gradient")
-    return type(leaf)(made) if isinstance(leaf, Foreign) else made  # type: ignore[call-arg]
 
 
 # ---------------------------------------------------------------- in a trace

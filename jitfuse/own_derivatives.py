@@ -1,4 +1,5 @@
-"""Functions with derivatives that they define themselves: `jf.custom_vjp`, `jf.custom_jvp`, and `jf.checkpoint`.
+"""Functions with derivatives that they define themselves: `jf.custom_vjp`, `jf.custom_jvp`; `jf.checkpoint` and
+`jf.stop_gradient`.
 
 Where nothing is differentiated they are the functions that they wrap. Owns how a function's arguments and rules become
 trees of changes; the steps are made in `jitfuse.tracing.control.derivatives`.
@@ -14,13 +15,14 @@ from jitfuse.errors import DerivativeError
 from jitfuse.gradients.rule import is_smooth, zeros_like
 from jitfuse.tracing.control.combinators import strong
 from jitfuse.tracing.control.derivatives import custom
-from jitfuse.tracing.record.foreign import bare
+from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import Tree, tree_of
 from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor
 
-__all__ = ["checkpoint", "custom_jvp", "custom_vjp"]
+__all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
 class custom_vjp:  # noqa: N801 (a decorator)
@@ -132,9 +134,40 @@ class custom_jvp:  # noqa: N801 (a decorator)
     def _torch_rules(self, args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Any]] | None:
         if self.rule is None:
             return None
-        from jitfuse.function.autograd import transposed
+        from jitfuse.function.own_rules import transposed
 
         return self.fun(*args), transposed(self.rule, args)
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return a tree of arrays as it is, a constant for derivatives.
+
+    Args:
+        x: a tree of arrays and numbers.
+
+    Returns:
+        The tree.
+
+    Raises:
+        ArgumentError: a leaf that is no array or number.
+
+    Example:
+        >>> jf.grad(lambda x: x * jf.stop_gradient(x))(3.0)
+        np.float64(3.0)
+    """
+    run = active()
+    if run is None:
+        return x
+    tree = tree_of(x, "x")
+    return tree.filled([_stopped(run, leaf) for leaf in tree.leaves])
+
+
+def _stopped(run: Recorder, leaf: Any) -> Any:
+    x = bare(leaf)
+    if not isinstance(x, TracedTensor):
+        return leaf
+    made = x.call("stop_gradient")
+    return type(leaf)(made) if isinstance(leaf, Foreign) else made  # type: ignore[call-arg]
 
 
 def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,7 +220,7 @@ def _in_torchs_graph(
     fun: Callable[..., Any], rules: Callable[[tuple[Any, ...]], tuple[Any, Callable[[Any], Any]] | None],
     args: tuple[Any, ...],
 ) -> Any:
-    from jitfuse.function.autograd import by_own_rules
+    from jitfuse.function.own_rules import by_own_rules
 
     return by_own_rules(fun, rules, args)
 
