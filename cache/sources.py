@@ -27,7 +27,8 @@ _FOLDERS = ("base", "ir", "passes", "plans", "backends", "compile")
 _FILES = (
     "dtypes.py", "reasons.py",
     # what passes and plans use of it
-    "tracing/abstract.py", "tracing/schedule/scheduler.py", "tracing/schedule/integer_schedule.py",
+    "tracing/abstract.py", "tracing/program_builder.py", "tracing/schedule/scheduler.py",
+    "tracing/schedule/integer_schedule.py",
 )
 _SECOND_NS = 1_000_000_000
 _SETTLED_NS = 2 * _SECOND_NS

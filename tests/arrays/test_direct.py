@@ -34,7 +34,7 @@ ARRAYS: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
 }
 CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
     **{op.name: [lambda f, x: f(x)] for op in ops.table()
-       if op.kind == ops.ELEMENTWISE and op.arity == 1 and not op.attrs},
+       if op.kind == ops.ELEMENTWISE and op.arity == 1 and not op.attrs and op.name != "stop_gradient"},
     **{{"power": "pow"}.get(op.name, op.name): [
         lambda f, x: f(x, x), lambda f, x: f(x, 2.0), lambda f, x: f(2, x), lambda f, x: f(x, x.array),
     ] for op in ops.table() if op.kind == ops.ELEMENTWISE and op.arity == 2 and not op.attrs},
