@@ -49,7 +49,7 @@ def _scan(builder: ProgramBuilder, inputs: tuple[int, ...], step: OpStep) -> Seq
 
 
 def _counted(builder: ProgramBuilder, inputs: tuple[int, ...], step: OpStep) -> Sequence[int] | None:
-    low, high = (known_integer(builder, i) for i in inputs[:2])
+    low, high = (_known_integer(builder, i) for i in inputs[:2])
     if low is None or high is None:
         return None
     attrs, length = step.attr_dict, max(high - low, 0)
@@ -134,7 +134,7 @@ def _remembering(body: FusedProgram, feeds: Sequence[int], carries: int) -> Fuse
     return arranged(body, feeds, outputs)
 
 
-def known_integer(builder: ProgramBuilder, value: int) -> int | None:
+def _known_integer(builder: ProgramBuilder, value: int) -> int | None:
     """Return the integer that a value is in every call, or None."""
     maker: Any = builder.makers.get(value)
     while maker is not None and maker.op_name in ("astype", "python_number", "copy"):

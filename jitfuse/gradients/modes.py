@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from jitfuse.errors import DerivativeError
-from jitfuse.gradients.rule import Call, Parts, Rule, Tensor, fitted, is_smooth, rule_of, zeros_like
+from jitfuse.gradients.rule import Call, Parts, Rule, Tensor, chooses, fitted, is_smooth, rule_of, zeros_like
 from jitfuse.ir.program import OpStep
+from jitfuse.ir.schema import ProgramData
 from jitfuse.tracing.program_builder import ProgramBuilder
 
 
@@ -31,7 +32,8 @@ def pull_back(
         call = _call(builder, step, active, not choices.isdisjoint(step.result_ids))
         rule = _rule(builder, step)
         parts, chosen = _reversed(builder, rule, call, found)
-        reached = call.masked or rule.masks or chosen
+        held = any(isinstance(value, ProgramData) and chooses(value) for _, value in step.attrs)
+        reached = call.masked or rule.masks or chosen or held
         for i, part in zip(step.input_ids, parts, strict=True):
             if part is None or i not in active:
                 continue

@@ -18,6 +18,7 @@ from jitfuse.base.records import NamedTuple, Record
 from jitfuse.dtypes import kind
 from jitfuse.errors import DerivativeError
 from jitfuse.ir.operators.families import FAMILIES
+from jitfuse.ir.schema import ProgramData
 
 Tensor = Any
 Parts = Sequence[Any]
@@ -81,6 +82,14 @@ def rule_of(op_name: str) -> Rule:
     if op_name not in RULES:
         import_module(f"jitfuse.gradients.rules.{_FAMILY[op_name]}")
     return RULES[op_name]
+
+
+def chooses(program: ProgramData) -> bool:
+    """Tell whether a step of a program, or of those in its steps, may set cotangents to zero."""
+    return any(
+        rule_of(step.op_name).masks or rule_of(step.op_name).through is not None or any(
+            isinstance(value, ProgramData) and chooses(value) for _, value in step.attrs)
+        for step in program.steps)
 
 
 def is_smooth(tensor: Tensor) -> bool:
@@ -285,10 +294,8 @@ def expanded(x: Tensor, axis: Any, like: Tensor) -> Tensor:
 
 def flipped(x: Tensor, axis: int) -> Tensor:
     """Return a tensor with one axis reversed."""
-    at = axis % x.ndim
-    return x.call(
-        "slice", starts=tuple(max(n - 1, 0) if k == at else 0 for k, n in enumerate(x.shape)),
-        steps=tuple(-1 if k == at else 1 for k in range(x.ndim)), counts=x.shape)
+    n = x.shape[axis]
+    return part(x, axis, max(n - 1, 0), n, -1)
 
 
 def part(x: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:

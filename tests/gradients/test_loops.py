@@ -92,6 +92,20 @@ def test_loops_without_a_known_end() -> None:
     assert jf.jvp(doubled, (AT,), (AT,)) == (192.0, 192.0)
 
 
+@pytest.mark.parametrize("around", ["scan", "fori_loop", "checkpoint"])
+def test_choices_in_loops_keep_infinities_out(around: str) -> None:
+    def kept(x: Any) -> Any:
+        big = np.exp(x) * 2.0  # inf, which is not chosen
+        if around == "scan":
+            return jf.scan(lambda c, a: (c + np.where(a < 1e300, a, 0.0), None), 0.0, big)[0]
+        if around == "fori_loop":
+            return np.sum(jf.fori_loop(0, 2, lambda i, v: np.where(v < 1e300, v * 1.5, 0.0), big))
+        return np.sum(jf.checkpoint(lambda a: np.where(a < 1e300, a, 0.0))(big))
+
+    factor = 2.25 if around == "fori_loop" else 1.0
+    np.testing.assert_allclose(jf.grad(kept)(np.array([1000.0, 1.0])), [0.0, 2 * np.e * factor], rtol=1e-12)
+
+
 def test_memory_of_a_scan_is_linear_in_its_carry() -> None:
     rounds, carry = 2000, 100
 

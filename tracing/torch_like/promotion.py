@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from jitfuse.base.later import Later
 from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.tracing.control.derivatives import custom
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.layout import torch_order
 from jitfuse.tracing.record.source import user_line
@@ -21,6 +21,8 @@ from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh, plain
 from jitfuse.tracing.torch_like.real_tensors import met, run_of_trace
+
+derivatives = Later("jitfuse.tracing.control.derivatives")
 
 NAMES: Final[dict[Any, str]] = {
     torch.bool: "bool", torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32",
@@ -194,6 +196,6 @@ def assign(target: Foreign, result: Any, name: str) -> Foreign:
                          f"{new.shape}, at {user_line()}")
     run = run_of_trace()
     if run.differentiated and not run.has_gradients() and kind(own) in ("float", "complex"):  # its graph stays
-        new = custom(run, "custom_jvp", cast(new, own), [target.tensor], "leaves", lambda changes: changes)
+        new = derivatives.custom(run, "custom_jvp", cast(new, own), [target.tensor], "leaves", lambda changes: changes)
     target.tensor._assign(cast(new, own))
     return target

@@ -1,7 +1,8 @@
 """Loops and branches: their derivatives are loops and branches over the derivatives of the programs in them."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.base.records import NamedTuple
@@ -10,7 +11,7 @@ from jitfuse.gradients.bodies import arranged
 from jitfuse.gradients.loops import BEFORE
 from jitfuse.gradients.modes import or_zeros
 from jitfuse.gradients.programs import Derivative, forward, reverse
-from jitfuse.gradients.rule import RULES, Call, Parts, Rule, Tensor, is_smooth, without
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, Tensor, chooses, is_smooth, without
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.program_builder import ProgramBuilder
 
@@ -27,26 +28,26 @@ def _meta(x: Tensor) -> Meta:
 def _cond_reverse(call: Call, cotangents: Parts) -> Parts:
     wanted = [k for k, w in enumerate(call.wanted) if w]
     given = [or_zeros(ct, y) for ct, y in zip(cotangents, call.ys, strict=True) if is_smooth(y)]
-    bodies = {}
-    for side in ("on_true", "on_false"):
-        program: FusedProgram = call.attrs[side]
-        feeds = program.ordered_feeds
-        made = reverse(program, [feeds[k] for k in wanted], masked=call.masked)
-        bodies[side] = _changes(made, [*feeds, *made.changes])
-    found = call.x.call_all("cond", *call.xs[1:], *given, **bodies)
+    found = _branched(call, wanted, given, functools.partial(reverse, masked=call.masked))
     return _spread(dict(zip(wanted, found, strict=True)), len(call.xs))
 
 
 def _cond_forward(call: Call, tangents: Parts) -> Parts:
     moved = [k for k, t in enumerate(tangents) if t is not None]
+    found = _branched(call, moved, [tangents[k] for k in moved], forward)
+    return _spread(dict(zip(_smooth(call.ys), found, strict=True)), len(call.ys))
+
+
+def _branched(
+    call: Call, by: Sequence[int], given: Sequence[Tensor], mode: Callable[[FusedProgram, list[int]], Derivative]
+) -> list[Tensor]:
+    """Return the changes that the chosen branch gives, by a mode of both with respect to some operands."""
     bodies = {}
     for side in ("on_true", "on_false"):
-        program: FusedProgram = call.attrs[side]
-        feeds = program.ordered_feeds
-        made = forward(program, [feeds[k] for k in moved])
+        feeds = call.attrs[side].ordered_feeds
+        made = mode(call.attrs[side], [feeds[k] for k in by])
         bodies[side] = _changes(made, [*feeds, *made.changes])
-    found = call.x.call_all("cond", *call.xs[1:], *[tangents[k] for k in moved], **bodies)
-    return _spread(dict(zip(_smooth(call.ys), found, strict=True)), len(call.ys))
+    return list(call.x.call_all("cond", *call.xs[1:], *given, **bodies))
 
 
 def _changes(made: Derivative, feeds: Sequence[int]) -> FusedProgram:
@@ -71,7 +72,8 @@ def _scan_reverse(call: Call, cotangents: Parts) -> Parts:
     moving = [k for k in range(carries) if is_smooth(call.xs[k])]
     parts, captured = ([k for k in where if call.wanted[k]] for where in (
         range(carries, carries + scanned), range(carries + scanned, len(call.xs))))
-    made = reverse(body, [feeds[k] for k in (*moving, *parts, *captured)], masked=call.masked)
+    made = reverse(body, [feeds[k] for k in (*moving, *parts, *captured)],
+                   masked=call.masked or chooses(body))  # a choice in one round is around the round before it
     smooth = _smooth(call.ys)
     back = _backward_body(made, feeds, carries, scanned, moving, parts, captured, smooth)
     stacked = [k for k in smooth if k >= carries]
@@ -194,7 +196,7 @@ def _fori_forward(call: Call, tangents: Parts) -> Parts:
 def _endless(call: Call, cotangents: Parts) -> Parts:
     raise DerivativeError(
         f"{call.op_name} has no reverse-mode derivative: how many rounds it runs is known only at the end. Use "
-        "jf.scan, or jf.fori_loop between known integers (static_argnames), or the forward mode (jf.jvp).")
+        "jf.scan, or jf.fori_loop between Python's ints, or the forward mode (jf.jvp).")
 
 
 RULES["while_loop"] = Rule(_while_forward, _endless, note="forward mode")
@@ -235,7 +237,7 @@ def _checkpoint_reverse(call: Call, cotangents: Parts) -> Parts:
     """Compute the results again from copies of the inputs, which no pass takes for the first computation."""
     _, captured, inputs = _operands(call)
     rule: FusedProgram = call.attrs["rule"]
-    made = reverse(rule, rule.ordered_feeds)
+    made = reverse(rule, rule.ordered_feeds, masked=call.masked)
     held = [x.call("copy") for x in (*inputs, *captured)]
     given = [or_zeros(ct, y) for ct, y in zip(cotangents, call.ys, strict=True) if is_smooth(y)]
     found = call.x.builder.inlined(made.program, [*held, *given])[len(rule.outputs) :]
