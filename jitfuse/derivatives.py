@@ -246,7 +246,8 @@ def _pull_back(
 def _active(what: str) -> Recorder:
     run = active()
     if run is None:
-        raise DerivativeError(f"jf.{what} needs a trace, and this call runs as plain Python (JITFUSE_DISABLE is set)")
+        raise DerivativeError(f"jf.{what} needs a trace, and this call runs as plain Python: under an np.errstate that "
+                              "raises, or in a signal handler")
     return run
 
 

@@ -98,10 +98,11 @@ def fall_back(call: Call, failed: Failed, limits: Limits | None) -> Any:
         del error  # its traceback holds this frame, which would keep the call alive
 
 
-def interpret(call: Call, spec: Specialisation, failed: Failed) -> Delivery:
-    """Run a signature in the interpreter, because its kernels cannot be built."""
+def interpret(call: Call, spec: Specialisation, failed: Failed | None) -> Delivery:
+    """Run a signature in the interpreter; `failed` says why its kernels cannot be built."""
     from jitfuse.compile.run.interpreting import interpret as run
 
-    call.table.counters.note_fallback("the interpreter", failed.take())
+    if failed is not None:
+        call.table.counters.note_fallback("the interpreter", failed.take())
     call.hold_generators()
     return run(spec.trace, call.training, call.args, call.kwargs, state_feeds())

@@ -60,7 +60,7 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     settled = _settled(parts, args, kwargs)
     if settled is not None:
         settled.count_plain()
-    if settled is not None or os.environ.get("JITFUSE_DISABLE"):
+    if settled is not None or (os.environ.get("JITFUSE_DISABLE") and not definition.options.transforms):
         return definition.run_fallback(args, kwargs)
     refused = raising_error_state(definition.name) or definition.refuses(kwargs)
     if refused is not None:
@@ -168,6 +168,8 @@ def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Fa
         return found
     if runs_on_gpu(call, found):
         return attempt(gpu.run, call, found)
+    if call.table.definition.options.transforms and os.environ.get("JITFUSE_DISABLE"):
+        return attempt(_interpret, call, found)
     answered = attempt(_run_kernels, call, found)
     if isinstance(answered, Failed) and answered.is_a(CompileError):
         answered = attempt(_interpret, call, found, answered)
@@ -278,8 +280,8 @@ def _launch(call: Call, spec: Specialisation) -> Delivery:
             compiler.build_runtime()
 
 
-def _interpret(call: Call, spec: Specialisation, failed: Failed) -> Returned:
-    """Run a signature in the interpreter, because its kernels cannot be built."""
+def _interpret(call: Call, spec: Specialisation, failed: Failed | None = None) -> Returned:
+    """Run a signature in the interpreter, because its kernels cannot be built, or are not wanted."""
     eager = reads_eager(spec.trace, call.args, call.kwargs)
     return Returned(call.deliver(interpret(call, spec, failed), torch=spec.trace.torch, eager=eager))
 

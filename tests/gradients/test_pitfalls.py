@@ -659,3 +659,12 @@ def test_a_pull_back_is_of_the_call_that_has_made_it() -> None:
     value, pull_back = jf.vjp(lambda x: x ** 3, leaf)
     leaf.mul_(2)
     expect(pull_back(torch.ones(3))[0].numpy(), [3, 3, 3])
+
+
+def test_derivatives_run_in_the_interpreter_where_kernels_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITFUSE_DISABLE", "1")
+    x = np.array([1.0, 2.0])
+    gradient = jf.grad(lambda x: np.sum(x**3))
+    expect((gradient(x), jf.jvp(np.sin, (x,), (x,))[1], jf.vjp(np.sin, x)[1](x)[0]),
+           3 * x**2, np.cos(x) * x, np.cos(x) * x)
+    assert gradient.stats()["launches"] == 0

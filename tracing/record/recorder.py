@@ -208,7 +208,7 @@ class Recorder(Memory):
         if len(graph.ops) >= self._most and self.breaker is not None:
             self._note_many(source)
         made = graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
-        if self.differentiated and not self.has_gradients() and row.name != "stop_gradient":
+        if self.differentiated and not meta.weak and row.name != "stop_gradient" and not self.has_gradients():
             return self.emit("stop_gradient", (made,), (), meta, source)
         return made
 

@@ -1,0 +1,79 @@
+"""jf.grad of torch functions: torch's own subgradients, constants and in-place rules, against its autograd."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+F = torch.nn.functional
+TIES = torch.tensor([[1.0, 1, 0, 1, 0], [2, 2, 2, 0, 1], [0, 1, 0, 1, 2], [1, 1, 2, 2, 0]])
+AT = torch.tensor([1, 0, 2, 2, 3])
+
+
+def without_gradients(x: Any) -> Any:
+    with torch.no_grad():
+        y = x * 2 + F.relu(x)
+    return (y * x).sum()
+
+
+def limited_without_gradients(x: Any) -> Any:
+    y = x * 3
+    with torch.no_grad():
+        y.clamp_(min=1.5)  # torch's graph stays that of y before
+    return (y * x).sum()
+
+
+def in_place(x: Any) -> Any:
+    y = x * 2
+    y[1] += x[0] * x[2]
+    y.mul_(x)
+    y[:, 0] = x[:, 1].sin()
+    y.relu_()
+    return y.pow(2).sum()
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "detach": lambda x: (x * x.detach()).sum(), "data": lambda x: (x * x.data).sum(), "no_grad": without_gradients,
+    "in place under no_grad": limited_without_gradients, "in place": in_place,
+    "straight through": lambda x: (x.round() - x.detach() + x).pow(2).sum(),
+    "max of an axis": lambda x: (x.max(dim=1).values * x.amax(0)[:4]).sum() + x.max(),
+    "min of an axis": lambda x: x.min(dim=0)[0].pow(2).sum(), "median": lambda x: x.median() * 3,
+    "median of an axis": lambda x: x.median(dim=1).values.pow(2).sum(),
+    "clamp": lambda x: x.clamp(0, 1).sum() + x.clamp(min=torch.zeros(5)).pow(2).sum(),
+    "padding of an embedding": lambda x: F.embedding(AT, x, padding_idx=2).pow(2).sum(),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_are_torchs(name: str) -> None:
+    f, x = FUNCTIONS[name], TIES.clone().requires_grad_()
+    f(x).backward()
+    torch.testing.assert_close(jf.grad(f)(TIES), x.grad)
+
+
+def test_writes_into_arrays_from_outside_happen_once() -> None:
+    log, x = np.zeros(3), np.array([1.0, 2.0, 3.0])
+
+    def loss(x: Any) -> Any:
+        log[:] = x * 2
+        log[0] += 1
+        return np.sum(x * log)
+
+    value, gradient = jf.value_and_grad(loss)(x)
+    assert value == 29 and np.array_equal(gradient, [5, 8, 12]) and np.array_equal(log, [3, 4, 6])
+
+
+def test_running_statistics_move_once() -> None:
+    norm, plain = (torch.nn.BatchNorm1d(3, affine=False) for _ in range(2))
+    x = torch.randn(5, 3)
+    found = jf.grad(lambda x: (norm(x) * torch.arange(3.0)).pow(3).sum())(x)
+    x.requires_grad_()
+    (plain(x) * torch.arange(3.0)).pow(3).sum().backward()
+    torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(norm.running_mean, plain.running_mean)
+    assert norm.num_batches_tracked == 1
