@@ -25,7 +25,37 @@ from jitfuse.tracing.tensor.traced import TracedTensor
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
-class custom_vjp:  # noqa: N801 (a decorator)
+class _OwnDerivative:
+    """A function with a derivative that rules define; where nothing is differentiated it is the function itself."""
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        functools.update_wrapper(self, fun)
+
+    def __call__(self, *args: Any) -> Any:
+        """Return ``fun(*args)``."""
+        run = active()
+        if run is None and _torch_differentiates(args):
+            from jitfuse.function.own_rules import by_own_rules
+
+            return by_own_rules(self.fun, self._torch_rules, args)
+        if run is None or not run.differentiated:
+            return self.fun(*args)
+        return self._recorded(run, args)
+
+    def _recorded(self, run: Recorder, args: tuple[Any, ...]) -> Any:
+        """Return the value in a trace that is differentiated."""
+        raise NotImplementedError
+
+    def _torch_rules(self, args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Any]] | None:
+        """Return the value of torch's tensors and its backward rule, or None where none is defined."""
+        raise NotImplementedError
+
+    def _undefined(self, by: str) -> DerivativeError:
+        return DerivativeError(f"{self.fun.__name__} has no derivative yet: call its {by}, at {user_line()}")
+
+
+class custom_vjp(_OwnDerivative):  # noqa: N801 (a decorator)
     """A function with a reverse-mode derivative of its own: ``@jf.custom_vjp``, then ``f.defvjp(forward, backward)``.
 
     Args:
@@ -45,27 +75,19 @@ class custom_vjp:  # noqa: N801 (a decorator)
     """
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun = fun
+        super().__init__(fun)
         self.forward: Callable[..., Any] | None = None
         self.backward: Callable[..., Any] | None = None
-        functools.update_wrapper(self, fun)
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """Define the derivative."""
         self.forward, self.backward = forward, backward
 
-    def __call__(self, *args: Any) -> Any:
-        """Return ``fun(*args)``."""
-        run = active()
-        if run is None and _torch_differentiates(args):
-            return _in_torchs_graph(self.fun, self._torch_rules, args)
-        if run is None or not run.differentiated:
-            return self.fun(*args)
+    def _recorded(self, run: Recorder, args: tuple[Any, ...]) -> Any:
         if self.forward is None or self.backward is None:
-            raise DerivativeError(f"{self.fun.__name__} has no derivative yet: call its defvjp, at {user_line()}")
+            raise self._undefined("defvjp")
         value, kept = self.forward(*args)
-        trees = [tree_of(arg, "args") for arg in args]
-        leaves = [leaf for tree in trees for leaf in tree.leaves if _has_change(run, leaf)]
+        trees, leaves = _moving(run, args)
         tree, backward = tree_of(value, "result"), self.backward
 
         def rule(cotangents: list[Any]) -> list[Any]:
@@ -84,7 +106,7 @@ class custom_vjp:  # noqa: N801 (a decorator)
         return value, lambda cotangent: backward(kept, cotangent)
 
 
-class custom_jvp:  # noqa: N801 (a decorator)
+class custom_jvp(_OwnDerivative):  # noqa: N801 (a decorator)
     """A function with a derivative of its own in both modes: ``@jf.custom_jvp``, then ``f.defjvp(rule)``.
 
     Args:
@@ -103,31 +125,20 @@ class custom_jvp:  # noqa: N801 (a decorator)
     """
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun = fun
+        super().__init__(fun)
         self.rule: Callable[..., Any] | None = None
-        functools.update_wrapper(self, fun)
 
     def defjvp(self, rule: Callable[..., Any]) -> None:
         """Define the derivative."""
         self.rule = rule
 
-    def __call__(self, *args: Any) -> Any:
-        """Return ``fun(*args)``."""
-        run = active()
-        if run is None and _torch_differentiates(args):
-            return _in_torchs_graph(self.fun, self._torch_rules, args)
-        if run is None or not run.differentiated:
-            return self.fun(*args)
+    def _recorded(self, run: Recorder, args: tuple[Any, ...]) -> Any:
         if self.rule is None:
-            raise DerivativeError(f"{self.fun.__name__} has no derivative yet: call its defjvp, at {user_line()}")
-        trees, own = [tree_of(arg, "args") for arg in args], self.rule
-        leaves = [leaf for tree in trees for leaf in tree.leaves if _has_change(run, leaf)]
+            raise self._undefined("defjvp")
+        (trees, leaves), own = _moving(run, args), self.rule
 
         def rule(tangents: list[Any]) -> Any:
-            rest = iter(tangents)
-            given = tuple([tree.filled([next(rest) if _has_change(run, leaf) else 0.0 for leaf in tree.leaves])
-                           for tree in trees])
-            return own(args, given)[1]
+            return own(args, tuple(_filled(run, trees, tangents, lambda leaf: 0.0)))[1]
 
         return custom(run, "custom_jvp", self.fun(*args), leaves, "leaves", rule)
 
@@ -191,14 +202,10 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         run = active()
         if run is None or not run.differentiated:
             return fun(*args, **kwargs)
-        trees = [tree_of(arg, "args") for arg in args]
-        leaves = [leaf for tree in trees for leaf in tree.leaves if _has_change(run, leaf)]
+        trees, leaves = _moving(run, args)
 
         def again(inputs: list[Any]) -> Any:
-            rest = iter(inputs)
-            given = [tree.filled([next(rest) if _has_change(run, leaf) else leaf for leaf in tree.leaves])
-                     for tree in trees]
-            return fun(*given, **kwargs)
+            return fun(*_filled(run, trees, inputs, lambda leaf: leaf), **kwargs)
 
         return custom(run, "checkpoint", fun(*args, **kwargs), leaves, "leaves", again)
 
@@ -216,13 +223,17 @@ def _torch_differentiates(args: tuple[Any, ...]) -> bool:
     return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
 
 
-def _in_torchs_graph(
-    fun: Callable[..., Any], rules: Callable[[tuple[Any, ...]], tuple[Any, Callable[[Any], Any]] | None],
-    args: tuple[Any, ...],
-) -> Any:
-    from jitfuse.function.own_rules import by_own_rules
+def _moving(run: Recorder, args: tuple[Any, ...]) -> tuple[list[Tree], list[Any]]:
+    """Return arguments as trees, and their leaves that have changes."""
+    trees = [tree_of(arg, "args") for arg in args]
+    return trees, [leaf for tree in trees for leaf in tree.leaves if _has_change(run, leaf)]
 
-    return by_own_rules(fun, rules, args)
+
+def _filled(run: Recorder, trees: list[Tree], values: list[Any], other: Callable[[Any], Any]) -> list[Any]:
+    """Return arguments with values for the leaves that have changes; `other` makes those of the others."""
+    rest = iter(values)
+    return [tree.filled([next(rest) if _has_change(run, leaf) else other(leaf) for leaf in tree.leaves])
+            for tree in trees]
 
 
 def _has_change(run: Recorder, leaf: Any) -> bool:
