@@ -17,6 +17,7 @@ from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.base import forks
 from jitfuse.base.later import Later
 from jitfuse.budget import DEFAULT, Budget
+from jitfuse.errors import NeedsGradientsError
 from jitfuse.function import pipeline
 from jitfuse.function.options import Options, reject_unfit, reject_unknown
 from jitfuse.function.parts import Parts
@@ -242,7 +243,8 @@ class FusedFunction(NativeCallable, Generic[P, R]):
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a readable report of how a call with these arguments runs; compiles it if it is new.
 
-        For a function with graph breaks it shows the subgraphs made so far, and the values that Python has read.
+        For a function with graph breaks it shows the subgraphs made so far, and the values that Python has read. Where
+        tensors require gradients it shows the forward and the backward pass, and what is kept between them.
 
         Args:
             args, kwargs: arguments of a call, with ``training`` for the mode.
@@ -262,7 +264,13 @@ class FusedFunction(NativeCallable, Generic[P, R]):
             program (as written)
               0  %1: float64[3] = multiply(%0, %0)  # ...
         """
-        return public_methods.report(lambda call: public_methods.explain(call, self, html), self.parts, args, kwargs)
+        parts = self.parts
+        try:
+            return public_methods.report(lambda call: public_methods.explain(call, self, html), parts, args, kwargs)
+        except NeedsGradientsError:
+            from jitfuse.reports.passes import explain_passes
+
+            return explain_passes(parts, args, kwargs, html)
 
     @_hides_frames
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:

@@ -40,7 +40,7 @@ class Gradients:
     def are_wanted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Tell whether a call has to be differentiable."""
         return torch.is_grad_enabled() and (
-            self.reads_names or any(tensor.requires_grad for tensor in _tensors(args, kwargs)))
+            self.reads_names or any(tensor.requires_grad for tensor in tensors_in(args, kwargs)))
 
     @staticmethod
     def refuses() -> Exception | None:
@@ -51,16 +51,10 @@ class Gradients:
 
     def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_last: bool = False) -> Computed:
         """Return a call's results outside torch's graph; raises JitfuseError where the function has no such passes."""
-        given = _tensors(args, kwargs)
-        wanted = tuple([tensor.requires_grad for tensor in given])
-        transform, forward = self._forward.get(wanted) or self._forward_pass(wanted)
+        wanted, transform, forward = self.forward_pass(args, kwargs)
         training = self._parts.definition.pop_mode(args, kwargs)[0]
-        before, transform.given.tensors = transform.given.tensors, given
-        try:
-            with torch.no_grad():
-                done = forward(*args, **kwargs)
-        finally:
-            transform.given.tensors = before
+        with transform.of(tensors_in(args, kwargs)), torch.no_grad():
+            done = forward(*args, **kwargs)
         if any(tensor.requires_grad for tensor in done.others):  # a parameter that was frozen in the trace
             self._forward.pop(wanted, None)
             if is_last:
@@ -74,7 +68,12 @@ class Gradients:
         call = _Call(self, made, training, args, kwargs, len(done.outputs), tuple(map(id, done.leaves)))
         return Computed(call, done)
 
-    def _forward_pass(self, wanted: tuple[bool, ...]) -> tuple[ForwardPass, Any]:
+    def forward_pass(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[bool, ...], ForwardPass, Any]:
+        """Return which tensors of a call require gradients, and their transform and forward pass."""
+        wanted = tuple([tensor.requires_grad for tensor in tensors_in(args, kwargs)])
+        return wanted, *(self._forward.get(wanted) or self._new_forward_pass(wanted))
+
+    def _new_forward_pass(self, wanted: tuple[bool, ...]) -> tuple[ForwardPass, Any]:
         definition = self._parts.definition
         transform = ForwardPass(
             may_print=definition.options.strict, limit=4 * definition.options.budget.subgraphs)
@@ -141,7 +140,7 @@ class _Call(Record, frozen=True, eq=False):
                                   "the function without jf.fuse, or differentiate it with jf.grad")
         opened: list[bool] = []
         with torch.enable_grad():
-            behind = {key: _Gate.apply(x, opened) for x in _tensors(self.args, self.kwargs)
+            behind = {key: _Gate.apply(x, opened) for x in tensors_in(self.args, self.kwargs)
                       if (key := id(x)) in self.leaves}
             value = self.gradients.again(*_replaced((self.args, self.kwargs), behind))
         found = optree.tree_leaves(value, none_is_leaf=True)
@@ -220,7 +219,7 @@ class _Node(torch.autograd.Function):  # type: ignore[misc]  # torch is not type
         return (None, None, *[None] * call.count, *[x if reached >> k & 1 else None for k, x in enumerate(found)])
 
 
-def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """Return the tensors in a call's arguments."""
     found: list[Any] = []
     _collect(args, found)

@@ -12,6 +12,7 @@ from jitfuse.gradients.bodies import CUSTOM, differentiated, pruned
 from jitfuse.gradients.loops import prepared
 from jitfuse.gradients.modes import pull_back, push_forward
 from jitfuse.gradients.rule import Tensor, fitted, is_smooth, zeros_like
+from jitfuse.ir.formats.phases import BACKWARD, TANGENT, in_phase
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.program_builder import ProgramBuilder
 
@@ -50,7 +51,8 @@ def reverse(
     for i, feed in zip(outputs, changes, strict=True):
         given[i] = given[i].add(builder.tensor(feed)) if i in given else builder.tensor(feed)
     found = pull_back(builder, program.steps, given, set(wanted), set(given) if masked else set())
-    return _finished(builder, program, changes, [found.get(i) for i in wanted], [builder.tensor(i) for i in wanted])
+    return _finished(builder, program, changes, [found.get(i) for i in wanted], [builder.tensor(i) for i in wanted],
+                     BACKWARD)
 
 
 def forward(program: FusedProgram, moved: Sequence[int], names: Sequence[str] | None = None) -> Derivative:
@@ -64,7 +66,8 @@ def forward(program: FusedProgram, moved: Sequence[int], names: Sequence[str] | 
     changes = [builder.placeholder(_strong(program.meta[i])) for i in moved]
     known = push_forward(builder, program.steps, {i: builder.tensor(c) for i, c in zip(moved, changes, strict=True)})
     outputs = _smooth_outputs(builder, program, names)
-    return _finished(builder, program, changes, [known.get(i) for i in outputs], [builder.tensor(i) for i in outputs])
+    return _finished(builder, program, changes, [known.get(i) for i in outputs], [builder.tensor(i) for i in outputs],
+                     TANGENT)
 
 
 def _smooth_outputs(builder: ProgramBuilder, program: FusedProgram, names: Sequence[str] | None) -> list[int]:
@@ -78,11 +81,12 @@ def _strong(meta: Meta) -> Meta:
 
 def _finished(
     builder: ProgramBuilder, program: FusedProgram, changes: Sequence[int], found: Sequence[Tensor | None],
-    likes: Sequence[Tensor],
+    likes: Sequence[Tensor], phase: str,
 ) -> Derivative:
     made = [zeros_like(like) if x is None else fitted(x, like) for x, like in zip(found, likes, strict=True)]
     outputs = {**program.outputs, **{f"d{k}": x.id for k, x in enumerate(made)}}
     feeds = program.feeds | set(changes)
     whole = pruned(builder.finish({}, outputs=outputs, feeds=feeds))
     own = {s.step_id for s in program.steps}
+    whole = whole.replace(sources={n: s if n in own else in_phase(s, phase) for n, s in whole.sources.items()})
     return Derivative(whole, sum(s.step_id in own for s in whole.steps), tuple(changes))

@@ -18,6 +18,7 @@ from jitfuse.compile.planning import all_launches
 from jitfuse.ir.formats.text import report_lines, report_steps
 from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.plans import HostCall, Launch, RuntimePlan
+from jitfuse.reports.phases import phases
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
@@ -91,6 +92,7 @@ def report(spec: Any, plan: RuntimePlan, budget: str) -> list[ReportSection]:
         ReportSection("guards", [_ADDRESS.sub("", str(g)) for g in trace.guards] + _values(trace)),
         ReportSection("bound by each call", [str(effect.target) for effect in trace.result.effects]),
         ReportSection(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
+        ReportSection("phases", phases(plan)),
         ReportSection("program (as planned)", [line for lines in planned for line in lines]),
         ReportSection("refused merges (steps as planned)", refused),
         ReportSection("memory", _memory(plan)),

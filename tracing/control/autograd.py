@@ -1,23 +1,26 @@
 """A fused function as a node of torch's autograd: its forward pass with what to keep, and its backward pass.
 
-The function is recorded as one program, differentiated by the tensors that require gradients, and cut in two. Kept
-between both are feeds, results, and what reductions, products and library steps have made; all else is computed again
-from them by the kernels of the backward pass. Does not own torch's node (`jitfuse.function.autograd`).
+The function is recorded as one program, differentiated by the tensors that require gradients, and cut in two. What is
+kept between both is the choice of `jitfuse.gradients.keeping`. Does not own torch's node
+(`jitfuse.function.autograd`).
 """
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 from jitfuse.base.records import NamedTuple, Record
+from jitfuse.dtypes import itemsize
 from jitfuse.errors import UnsupportedError
 from jitfuse.gradients.bodies import between
-from jitfuse.gradients.programs import Derivative, reverse
+from jitfuse.gradients.keeping import kept
+from jitfuse.gradients.programs import reverse
 from jitfuse.gradients.rule import is_smooth
-from jitfuse.ir.operators import ops
+from jitfuse.ir.formats.text import meta_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.control.derivatives import Differentiable, Recorded, record, spliced
 from jitfuse.tracing.record.foreign import Foreign, bare, host_array, requires_grad
@@ -25,9 +28,6 @@ from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.session import Feed, ModeMattersSignal, Session
 from jitfuse.tracing.results.trees import Tree, tree_of
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh, tensor_id
-
-_CHEAP: Final = frozenset({ops.ELEMENTWISE, ops.VIEW, ops.CREATION, ops.RANDOM, ops.MODE})
-"""Kinds of steps that the backward pass computes again: fused, they cost less than the memory of their results."""
 
 Place = tuple[int, tuple[int, ...], tuple[int, ...], str]
 """Where an array's memory begins, its shape, its strides in bytes, its dtype."""
@@ -43,6 +43,7 @@ class Backward(Record, frozen=True, eq=False):
     shared       kept value -> the output that it is
     reads_names  whether a tensor is read that is no argument
     once         whether the function draws random numbers or writes, so that it cannot run again
+    lines        a line of a report for each kept value
     """
 
     program: FusedProgram
@@ -52,6 +53,7 @@ class Backward(Record, frozen=True, eq=False):
     shared: dict[int, int]
     reads_names: bool
     once: bool
+    lines: tuple[str, ...]
 
 
 class Output(NamedTuple):
@@ -104,6 +106,15 @@ class ForwardPass:
         self._tokens: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
 
+    @contextlib.contextmanager
+    def of(self, tensors: Sequence[Any]) -> Iterator[None]:
+        """Trace for a call with these tensors."""
+        before, self.given.tensors = self.given.tensors, tensors
+        try:
+            yield
+        finally:
+            self.given.tensors = before
+
     def backward(self, token: int, training: bool) -> Backward | None:
         """Return the backward pass of a trace for the mode of a call; one that does not read the mode has one.
 
@@ -152,26 +163,26 @@ class ForwardPass:
         ids = spliced(run, program, program.steps[: made.forward], dict(
             zip(recorded.program.ordered_feeds, recorded.operands, strict=True)))
         (outputs, _), numbers = recorded.finished(program, ids), [program.outputs[name] for name in recorded.names]
-        kept = _kept(made, numbers)
+        keep = kept(made, set(numbers))
         changes = {str(k): program.outputs[f"d{k}"] for k in range(len(wanted))}
         wrapped = [run.wrapped_modules[feed.id] for feed in outside.values()]
         while len(self._passes) >= self._limit:
             self._passes.pop(next(iter(self._passes)), None)
         token = self._tokens.setdefault(run.session, next(self._next))
         self._passes[token, run.mode] = Backward(
-            between(program, [*kept, *made.changes], changes), result.tree,
+            between(program, [*keep, *made.changes], changes), result.tree,
             tuple([k for k, name in enumerate(recorded.names) if reached[name]]),
             tuple([reached[name] for name in names]),
-            {k: numbers.index(i) for k, i in enumerate(kept) if i in numbers},
+            {k: numbers.index(i) for k, i in enumerate(keep) if i in numbers},
             any(feed.id in {f.id for _, f in run.session.met.values()} for feed in outside.values()),
-            recorded.draws or bool(recorded.written))
+            recorded.draws or bool(recorded.written), tuple([_line(program, i) for i in keep]))
         written = [storage.feed for storage in recorded.written]  # what they held is kept, not what they hold
         of, kind = dict(zip(outside, wrapped, strict=True)), cast(Any, type(wrapped[0]) if wrapped else Foreign)
         return Forward(
             token, outputs, tuple(result.outside), tuple([of[i] for i in wanted]),
             tuple([x for i, x in of.items() if i not in wanted]),
             tuple([of[i] if i in of and outside[i] not in written else kind(fresh(run, ids[i], scalar=False))
-                   for i in kept]))
+                   for i in keep]))
 
 
 def _requires(run: Recorder, feed: Feed, places: set[Place]) -> bool:
@@ -179,6 +190,12 @@ def _requires(run: Recorder, feed: Feed, places: set[Place]) -> bool:
         if met is feed:
             return requires_grad(tensor)
     return place_of(feed.value) in places or not feed.value.size  # empty arrays are nowhere
+
+
+def _line(program: FusedProgram, value: int) -> str:
+    step, meta = program.producers.get(value), program.meta[value]
+    what = "from outside" if step is None else f"{step.op_name}, {program.sources.get(step.step_id)}"
+    return f"{meta_text(meta)}, {meta.size * itemsize(meta.dtype)} B: {what}"
 
 
 class _Result:
@@ -257,29 +274,3 @@ def _moving(program: FusedProgram, wanted: Sequence[int]) -> dict[int, int]:
         if bits:
             moving.update((i, bits) for i in step.result_ids if is_smooth(program.meta[i]))
     return moving
-
-
-def _kept(made: Derivative, outputs: Sequence[int]) -> list[int]:
-    """Return the values of the forward pass that the backward pass reads, or computes what it reads from."""
-    program = made.program
-    makers, results = program.producers, set(outputs)
-    own = {r for step in program.steps[: made.forward] for r in step.result_ids}
-    todo = [i for step in program.steps[made.forward :] for i in step.input_ids]
-    kept: dict[int, None] = {}
-    seen: set[int] = set()
-    while todo:
-        i = todo.pop()
-        if i in seen or i in made.changes or (i in makers and i not in own):
-            continue
-        seen.add(i)
-        if i in makers and i not in results and _row(makers[i].op_name).kind in _CHEAP:
-            todo += makers[i].input_ids
-        else:
-            kept[i] = None
-    return sorted(kept)
-
-
-def _row(name: str) -> ops.Op:
-    found = ops.get(name)
-    assert found is not None
-    return found

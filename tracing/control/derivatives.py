@@ -194,13 +194,12 @@ def _as_kind(run: Recorder, leaf: Any, tensor: int) -> Any:
 def spliced(run: Recorder, program: FusedProgram, steps: Sequence[OpStep], ids: dict[int, int]) -> dict[int, int]:
     """Record steps of a program; `ids` maps its values to tensors of the trace, and then has those of the steps too."""
     for step in steps:
-        inputs = tuple([ids[i] for i in step.input_ids])
+        inputs, source = tuple([ids[i] for i in step.input_ids]), program.sources.get(step.step_id)
         if len(step.result_ids) == 1 and step.op_name not in HOLD_PROGRAMS:
             (result,) = step.result_ids
-            ids[result] = run.emit(
-                step.op_name, inputs, step.attrs, program.meta[result], program.sources.get(step.step_id))
+            ids[result] = run.emit(step.op_name, inputs, step.attrs, program.meta[result], source)
         else:
-            ids.update(zip(step.result_ids, run.emit_all(step.op_name, inputs, step.attr_dict), strict=True))
+            ids.update(zip(step.result_ids, run.emit_all(step.op_name, inputs, step.attr_dict, source), strict=True))
     return ids
 
 

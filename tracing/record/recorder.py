@@ -246,7 +246,9 @@ class Recorder(Memory):
         """Return the user's line that is running; the search begins `above` frames up."""
         return self.fixed_source or self._lines.at_work(above)  # at least two frames of ours are below the user's
 
-    def emit_all(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
+    def emit_all(
+        self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any], source: str | None = None
+    ) -> tuple[int, ...]:
         """Record one operator with any number of results, as `emit` does, and return their ids."""
         row = ops.get(op_name)
         assert row is not None, op_name
@@ -256,7 +258,8 @@ class Recorder(Memory):
             self.undo_conversion()
         frozen = make_attrs(attrs)
         metas = row.result_metas([self.graph.metas[i] for i in inputs], dict(frozen))
-        return self.graph.add_op_of_many(op_name, inputs, frozen, metas, source=self.fixed_source or user_line())
+        source = source or self.fixed_source or user_line()
+        return self.graph.add_op_of_many(op_name, inputs, frozen, metas, source=source)
 
     def random_operands(self) -> tuple[int, int]:
         """Return the random state's feed and this call's index, counted in trace order."""
