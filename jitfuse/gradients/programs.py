@@ -36,14 +36,15 @@ class Derivative(NamedTuple):
 
 
 def reverse(
-    program: FusedProgram, wanted: Sequence[int], names: Sequence[str] | None = None, masked: bool = False
+    program: FusedProgram, wanted: Sequence[int], names: Sequence[str] | None = None, masked: bool = False,
+    checkpointed: bool = False,
 ) -> Derivative:
     """Return the program with the cotangents of feeds, given those of its outputs of float or complex dtype.
 
     `names`: those of the outputs that have cotangents; None: all. `masked`: a choice behind the program has set
-    cotangents to zero.
+    cotangents to zero. `checkpointed`: its loops keep few carries.
     """
-    program = prepared(program, wanted)
+    program = prepared(program, wanted, checkpointed)
     builder = ProgramBuilder.behind(program)
     outputs = _smooth_outputs(builder, program, names)
     changes = [builder.placeholder(_strong(program.meta[i])) for i in outputs]

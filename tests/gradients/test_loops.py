@@ -115,3 +115,61 @@ def test_memory_of_a_scan_is_linear_in_its_carry() -> None:
     (kept,) = [meta for step in jf.grad(f).program(np.ones(carry)).steps if step.op_name == "scan"
                for meta in [jf.grad(f).program(np.ones(carry)).meta[step.result_ids[-1]]] if len(meta.shape) == 2]
     assert kept.shape == (rounds, carry)
+
+
+# ---------------------------------------------------------------- loops under checkpoints
+def checkpointed(how: str, reverse: bool) -> Callable[[Any, Any, Any], Any]:
+    def loss(x: Any, w: Any, xs: Any) -> Any:
+        def body(carry: Any, row: Any) -> Any:
+            made = np.tanh(carry * 0.9 + row * w)
+            return made, made[:2] * row[:2]
+
+        def whole(x: Any, w: Any, xs: Any) -> Any:
+            carry, ys = jf.scan(jf.checkpoint(body) if how == "body" else body, x, xs, reverse=reverse)
+            return np.sum(carry) + np.sum(ys**2)
+
+        return (jf.checkpoint(whole) if how == "whole" else whole)(x, w, xs)
+
+    return loss
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 103])
+@pytest.mark.parametrize("how", ["body", "whole"])
+def test_checkpoints_of_loops_change_no_derivative(how: str, length: int) -> None:
+    rng = np.random.default_rng(length)
+    args = rng.normal(size=4), rng.normal(size=4), rng.normal(size=(length, 4))
+    for reverse in (False, True):
+        found, plain = (jf.grad(checkpointed(one, reverse), argnums=(0, 1, 2)) for one in (how, ""))
+        for got, expected in zip(found(*args), plain(*args), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-13)
+        second, expected = (jf.grad(lambda x, g=g: sum(np.sum(np.sin(part)) for part in g(x, *args[1:])))(args[0])
+                            for g in (found, plain))
+        np.testing.assert_allclose(second, expected, rtol=1e-8, atol=1e-12)
+
+
+def arena(f: Callable[..., Any], *args: Any) -> int:
+    (line,) = (line for line in jf.fuse(f).explain(*args).split("\n") if line.startswith("  arena "))
+    return int(line.split()[1])
+
+
+@pytest.mark.parametrize("loop", ["scan", "fori_loop", "python"])
+def test_what_loops_keep(loop: str) -> None:
+    x, rounds = np.full(500, 0.1), 2500
+
+    def body(v: Any) -> Any:
+        return np.tanh(v * 0.9 + x)
+
+    def whole(x: Any) -> Any:
+        if loop == "scan":
+            return np.sum(jf.scan(lambda v, _: (body(v), None), x, None, length=rounds)[0])
+        if loop == "fori_loop":
+            return np.sum(jf.fori_loop(0, rounds, lambda k, v: body(v), x))
+        for _ in range(rounds):
+            x = body(x)
+        return np.sum(x)
+
+    carry = x.nbytes
+    assert arena(jf.grad(whole), x) <= 1.2 * rounds * carry
+    kept = arena(jf.grad(jf.checkpoint(whole)), x)
+    assert kept <= 4 * rounds**0.5 * carry
+    np.testing.assert_array_equal(jf.grad(jf.checkpoint(whole))(x), jf.grad(whole)(x))

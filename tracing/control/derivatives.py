@@ -297,7 +297,7 @@ def custom(
         run.differentiated += not again
     captured = sorted(traced.captured)
     slots = list(zip(traced.parameters, [run.graph.metas[i] for i in traced.parameters], strict=True))
-    attrs = {"rule": program_of(run.session, traced, slots, captured), "results": len(results),
+    attrs = {"rule": rerolled(program_of(run.session, traced, slots, captured)), "results": len(results),
              "captured": len(captured)}
     made = run.emit_all(op_name, (*map(tensor_id, results), *captured, *map(tensor_id, inputs)), attrs)
     return tree.filled(_alike(run, tree.leaves, made))

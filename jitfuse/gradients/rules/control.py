@@ -72,16 +72,16 @@ def _scan_reverse(call: Call, cotangents: Parts) -> Parts:
     moving = [k for k in range(carries) if is_smooth(call.xs[k])]
     parts, captured = ([k for k in where if call.wanted[k]] for where in (
         range(carries, carries + scanned), range(carries + scanned, len(call.xs))))
-    made = reverse(body, [feeds[k] for k in (*moving, *parts, *captured)],
+    smooth = [k for k in _smooth(call.ys) if k < carries or cotangents[k] is not None]
+    made = reverse(body, [feeds[k] for k in (*moving, *parts, *captured)], [names[k] for k in smooth],
                    masked=call.masked or chooses(body))  # a choice in one round is around the round before it
-    smooth = _smooth(call.ys)
     back = _backward_body(made, feeds, carries, scanned, moving, parts, captured, smooth)
     stacked = [k for k in smooth if k >= carries]
     operands = [
         *(or_zeros(cotangents[k], call.ys[k]) for k in moving),
         *(or_zeros(None, call.xs[k]) for k in captured),
         *(call.ys[k] for k in stored), *call.xs[carries : carries + scanned],
-        *(or_zeros(cotangents[k], call.ys[k]) for k in stacked),
+        *(cotangents[k] for k in stacked),
         *call.xs[carries + scanned :]]
     found = operands[0].call_all(
         "scan", *operands[1:], body=back, carries=len(moving) + len(captured), length=call.attrs["length"],
@@ -237,7 +237,7 @@ def _checkpoint_reverse(call: Call, cotangents: Parts) -> Parts:
     """Compute the results again from copies of the inputs, which no pass takes for the first computation."""
     _, captured, inputs = _operands(call)
     rule: FusedProgram = call.attrs["rule"]
-    made = reverse(rule, rule.ordered_feeds, masked=call.masked)
+    made = reverse(rule, rule.ordered_feeds, masked=call.masked, checkpointed=True)
     held = [x.call("copy") for x in (*inputs, *captured)]
     given = [or_zeros(ct, y) for ct, y in zip(cotangents, call.ys, strict=True) if is_smooth(y)]
     found = call.x.builder.inlined(made.program, [*held, *given])[len(rule.outputs) :]
