@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from jitfuse.gradients.bodies import arranged
 from jitfuse.gradients.modes import depending
+from jitfuse.gradients.rule import known_number
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.semantics import rerolled
 from jitfuse.tracing.program_builder import ProgramBuilder
@@ -206,13 +207,7 @@ def _rows(x: Any, first: int, count: int) -> Any:
 
 
 def _known_integer(builder: ProgramBuilder, value: int) -> int | None:
-    """Return the integer that a value is in every call, or None."""
-    maker: Any = builder.makers.get(value)
-    while maker is not None and maker.op_name in ("astype", "python_number", "copy"):
-        maker = builder.makers.get(maker.input_ids[0])
-    if maker is None or maker.op_name not in ("full", "extent") or maker.attr("shape", ()) != ():
-        return None
-    found = maker.attr("value")
+    found = known_number(builder.tensor(value), ("full", "extent"))
     return found if isinstance(found, int) else None
 
 

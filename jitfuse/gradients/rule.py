@@ -188,14 +188,19 @@ class Times(NamedTuple):
     factor: Any
 
 
+class Bounded(NamedTuple):
+    """The derivative `factor` of an operator that is `unbounded` in general: it is finite where the operands are."""
+
+    factor: Tensor
+
+
 def elementwise(
     name: str, *partials: Callable[..., Any] | str | None, unbounded: bool = False, masks: bool = False
 ) -> None:
     """Enter an operator of single elements by its partial derivatives, functions of (operands..., result).
 
-    Each returns a tensor, `Over` or `Times`. In place of one, None says that it is 0, and a text why there is none.
-    `unbounded`: it may be infinite where the operands are
-    finite; then a change of 0 gives 0.
+    Each returns a tensor, `Over`, `Times` or `Bounded`. In place of one, None says that it is 0, and a text why there
+    is none. `unbounded`: it may be infinite where the operands are finite; then a change of 0 gives 0.
     """
     def factor(call: Call, k: int) -> Any:
         partial = partials[k]
@@ -208,7 +213,7 @@ def elementwise(
         for k, tangent in enumerate(tangents):
             d = None if tangent is None else factor(call, k)
             if d is not None:
-                part = product(tangent, d, unbounded)
+                part = product(tangent, d, unbounded and not isinstance(d, Bounded))
                 total = part if total is None else total.add(part)
         return [total if total is None else fitted(total, call.y)]
 
@@ -216,7 +221,8 @@ def elementwise(
         made: list[Tensor | None] = []
         for k, wanted in enumerate(call.wanted):
             d = factor(call, k) if wanted else None
-            made.append(None if d is None else product(cotangents[0], _conjugate(d), unbounded or call.masked))
+            guarded = call.masked or (unbounded and not isinstance(d, Bounded))
+            made.append(None if d is None else product(cotangents[0], _conjugate(d), guarded))
         return made
 
     RULES[name] = Rule(forward, reverse, masks=masks)
@@ -225,8 +231,8 @@ def elementwise(
 def _conjugate(d: Any) -> Any:
     if isinstance(d, Over):
         return Over(conjugate(d.divisor))
-    if isinstance(d, Times):
-        return d if isinstance(d.factor, int | float) else Times(conjugate(d.factor))
+    if isinstance(d, Times | Bounded):
+        return d if isinstance(d.factor, int | float) else type(d)(conjugate(d.factor))
     return conjugate(d)
 
 
@@ -239,6 +245,7 @@ def product(change: Tensor, d: Any, guarded: bool) -> Tensor:
     """Return a change times a derivative; `guarded`: 0 where the change is 0, whatever the derivative."""
     if isinstance(d, Times):
         return scaled(change, d.factor)
+    d = d.factor if isinstance(d, Bounded) else d
     made = change.divide(d.divisor) if isinstance(d, Over) else change.multiply(d)
     return choose(change.equal(0), 0, made) if guarded else made
 
@@ -253,6 +260,14 @@ def scaled(x: Tensor, factor: Any) -> Tensor:
 def choose(condition: Tensor, a: Any, b: Any) -> Tensor:
     """Return a where the condition holds, else b; one of them may be a number."""
     return condition.call("where", a, b)
+
+
+def known_number(x: Tensor, makers: Sequence[str] = ("full",)) -> Any:
+    """Return the number that a value is in every call, made by one of these operators, or None."""
+    maker: Any = x.builder.makers.get(x.id)
+    while maker is not None and maker.op_name in ("astype", "python_number", "copy"):
+        maker = x.builder.makers.get(maker.input_ids[0])
+    return None if maker is None or maker.op_name not in makers or maker.attr("shape", ()) else maker.attr("value")
 
 
 # ---------------------------------------------------------------- shapes and dtypes

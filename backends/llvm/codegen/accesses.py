@@ -11,6 +11,7 @@ from dataclasses import replace
 from jitfuse.backends.llvm import math
 from jitfuse.backends.llvm.codegen import cells, pairs
 from jitfuse.backends.llvm.codegen.analysis import Analysis
+from jitfuse.backends.llvm.codegen.bounds import bounds_of
 from jitfuse.backends.llvm.codegen.elements.masks import any_lane
 from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE, i64
 from jitfuse.backends.llvm.codegen.frame import Address, LoadedLaunch, VectorGroup
@@ -27,6 +28,7 @@ class Accesses:
     def __init__(self, f: Function, analysis: Analysis, launch: LoadedLaunch, has_fma: bool) -> None:
         self.f = f
         self.analysis = analysis
+        self.bounds = bounds_of(analysis)
         self.launch = launch
         self.lanes = launch.lanes
         self.producers = {n: i for _, body, _ in analysis.form.numbered for n, i in body}
@@ -50,6 +52,8 @@ class Accesses:
 
     def vectors(self, number: int, frame: VectorGroup) -> Batch:
         """Return a value as the vectors of a frame."""
+        if number in frame.scalars:
+            return self.context.batch([self.f.splat(frame.scalars[number], self.lanes)] * frame.count)
         batch = self.values[number]
         if not self.analysis.info[number].uniform:
             return batch
@@ -121,8 +125,9 @@ class Accesses:
         address = self._address(operand, offset, frame)
         if mask is None:
             return self._load_lanes(operand, address, frame, self.masks(None, frame))
-        if self.analysis.info[mask].uniform:
-            wanted, masks = self.values[mask].values[0], self.masks(None, frame)
+        if mask in frame.scalars or self.analysis.info[mask].uniform:
+            wanted = frame.scalars[mask] if mask in frame.scalars else self.values[mask].values[0]
+            masks = self.masks(None, frame)
         else:
             masks = self.masks(mask, frame)
             wanted = any_lane(self.context.batch([m for m in masks if m is not None]))

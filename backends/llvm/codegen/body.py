@@ -6,10 +6,12 @@ per kernel or once per unit where they depend on no loop. Does not own loads and
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from jitfuse.backends.llvm.codegen.accesses import Accesses
 from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis
+from jitfuse.backends.llvm.codegen.bounds import ORDERS
 from jitfuse.backends.llvm.codegen.elements import elementwise, integers, philox
 from jitfuse.backends.llvm.codegen.elements.casts import astype
 from jitfuse.backends.llvm.codegen.elements.masks import any_lane
@@ -58,7 +60,44 @@ class KernelBody(Accesses):
             if self.analysis.info[number].scope >= POINT:
                 self._write(number, instr, frame)
 
+    def in_both(
+        self, write: Callable[[VectorGroup], None], frame: VectorGroup, results: Sequence[int] = ()
+    ) -> None:
+        """Write a body for a frame of whole vectors: once, or where there are bounds, with scalars and with masks.
+
+        `results` are the values of the body that are read behind it.
+        """
+        f, bounds = self.f, self.bounds
+        if bounds is None:
+            write(frame)
+            return
+        inside, across, end = f.fresh("inside"), f.fresh("across"), f.fresh("both")
+        last_lane = f.add(frame.first, i64(frame.count * self.lanes - 1))
+        first, last = self._compared(frame.first), self._compared(last_lane)
+        crossed = functools.reduce(f.or_, [f.xor(first[n], last[n]) for n in bounds.comparisons])
+        f.cond_br(crossed, across, inside, likely=False)
+        made, results = [], [n for n in results if not self.analysis.info[n].uniform]
+        for label, scalars in ((inside, first), (across, {})):
+            f.label(label)
+            write(frame.group(frame.count, frame.first).replace(scalars=scalars, keeps=frame.keeps))
+            made.append(([self.vectors(n, frame.replace(scalars=scalars)) for n in results], f.block))
+            f.br(end)
+        f.label(end)
+        (some, one), (others, other) = made
+        for number, a, b in zip(results, some, others, strict=True):
+            self.values[number] = self.context.batch([
+                f.phi(v.type, [(v, one), (w, other)]) for v, w in zip(a.values, b.values, strict=True)])
+
+    def _compared(self, position: Value) -> dict[int, Value]:
+        """Return the comparisons of a position along the lanes, as scalars."""
+        assert self.bounds is not None
+        return {n: self.f.icmp(ORDERS[op], position, self.values[bound].values[0])
+                for n, (op, bound) in self.bounds.comparisons.items()}
+
     def _write(self, number: int, instr: Instr, frame: VectorGroup) -> None:
+        if frame.scalars and self.bounds is not None and number in self.bounds.conditions:
+            self._decide(number, instr, frame.scalars)
+            return
         uniform = self.analysis.info[number].uniform
         if instr.op == "store":
             self.store(instr, frame, uniform)
@@ -73,6 +112,15 @@ class KernelBody(Accesses):
         else:
             args = [] if instr.op == "load" else [self.vectors(a, frame) for a in instr.args]
             self.values[number] = self._make(number, instr, frame, args, False)
+
+    def _decide(self, number: int, instr: Instr, scalars: dict[int, Value]) -> None:
+        """Write a condition that has one value for all lanes."""
+        if number in scalars:
+            return
+        a, *b = [scalars[n] if n in scalars else self.values[n].values[0] for n in instr.args]
+        f = self.f
+        scalars[number] = (f.xor(a, f.const("i1", True)) if instr.op == "logical_not" else
+                           (f.and_ if instr.op == "logical_and" else f.or_)(a, *b))
 
     def _make(self, number: int, instr: Instr, frame: VectorGroup, args: list[Batch], uniform: bool) -> Batch:
         op = instr.op
@@ -94,6 +142,9 @@ class KernelBody(Accesses):
             return philox.uniform(args[0], args[1], args[2], args[3], instr.dtype)
         if op == "bounded":
             return self._bounded(instr, frame, args, uniform)
+        if op == "where" and instr.args[0] in frame.scalars:
+            chosen, (_, a, b) = frame.scalars[instr.args[0]], args
+            return self.context.batch([self.f.select(chosen, v, w) for v, w in zip(a.values, b.values, strict=True)])
         sources = [self.dtype(a) for a in instr.args]
         if op == "astype":
             return astype(args[0], sources[0], instr.dtype)

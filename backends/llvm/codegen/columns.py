@@ -40,7 +40,11 @@ def emit_block(
     if not body.analysis.masked_only:
         whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
         with f.loop(start, whole, step) as loop:
-            _stages(body, unit.group(vectors, loop.index), scratch, contracted)
+            group = unit.group(vectors, loop.index)
+            if body.analysis.form.inner:
+                _stages(body, group, scratch, contracted)
+            else:
+                body.in_both(lambda group: _stages(body, group, scratch, contracted), group)
     few = body.analysis.tail_vectors(vectors)
     with f.loop(whole, stop, few * lanes) as loop:
         masks = tail_masks(f, loop.index, stop, lanes, few, vector_bytes)

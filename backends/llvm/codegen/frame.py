@@ -139,6 +139,8 @@ class VectorGroup(Record):
     _run: tuple[Value, list[Value]] | None = None
     pairs: dict[Any, Any] = fresh(default_factory=dict)
     """The components of values loaded from complex operands here, by load."""
+    scalars: dict[int, Value] = fresh(default_factory=dict)
+    """Conditions that have one value for all lanes here (`Bounds`)."""
 
     def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> VectorGroup:
         """Return another group of vectors at the same grid point and inner position."""

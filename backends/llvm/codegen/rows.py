@@ -104,7 +104,7 @@ class Row:
         if not self.body.analysis.masked_only:
             whole = self._whole(self.start, self.stop, step)
             with self.f.loop(self.start, whole, step) as loop:
-                self.body.run(instructions, self._frame(vectors, loop.index))
+                self.body.in_both(lambda frame: self.body.run(instructions, frame), self._frame(vectors, loop.index))
         few = self.body.analysis.tail_vectors(vectors)
         with self.f.loop(whole, self.stop, few * self.lanes) as loop:
             self.body.run(instructions, self._masked(few, loop.index, self.stop))
@@ -193,7 +193,11 @@ class Row:
     ) -> list[State]:
         """Write the body of a loop that carries the state of every part; returns the state after the loop."""
         inside = [carried.add_all(s) for s in state]
-        self.body.run(instructions, frame)
+        read = sorted({p.value for p in reduced if p.value is not None})
+        if frame.masks is None:
+            self.body.in_both(lambda frame: self.body.run(instructions, frame), frame, read)
+        else:
+            self.body.run(instructions, frame)
         following: list[State] = []
         positions = Positions(frame.first, lambda: self.body.context.batch(frame.linear()))
         for p, s in zip(reduced, inside, strict=True):

@@ -11,6 +11,7 @@ from typing import Any
 from jitfuse.dtypes import kind
 from jitfuse.gradients.rule import (
     RULES,
+    Bounded,
     Call,
     Over,
     Parts,
@@ -24,6 +25,7 @@ from jitfuse.gradients.rule import (
     constant,
     elementwise,
     fitted,
+    known_number,
     linear,
     scaled,
     zeros_like,
@@ -201,8 +203,11 @@ def _square_of_length(a: Tensor, b: Tensor) -> Tensor:
     return choose(made.equal(0), 1, made)
 
 
-def _power_of_base(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+def _power_of_base(a: Tensor, b: Tensor, y: Tensor) -> Any:
     """Return b * a**(b - 1); 0 where b is 0 or where the power of 0 has no finite slope."""
+    known = known_number(b)
+    if known is not None and not isinstance(known, complex) and known >= 1:
+        return Bounded(a.multiply(2) if known == 2 else a.call("power", known - 1).multiply(known))
     slope = b.multiply(a.call("power", b.subtract(1)))
     if kind(str(y.dtype)) == "complex":
         return choose(b.equal(0), 0, slope)
