@@ -7,6 +7,7 @@ from typing import Any
 from jitfuse.gradients.rule import (
     RULES,
     Call,
+    Over,
     Parts,
     Rule,
     Tensor,
@@ -63,17 +64,25 @@ def _axis(call: Call) -> dict[str, Any]:
 RULES["var"] = Rule(_var_forward, _var_reverse)
 
 
-def _extreme_shares(call: Call) -> Tensor:
-    taken = cast(call.x.equal(expanded(call.y, call.attrs["axis"], call.x)), str(call.y.dtype))
-    return taken.divide(taken.call("sum", axis=call.attrs["axis"], keepdims=True))
+def _is_extreme(call: Call) -> Tensor:
+    return call.x.equal(expanded(call.y, call.attrs["axis"], call.x))
+
+
+def _count(call: Call) -> Tensor:
+    """Return how many elements are equal to the largest: an integer, because float16 ends at 65,504."""
+    return _is_extreme(call).call("sum", **_axis(call))
 
 
 def _extreme_forward(call: Call, tangents: Parts) -> Parts:
-    return [_extreme_shares(call).multiply(tangents[0]).call("sum", **_axis(call))]
+    moved = choose(_is_extreme(call), tangents[0], 0).call("sum", **_axis(call))
+    return [cast(moved.divide(_count(call)), str(call.y.dtype))]
 
 
 def _extreme_reverse(call: Call, cotangents: Parts) -> Parts:
-    return [product(expanded(cotangents[0], call.attrs["axis"], call.x), _extreme_shares(call), call.masked)]
+    share = cast(product(cotangents[0], Over(_count(call)), call.masked), str(call.y.dtype))
+    none = share.subtract(share)  # NaN where the largest element is, which then equals none
+    axis = call.attrs["axis"]
+    return [choose(_is_extreme(call), expanded(share, axis, call.x), expanded(none, axis, call.x))]
 
 
 for _name in ("min", "max"):
