@@ -14,7 +14,7 @@ from typing import Any
 from jitfuse import random
 from jitfuse.base.records import Record
 from jitfuse.errors import ArgumentError, DerivativeError
-from jitfuse.fuse import FusedFunction, fuse, transform
+from jitfuse.fuse import FusedFunction, fuse, hides_frames, transform
 from jitfuse.tracing.control.derivatives import PullBack, changes_like, differentiable, push, record
 from jitfuse.tracing.record.foreign import bare
 from jitfuse.tracing.record.recorder import Recorder, active
@@ -27,6 +27,7 @@ from jitfuse.tracing.tracer import Transform
 __all__ = ["grad", "hvp", "jvp", "value_and_grad", "vjp"]
 
 
+@hides_frames
 def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the function that computes the gradient of `fun`, a fused function.
 
@@ -53,6 +54,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
     return _fused(_Gradient("grad", _numbers(argnums), has_aux, with_value=False), "grad", fun)
 
 
+@hides_frames
 def value_and_grad(
     fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -74,6 +76,7 @@ def value_and_grad(
     return _fused(_Gradient("value_and_grad", _numbers(argnums), has_aux, with_value=True), "value_and_grad", fun)
 
 
+@hides_frames
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return ``fun(*primals)``, and the function from a cotangent of it to cotangents of the primals.
 
@@ -111,6 +114,7 @@ def _pull_back_again(fused: Callable[..., Any], primals: tuple[Any, ...]) -> Cal
     before = state.copy()
     kept = tree.filled([deepcopy(leaf) for leaf in tree.leaves])
 
+    @hides_frames
     def pull_back(cotangent: Any) -> Any:
         now = state.copy()
         state[:] = before
@@ -122,6 +126,7 @@ def _pull_back_again(fused: Callable[..., Any], primals: tuple[Any, ...]) -> Cal
     return pull_back
 
 
+@hides_frames
 def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """Return ``fun(*primals)`` and its directional derivative along the tangents (forward mode).
 
@@ -150,6 +155,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     return _jvp(run, fun, has_aux, primals, tangents)
 
 
+@hides_frames
 def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """Return the Hessian of `fun` at the primals times the tangents, without the matrix: forward over reverse mode.
 

@@ -122,7 +122,7 @@ def transform(
     return FusedFunction(definition.fn, definition.options.transformed(by, name, own_arguments=own_arguments))
 
 
-def _hides_frames(method: Method) -> Method:
+def hides_frames(method: Method) -> Method:
     """Let a method raise errors without jitfuse's frames."""
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -220,7 +220,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         return self.parts.definition.name
 
     # ------------------------------------------------------------------ reports and exports
-    @_hides_frames
+    @hides_frames
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
         """Return the program of a call with these arguments, traced now if it is new; nothing is compiled.
 
@@ -239,7 +239,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         """
         return public_methods.report(public_methods.program, self.parts, args, kwargs)
 
-    @_hides_frames
+    @hides_frames
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a readable report of how a call with these arguments runs; compiles it if it is new.
 
@@ -272,7 +272,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
 
             return explain_passes(parts, args, kwargs, html)
 
-    @_hides_frames
+    @hides_frames
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
 
@@ -292,7 +292,7 @@ class FusedFunction(NativeCallable, Generic[P, R]):
         """
         return public_methods.report(lambda call: public_methods.export(call, self, path), self.parts, args, kwargs)
 
-    @_hides_frames
+    @hides_frames
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace, compile and store for these arguments, without running anything.
 

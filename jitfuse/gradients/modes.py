@@ -6,7 +6,8 @@ recorded over placeholders, and pulled back. Own neither rules nor whole program
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from jitfuse.errors import DerivativeError
@@ -30,10 +31,10 @@ def pull_back(
             continue
         found = [totals.get(r) if r in wanted else totals.pop(r, None) for r in step.result_ids]
         call = _call(builder, step, active, not choices.isdisjoint(step.result_ids))
-        rule = _rule(builder, step)
-        parts, chosen = _reversed(builder, rule, call, found)
+        with _named_line(builder, step):
+            parts, chosen = _reversed(builder, _rule(step), call, found)
         held = any(isinstance(value, ProgramData) and chooses(value) for _, value in step.attrs)
-        reached = call.masked or rule.masks or chosen or held
+        reached = call.masked or rule_of(step.op_name).masks or chosen or held
         for i, part in zip(step.input_ids, parts, strict=True):
             if part is None or i not in active:
                 continue
@@ -54,8 +55,8 @@ def push_forward(builder: ProgramBuilder, steps: Sequence[OpStep], tangents: dic
         call = _call(builder, step, known, False)
         if not any(map(is_smooth, ys)) or not any(call.wanted):
             continue
-        rule = _rule(builder, step)
-        found = _forwarded(builder, rule, call, [known.get(i) for i in step.input_ids])
+        with _named_line(builder, step):
+            found = _forwarded(builder, _rule(step), call, [known.get(i) for i in step.input_ids])
         for r, y, part in zip(step.result_ids, ys, found, strict=True):
             if part is not None and is_smooth(y):
                 known[r] = fitted(part, y)
@@ -78,13 +79,24 @@ def _call(builder: ProgramBuilder, step: OpStep, active: Collection[int], masked
     return Call(step.op_name, xs, ys, dict(step.attrs), wanted, masked)
 
 
-def _rule(builder: ProgramBuilder, step: OpStep) -> Rule:
-    """Return a step's rule; raise DerivativeError, with the reason and the user's line, where there is none."""
+@contextlib.contextmanager
+def _named_line(builder: ProgramBuilder, step: OpStep) -> Iterator[None]:
+    """Give the steps of a rule the line of the step that they differentiate, and its errors too."""
     source = builder.old.sources.get(step.step_id)
     builder.source = source or builder.source
+    try:
+        yield
+    except DerivativeError as error:
+        if source and source not in str(error):
+            error.args = (f"{error} (at {source})",)
+        raise
+
+
+def _rule(step: OpStep) -> Rule:
+    """Return a step's rule; raise DerivativeError with the reason where there is none."""
     rule = rule_of(step.op_name)
     if rule.reason:
-        raise DerivativeError(f"{step.op_name}{f' at {source}' if source else ''} has no derivative: {rule.reason}")
+        raise DerivativeError(f"{step.op_name} has no derivative: {rule.reason}")
     return rule
 
 

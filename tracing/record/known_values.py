@@ -234,7 +234,7 @@ def _evaluate(session: Session, node: OpNode, inputs: list[Any]) -> Any:
 
 _WAY_OUT: Final = {
     "bool()": "Choose between values with np.where(condition, a, b), or np.maximum and np.minimum in place of max and "
-    "min; take decisions by shapes, which are plain ints, or by Python scalars.",
+    "min, and between functions with jf.cond; take decisions by shapes, which are plain ints, or by Python scalars.",
     "float()": "Keep it an array: use the function of arrays (scipy.special.gamma, not math.gamma), and return what "
     "you want to see.",
     "int()": "Use x.astype(int) for the values, and Python ints or shapes for extents, indices and loop bounds.",
