@@ -61,20 +61,22 @@ class KernelBody(Accesses):
                 self._write(number, instr, frame)
 
     def in_both(
-        self, write: Callable[[VectorGroup], None], frame: VectorGroup, results: Sequence[int] = ()
+        self, body: Sequence[tuple[int, Instr]], write: Callable[[VectorGroup], None], frame: VectorGroup,
+        results: Sequence[int] = (),
     ) -> None:
         """Write a body for a frame of whole vectors: once, or where there are bounds, with scalars and with masks.
 
         `results` are the values of the body that are read behind it.
         """
         f, bounds = self.f, self.bounds
-        if bounds is None:
+        compared = () if bounds is None else [n for n, _ in body if n in bounds.comparisons]
+        if not compared:
             write(frame)
             return
         inside, across, end = f.fresh("inside"), f.fresh("across"), f.fresh("both")
         last_lane = f.add(frame.first, i64(frame.count * self.lanes - 1))
-        first, last = self._compared(frame.first), self._compared(last_lane)
-        crossed = functools.reduce(f.or_, [f.xor(first[n], last[n]) for n in bounds.comparisons])
+        first, last = (self._compared(compared, position) for position in (frame.first, last_lane))
+        crossed = functools.reduce(f.or_, [f.xor(first[n], last[n]) for n in compared])
         f.cond_br(crossed, across, inside, likely=False)
         made, results = [], [n for n in results if not self.analysis.info[n].uniform]
         for label, scalars in ((inside, first), (across, {})):
@@ -88,11 +90,11 @@ class KernelBody(Accesses):
             self.values[number] = self.context.batch([
                 f.phi(v.type, [(v, one), (w, other)]) for v, w in zip(a.values, b.values, strict=True)])
 
-    def _compared(self, position: Value) -> dict[int, Value]:
-        """Return the comparisons of a position along the lanes, as scalars."""
+    def _compared(self, comparisons: Sequence[int], position: Value) -> dict[int, Value]:
+        """Return comparisons of a position along the lanes, as scalars."""
         assert self.bounds is not None
-        return {n: self.f.icmp(ORDERS[op], position, self.values[bound].values[0])
-                for n, (op, bound) in self.bounds.comparisons.items()}
+        orders = {n: self.bounds.comparisons[n] for n in comparisons}
+        return {n: self.f.icmp(ORDERS[op], position, self.values[b].values[0]) for n, (op, b) in orders.items()}
 
     def _write(self, number: int, instr: Instr, frame: VectorGroup) -> None:
         if frame.scalars and self.bounds is not None and number in self.bounds.conditions:

@@ -84,6 +84,19 @@ def test_reductions(dtype: str) -> None:
                 np.testing.assert_array_equal(found, expected)  # small integers: sums are exact
 
 
+def test_beside_products() -> None:
+    rng = np.random.default_rng(0)
+
+    def f(a: Any, b: Any) -> Any:
+        made = np.tril(np.roll(a, 3, axis=0) @ np.pad(b, 1)[1:-1, 2:]) * 2
+        return made, np.sum(np.concatenate([made[:, 2:], made[:, :2]], axis=1), axis=0), np.max(np.triu(a @ a.T), axis=1)
+
+    for n in (1, 2, 5, 16, 33, 70):
+        a, b = rng.integers(-9, 9, (n, n)).astype(float), rng.integers(-9, 9, (n, n + 3)).astype(float)
+        for found, expected in zip(jf.fuse(f)(a, b), f(a, b), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_infinities_outside_stay_outside() -> None:
     x = np.array([np.inf, *np.arange(200.0), np.nan])
 
