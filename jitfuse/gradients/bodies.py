@@ -54,7 +54,7 @@ def between(program: FusedProgram, given: Sequence[int], outputs: Mapping[str, i
         frozenset(given), steps, outputs, program.meta, sources=program.sources), given, outputs)
 
 
-CUSTOM: Final = frozenset({"custom_vjp", "custom_jvp", "checkpoint"})
+_CUSTOM: Final = frozenset({"custom_vjp", "custom_jvp", "checkpoint"})
 
 
 def differentiated(program: FusedProgram) -> FusedProgram:
@@ -64,7 +64,7 @@ def differentiated(program: FusedProgram) -> FusedProgram:
     changed = False
     for step in program.steps:
         inputs = tuple([ids.get(i, i) for i in step.input_ids])
-        if step.op_name in CUSTOM:
+        if step.op_name in _CUSTOM:
             ids.update(zip(step.result_ids, inputs, strict=False))
             changed = True
             continue
@@ -76,4 +76,5 @@ def differentiated(program: FusedProgram) -> FusedProgram:
     if not changed:
         return program
     outputs = {name: ids.get(i, i) for name, i in program.outputs.items()}
-    return FusedProgram(program.feeds, tuple(steps), outputs, program.meta, program.feed_names, sources=program.sources)
+    return pruned(FusedProgram(
+        program.feeds, tuple(steps), outputs, program.meta, program.feed_names, sources=program.sources))

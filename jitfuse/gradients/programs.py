@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.gradients.bodies import CUSTOM, differentiated, pruned
+from jitfuse.gradients.bodies import differentiated, pruned
 from jitfuse.gradients.loops import prepared
 from jitfuse.gradients.modes import pull_back, push_forward
 from jitfuse.gradients.rule import Tensor, fitted, is_smooth, zeros_like
@@ -31,8 +31,8 @@ class Derivative(NamedTuple):
 
     def last(self) -> Derivative:
         """Return the same for programs that are not differentiated again."""
-        kept = sum(step.op_name not in CUSTOM for step in self.program.steps[: self.forward])
-        return self._replace(program=differentiated(self.program), forward=kept)
+        own, program = {step.step_id for step in self.program.steps[: self.forward]}, differentiated(self.program)
+        return self._replace(program=program, forward=sum(step.step_id in own for step in program.steps))
 
 
 def reverse(
