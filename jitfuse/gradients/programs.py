@@ -13,7 +13,7 @@ from jitfuse.gradients.loops import prepared
 from jitfuse.gradients.modes import pull_back, push_forward
 from jitfuse.gradients.rule import Tensor, fitted, is_smooth, zeros_like
 from jitfuse.ir.program import FusedProgram, Meta
-from jitfuse.tracing.program_builder import ProgramBuilder
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 
 class Derivative(NamedTuple):
@@ -41,8 +41,11 @@ def reverse(
 
     `names`: those of the outputs that have cotangents; None: all. `masked`: a choice behind the program has set
     cotangents to zero.
+
+    Equal steps are shared first: their cotangents add up in one. Later each has cotangents of its own, which nothing
+    could share, and of a recursion that computes the same again there are exponentially many.
     """
-    program = prepared(program, wanted)
+    program = prepared(rewrite(program, share=True), wanted)
     builder = ProgramBuilder.behind(program)
     outputs = _smooth_outputs(builder, program, names)
     changes = [builder.placeholder(_strong(program.meta[i])) for i in outputs]
