@@ -14,7 +14,7 @@ from jitfuse.gradients.modes import pull_back, push_forward
 from jitfuse.gradients.rule import Tensor, fitted, is_smooth, zeros_like
 from jitfuse.ir.formats.phases import BACKWARD, TANGENT, in_phase
 from jitfuse.ir.program import FusedProgram, Meta
-from jitfuse.tracing.program_builder import ProgramBuilder
+from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 
 class Derivative(NamedTuple):
@@ -43,8 +43,11 @@ def reverse(
 
     `names`: those of the outputs that have cotangents; None: all. `masked`: a choice behind the program has set
     cotangents to zero. `checkpointed`: its loops keep few carries.
+
+    Equal steps are shared first: their cotangents add up in one. Later each has cotangents of its own, which nothing
+    could share, and of a recursion that computes the same again there are exponentially many.
     """
-    program = prepared(program, wanted, checkpointed)
+    program = prepared(rewrite(program, share=True), wanted, checkpointed)
     builder = ProgramBuilder.behind(program)
     outputs = _smooth_outputs(builder, program, names)
     changes = [builder.placeholder(_strong(program.meta[i])) for i in outputs]

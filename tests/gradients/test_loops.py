@@ -27,6 +27,15 @@ def over_rows(x: Any) -> Any:
     return np.sum(s * s)
 
 
+def layered(x: Any) -> Any:
+    s, t, total = np.zeros(3), x, 0.0
+    for i in range(len(ROWS) - 1):
+        s = np.tanh(s * x + ROWS[i])
+        t = np.tanh(t * x[0] + s)
+        total = total + np.sum(t * ROWS[i + 1])
+    return total
+
+
 def backwards(x: Any) -> Any:
     s = np.zeros(3)
     for i in range(len(ROWS) - 1, -1, -1):
@@ -59,7 +68,7 @@ def differences(f: Callable[[Any], Any], x: Any) -> Any:
     return np.array([(f(x + h) - f(x - h)) / 2e-6 for h in steps])
 
 
-@pytest.mark.parametrize("f", [carried, over_rows, backwards, collected, recurrent], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [carried, over_rows, layered, backwards, collected, recurrent], ids=lambda f: f.__name__)
 def test_pythons_loops(f: Callable[[Any], Any]) -> None:
     gradient = jf.grad(f)
     np.testing.assert_allclose(gradient(AT), differences(f, AT), rtol=1e-5, atol=1e-6)
@@ -68,7 +77,7 @@ def test_pythons_loops(f: Callable[[Any], Any]) -> None:
     np.testing.assert_allclose(tangent, np.sum(gradient(AT)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("f", [carried, over_rows], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [carried, over_rows, layered], ids=lambda f: f.__name__)
 def test_long_loops_are_scans(f: Callable[[Any], Any]) -> None:
     gradient = jf.grad(f)
     names = [step.op_name for step in gradient.program(AT).steps]

@@ -668,3 +668,18 @@ def test_derivatives_run_in_the_interpreter_where_kernels_are_not_wanted(monkeyp
     expect((gradient(x), jf.jvp(np.sin, (x,), (x,))[1], jf.vjp(np.sin, x)[1](x)[0]),
            3 * x**2, np.cos(x) * x, np.cos(x) * x)
     assert gradient.stats()["launches"] == 0
+
+
+# ---------------------------------------------------------------- equal steps
+def test_what_a_recursion_computes_again_is_differentiated_once() -> None:
+    def minor(a: Any, row: int, columns: tuple[int, ...]) -> Any:
+        if not columns:
+            return 1.0
+        signed = [a[row, c] * minor(a, row + 1, columns[:k] + columns[k + 1 :]) * (-1) ** k
+                  for k, c in enumerate(columns)]
+        return sum(signed)
+
+    a = np.random.default_rng(0).normal(size=(5, 5))
+    gradient = jf.grad(lambda a: minor(a, 0, tuple(range(5))))
+    assert len(gradient.program(a).steps) < 900  # 2,269 where each product has a cotangent of its own
+    expect(gradient(a), np.linalg.det(a) * np.linalg.inv(a).T)

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import jitfuse as jf
 from jitfuse.backends.llvm import disassembly, jit
 from jitfuse.backends.llvm.load.elf import object_symbols
 from jitfuse.backends.llvm.loader import link
@@ -54,6 +56,17 @@ def test_host_target_agrees_with_the_kernel() -> None:
         flags = info.read_text().split("flags", 1)[1].split("\n", 1)[0].split()
         assert target.has_fma == ("fma" in flags)
         assert target.vector_bytes == (64 if "avx512f" in flags else 32 if "avx2" in flags else 16)
+
+
+def test_bytes_are_shuffled_without_sse4a() -> None:
+    def f(chosen: Any, x: Any, y: Any) -> Any:
+        return np.where(chosen[:, :1], x, y) + np.where(chosen[:, 2:], y, x)
+
+    x = np.ones((2000, 3))
+    fused = jf.fuse(f)
+    fused(x > 0, x, x)
+    assert "-sse4a" in jit.host_target().features.split(",") or not jit.host_target().triple.startswith("x86_64")
+    assert all("insertq" not in str(kernel.asm) for kernel in fused.kernels)
 
 
 def test_parse_error_shows_the_line() -> None:
@@ -160,6 +173,7 @@ def test_fork_while_another_thread_compiles() -> None:
     code = f"""
 import os, threading, warnings
 warnings.simplefilter("ignore")
+import jitfuse as jf
 from jitfuse.backends.llvm import disassembly, jit
 text = {multiply_text(3)!r}
 stop = threading.Event()

@@ -6,8 +6,10 @@ iteration in the middle are used too, one loop ends there and another begins. Do
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.operators import ops
@@ -74,7 +76,7 @@ def reroll_run(tensors: GraphTensors, line: Line, run: PeriodicRun) -> list[Rero
 
 
 def _first_loop(tensors: GraphTensors, line: Line, run: PeriodicRun) -> RerolledLoop | None:
-    for begin in _beginnings(line.ops, run, line.made)[:_ATTEMPTS]:
+    for begin in _beginnings(line, run)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
         for times in dict.fromkeys((_at_once(line, run, count), 1)):
             period = times * run.period
@@ -97,29 +99,33 @@ def _at_once(line: Line, run: PeriodicRun, count: int) -> int:
     return min(range(most // 2 + 1, most + 1), key=lambda n: (count % n, -n))
 
 
-def _beginnings(line: Sequence[OpNode], run: PeriodicRun, position: Any) -> list[int]:
+def _beginnings(line: Line, run: PeriodicRun) -> list[int]:
     """Return where an iteration may begin: first the positions that the fewest values cross, early ones first.
 
-    A value that was written into an array crosses with the array.
+    A value that was written into an array crosses with the array. The iteration before the run is part of it from the
+    op on after which all are of the kinds of the next one: a sum may start with a number of Python's.
     """
     period = run.period
     base = min(run.begin + SAMPLE * period, run.end - period)
-    written = {op.input_ids[1]: (k, op.result_ids[0]) for k, op in enumerate(line[run.begin : base + period], run.begin)
-               if op.op_name == "update_slice"}
+    written = {op.input_ids[1]: (k, op.result_ids[0])
+               for k, op in enumerate(line.ops[run.begin : base + period], run.begin) if op.op_name == "update_slice"}
     reach: dict[tuple[int, int], int] = {}
     for k in range(base, base + period):
-        for t in line[k].input_ids:
+        for t in line.ops[k].input_ids:
             at, array = written.get(t, (k, t))
             t = array if at < k else t
-            made = position.item(t)
+            made = line.made.item(t)
             if made >= run.begin:
-                producer = (made - run.begin) % period, t - line[made].result_ids[0]
+                producer = (made - run.begin) % period, t - line.ops[made].result_ids[0]
                 reach[producer] = max(reach.get(producer, 0), k - made)
     crossing = [0] * period
     for (phase, _), far in reach.items():
         for cut in range(phase + 1, phase + 1 + far):
             crossing[cut % period] += 1
-    return sorted(range(run.first, run.begin + period), key=lambda k: (crossing[(k - run.begin) % period], k))
+    kinds = line.kinds
+    others = np.flatnonzero(kinds[run.first : run.begin] != kinds[run.first + period : run.begin + period])
+    first = run.first + int(others[-1]) + 1 if len(others) else run.first
+    return sorted(range(first, run.begin + period), key=lambda k: (crossing[(k - run.begin) % period], k))
 
 
 def _rerolled(run: Iterations) -> RerolledLoop:

@@ -32,6 +32,18 @@ def test_values_of_several_iterations_before() -> None:
     check(fn, Y)
 
 
+def test_a_sum_of_several_carried_arrays_that_starts_with_a_number_of_pythons() -> None:
+    def fn(x: Any) -> Any:
+        a, b, total = x, x * 0.5, 0.0
+        for _ in range(N):
+            a = np.sin(a * 0.5 + 1)
+            b = np.sin(b * 0.25 + a)
+            total = total + np.sum(b)
+        return total
+
+    check(fn, Y)
+
+
 def test_a_recurrence_in_an_array() -> None:
     def fn(x: Any) -> Any:
         y = np.zeros(N)

@@ -1,0 +1,1 @@
+"""The problems of GradBench as users of NumPy write them."""
