@@ -184,10 +184,9 @@ def pinv(input: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 
     x, given = operand(input), rtol if rcond is None else rcond
     if not x.size:
         return _of_nothing(torch.linalg.pinv, input)
-    if hermitian:  # torch reads the lower half
+    if hermitian:  # torch reads the lower half, and the real part of the diagonal
         below = x.call("tril", k=-1)
-        above = below.swapaxes(-1, -2)
-        x = x.call("tril", k=0) + (above.call("conj") if kind(str(x.dtype)) == "complex" else above)
+        x = below + (x.call("tril", k=0) - below).real + below.swapaxes(-1, -2).call("conj")
     if given is None:
         given = max(input.shape[-2:]) * torch.finfo(input.dtype).eps if atol is None else 0.0
     limit = operand(given) if isinstance(given, torch.Tensor) else numbers(given)
