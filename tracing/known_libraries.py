@@ -68,6 +68,9 @@ def knows(value: Any) -> bool | None:
 def _module_of(value: Any) -> str:
     if isinstance(value, types.FunctionType):
         return str(value.__globals__.get("__name__", ""))
+    cls = getattr(value, "__objclass__", None)
+    if cls is not None and str(cls.__module__).startswith("torch"):
+        return str(cls.__module__)
     owner = value.__self__ if isinstance(value, types.BuiltinFunctionType) else None
     if owner is not None and not isinstance(owner, types.ModuleType):
         value = owner if isinstance(owner, type) else type(owner)
@@ -102,7 +105,11 @@ def _knows_torch(value: Any, module: str) -> bool:
     torch = sys.modules["torch"]
     if isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout | torch.memory_format):
         return True
+    if isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return str(value).startswith("aten.")
     name = getattr(value, "__name__", "")
+    if module == "torch._jit_internal":  # functions that call one of two, as an argument says
+        return getattr(value, "__qualname__", "") == "boolean_dispatch.<locals>.fn"
     if name in torch_table.PURE:
         return getattr(torch, name, None) is value
     if name.startswith("_has_torch_function"):

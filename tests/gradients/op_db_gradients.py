@@ -2,7 +2,9 @@
 
 ``python tests/gradients/op_db_gradients.py --samples 3`` judges all operators that have float64 autograd;
 ``--only NAMES``, ``--modes reverse forward second``. Each sample is differentiated by its floating tensors, with random
-cotangents and tangents.
+cotangents and tangents. Samples that draw random numbers, which are other ones here, are judged by differences between
+values of the fused function itself. Differences of torch's values judge what torch cannot differentiate, and where
+both disagree: "otherwise" is what differs from torch's derivative, which is not that of torch's values.
 """
 from __future__ import annotations
 
@@ -10,98 +12,34 @@ import argparse
 import collections
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from surface.op_db import as_user_code
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+from op_db_cases import Case, cases  # noqa: E402
 
-import jitfuse as jf
+import jitfuse as jf  # noqa: E402
 
 MODES: Final = ("reverse", "forward", "second")
 TOLERANCE: Final = {"rtol": 1e-6, "atol": 1e-8}
 
 
-class Case(NamedTuple):
-    """A sample as a function of the tensors by which it is differentiated."""
-
-    name: str
-    function: Callable[..., Any]
-    leaves: tuple[torch.Tensor, ...]
+STEP: Final = 1e-6
+"""The step of differences."""
+OF_DIFFERENCES: Final = {"rtol": 1e-4, "atol": 1e-6}
 
 
 class Verdict(NamedTuple):
-    """How a mode went: right, wrong, refused (with an error of ours), or skipped (torch itself has no derivative)."""
+    """How a mode went: right, otherwise (right, and torch is wrong), wrong, refused (with an error of ours), failed.
+
+    Skipped is what torch cannot differentiate, where differences do not show that ours is right.
+    """
 
     how: str
     why: str = ""
-
-
-def cases(samples: int, only: Sequence[str] = (), *, every: int = 1, first: int = 0) -> Iterator[Case]:
-    """Yield the samples of operators with float64 autograd: of one in `every`."""
-    for op in op_db[first::every]:
-        if not op.supports_autograd or torch.float64 not in op.supported_dtypes("cpu"):
-            continue
-        if only and op.name not in only:
-            continue
-        torch.manual_seed(0)
-        for count, sample in enumerate(op.sample_inputs("cpu", torch.float64, requires_grad=True)):
-            if count == samples:
-                break
-            case = _case(op, sample)
-            if case is not None:
-                yield case
-
-
-def _case(op: Any, sample: Any) -> Case | None:
-    leaves: list[torch.Tensor] = []
-    whole = _detached((sample.input, sample.args, sample.kwargs), leaves)
-    if not leaves:
-        return None
-    called, wrapped = as_user_code(op.op), as_user_code(op.gradcheck_wrapper)  # which makes matrices Hermitian
-    finished = as_user_code(sample.output_process_fn_grad)
-
-    def function(*given: Any) -> Any:
-        first, args, kwargs = _filled(whole, given)
-        found = finished(wrapped(called, first, *args, **kwargs))
-        parts = found if isinstance(found, (tuple, list)) else (found,)
-        return tuple([p for p in parts if p is not None and (p.is_floating_point() or p.is_complex())])
-
-    return Case(op.name, function, tuple(leaves))
-
-
-class Hole(NamedTuple):
-    """The place of a leaf in the arguments."""
-
-    number: int
-
-
-def _detached(value: Any, leaves: list[torch.Tensor]) -> Any:
-    """Return arguments with holes in place of the tensors that need gradients, which are collected."""
-    if isinstance(value, torch.Tensor):
-        if value.requires_grad:
-            leaves.append(value.detach())
-            return Hole(len(leaves) - 1)
-        return value
-    if type(value) in (list, tuple):
-        return type(value)([_detached(v, leaves) for v in value])
-    if type(value) is dict:
-        return {k: _detached(v, leaves) for k, v in value.items()}
-    return value
-
-
-def _filled(value: Any, given: Any) -> Any:
-    if type(value) is Hole:
-        return given[value.number]
-    if type(value) in (list, tuple):
-        return type(value)([_filled(v, given) for v in value])
-    if type(value) is dict:
-        return {k: _filled(v, given) for k, v in value.items()}
-    return value
 
 
 # ---------------------------------------------------------------- the derivatives of both
@@ -110,8 +48,7 @@ def _by_torch(case: Case, mode: str, draw: Callable[[torch.Tensor], torch.Tensor
     leaves = [leaf.clone().requires_grad_() for leaf in case.leaves]
     if mode == "forward":
         return torch.func.jvp(case.function, case.leaves, tuple(map(draw, case.leaves)))[1]
-    ys = case.function(*leaves)
-    total = sum((y * draw(y).conj()).sum().real for y in ys if y.requires_grad)
+    total = sum((y * draw(y).conj()).sum().real for y in case.function(*leaves))
     found = torch.autograd.grad(total, leaves, allow_unused=True, create_graph=mode == "second")
     if mode == "second":
         moving += [k for k, g in enumerate(found) if g is not None and g.requires_grad]
@@ -121,29 +58,113 @@ def _by_torch(case: Case, mode: str, draw: Callable[[torch.Tensor], torch.Tensor
     return tuple(torch.zeros_like(x) if g is None else g for g, x in zip(found, leaves, strict=True))
 
 
-def _by_jitfuse(case: Case, mode: str, drawn: Sequence[torch.Tensor], moving: Sequence[int]) -> Any:
-    function, rest = case.function, list(drawn)
-    if mode == "forward":
-        return jf.jvp(function, case.leaves, tuple(rest))[1]
-
+def _weighted(case: Case, weights: Sequence[torch.Tensor]) -> Callable[..., Any]:
     def weighted(*leaves: Any) -> Any:
         return sum([(y * w.conj()).sum().real if y.is_complex() else (y * w).sum()
-                    for y, w in zip(function(*leaves), rest)])
+                    for y, w in zip(case.function(*leaves), weights)])
 
-    by = tuple(range(len(case.leaves)))
-    if mode == "reverse":
-        return jf.grad(weighted, by)(*case.leaves)
-    rest, second = rest[: len(rest) - len(moving)], rest[len(rest) - len(moving) :]
+    return weighted
+
+
+def _of_gradient(case: Case, weights: Sequence[torch.Tensor], by: Sequence[int], moving: Sequence[int]) -> Any:
+    """Return the function of which second derivatives are the gradient; `moving`: the gradients that it reads."""
+    weights, second = weights[: len(weights) - len(moving)], weights[len(weights) - len(moving) :]
+    weighted = _weighted(case, weights)
 
     def of_gradient(*leaves: Any) -> Any:
         found = jf.grad(weighted, by)(*leaves)
         return sum([(found[k] * w).sum().real for k, w in zip(moving, second)], (found[0] * 0).sum().real)
 
-    return jf.grad(of_gradient, by)(*case.leaves)
+    return of_gradient
+
+
+def _by_jitfuse(case: Case, mode: str, drawn: Sequence[torch.Tensor], moving: Sequence[int]) -> Any:
+    if mode == "forward":
+        return jf.jvp(case.function, case.leaves, tuple(drawn))[1]
+    by = tuple(range(len(case.leaves)))
+    function = _weighted(case, drawn) if mode == "reverse" else _of_gradient(case, drawn, by, moving)
+    return jf.grad(function, by)(*case.leaves)
+
+
+def _of_torchs_values(case: Case, mode: str, drawn: list[torch.Tensor], moving: Sequence[int],
+                      tangents: Sequence[torch.Tensor]) -> Any:
+    """Return differences of torch's values on both sides along tangents; of its gradients for second derivatives."""
+    def values(*leaves: Any) -> Any:
+        if mode == "forward":
+            return case.function(*leaves)
+        if mode == "reverse":
+            return (_weighted(case, drawn)(*leaves),)
+        count = len(drawn) - len(moving)
+        with torch.enable_grad():
+            given = [x.clone().requires_grad_() for x in leaves]
+            found = torch.autograd.grad(_weighted(case, drawn[:count])(*given), given, allow_unused=True)
+        return (sum((found[k] * w).sum().real for k, w in zip(moving, drawn[count:], strict=True)
+                    if found[k] is not None),)
+
+    sides = [values(*[x + step * t for x, t in zip(case.leaves, tangents, strict=True)]) for step in (STEP, -STEP)]
+    return tuple([torch.as_tensor((a - b) / (2 * STEP)) for a, b in zip(*sides, strict=True)])
+
+
+def _along(mode: str, found: Any, tangents: Sequence[torch.Tensor]) -> Any:
+    """Return a derivative along tangents: of gradients the product with them."""
+    if mode == "forward":
+        return tuple(found)
+    return (sum([(g.conj() * t).sum().real for g, t in zip(found, tangents, strict=True)]),)
+
+
+def _agrees(got: Any, want: Any) -> bool:
+    try:
+        torch.testing.assert_close(got, want, equal_nan=True, check_stride=False, check_dtype=False, **OF_DIFFERENCES)
+    except AssertionError:
+        return False
+    return True
+
+
+def _is_of_torchs_values(case: Case, mode: str, draw: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    """Tell whether our derivative is that of torch's values, where torch has none."""
+    with torch.no_grad():
+        drawn = [draw(x) for x in (case.leaves if mode == "forward" else case.function(*case.leaves))]
+        moving = range(len(case.leaves)) if mode == "second" else ()
+        drawn += [draw(case.leaves[k]) for k in moving]
+        tangents = drawn if mode == "forward" else list(map(draw, case.leaves))
+        try:
+            found = _by_jitfuse(case, mode, drawn, moving)
+            return _agrees(_along(mode, found, tangents), _of_torchs_values(case, mode, drawn, moving, tangents))
+        except Exception:
+            return False
+
+
+def _differs_rightly(case: Case, mode: str, drawn: list[torch.Tensor], moving: Sequence[int], got: Any, want: Any,
+                     draw: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    """Tell whether our derivative is that of torch's values, and torch's own is not."""
+    tangents = drawn if mode == "forward" else list(map(draw, case.leaves))
+    with torch.no_grad():
+        differences = _of_torchs_values(case, mode, drawn, moving, tangents)
+    return _agrees(_along(mode, got, tangents), differences) and not _agrees(_along(mode, want, tangents), differences)
+
+
+def _by_differences(case: Case, mode: str, draw: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, Any]:
+    """Return the derivative along a random tangent, and the difference of values on both sides; equal numbers drawn."""
+    tangents, by = tuple(map(draw, case.leaves)), tuple(range(len(case.leaves)))
+    jf.random.seed(0)
+    weights = [draw(y) for y in jf.fuse(case.function)(*case.leaves)]
+    moving = by if mode == "second" else ()
+    function = case.function if mode == "forward" else _weighted(case, weights) if mode == "reverse" else _of_gradient(
+        case, [*weights, *map(draw, case.leaves)], by, moving)
+    sides = []
+    for step in (STEP, -STEP):
+        jf.random.seed(0)
+        sides.append(jf.fuse(function)(*[x + step * t for x, t in zip(case.leaves, tangents, strict=True)]))
+    jf.random.seed(0)
+    if mode == "forward":
+        return jf.jvp(function, case.leaves, tangents)[1], tuple([(a - b) / (2 * STEP) for a, b in zip(*sides)])
+    found = jf.grad(function, by)(*case.leaves)
+    return sum([(g.conj() * t).sum().real for g, t in zip(found, tangents, strict=True)]), (
+        sides[0] - sides[1]) / (2 * STEP)
 
 
 def judge(case: Case, mode: str) -> Verdict:
-    """Compare one mode with torch's."""
+    """Compare one mode with torch's, or with differences."""
     drawn: list[torch.Tensor] = []
     moving: list[int] = []
     generator = torch.Generator().manual_seed(1)
@@ -156,19 +177,26 @@ def judge(case: Case, mode: str) -> Verdict:
         torch.manual_seed(0)
         want = _by_torch(case, mode, draw, moving)
     except Exception as error:
+        if not case.draws and _is_of_torchs_values(case, mode, draw):
+            return Verdict("right")
         return Verdict("skipped", f"{type(error).__name__}: {error}"[:80])
     try:
         torch.manual_seed(0)
         with torch.no_grad():
-            got = _by_jitfuse(case, mode, drawn, moving)
+            if case.draws:
+                got, want = _by_differences(case, mode, draw)
+            else:
+                got = _by_jitfuse(case, mode, drawn, moving)
     except jf.JitfuseError as error:
         return Verdict("refused", " ".join(f"{type(error).__name__}: {error}".split())[:160])
     except Exception as error:
         return Verdict("failed", " ".join(f"{type(error).__name__}: {error}".split())[:160])
     try:
-        torch.testing.assert_close(got, want, equal_nan=True, check_stride=False, **TOLERANCE)
+        torch.testing.assert_close(got, want, equal_nan=True, check_stride=False, **(
+            OF_DIFFERENCES if case.draws else TOLERANCE))
     except AssertionError as error:
-        return Verdict("wrong", " ".join(str(error).split())[:160])
+        otherwise = not case.draws and _differs_rightly(case, mode, list(drawn), moving, got, want, draw)
+        return Verdict("otherwise" if otherwise else "wrong", " ".join(str(error).split())[:160])
     return Verdict("right")
 
 
@@ -188,7 +216,8 @@ def main() -> None:
             if verdict.how not in ("right", "skipped"):
                 print(f"{mode} {case.name} {verdict.how}: {verdict.why}", flush=True)
     for mode, found in entries.items():
-        whole = sum(not (c.keys() - {"right", "skipped"}) and c["right"] > 0 for c in found.values())
+        whole = sum(not (c.keys() - {"right", "otherwise", "skipped"}) and c["right"] + c["otherwise"] > 0
+                    for c in found.values())
         print(f"{mode}: {whole} of {len(found)} operators right in all samples; samples: "
               f"{dict(sum(found.values(), collections.Counter()))}")
 

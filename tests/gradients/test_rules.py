@@ -376,9 +376,33 @@ def _() -> Iterator[Case]:
     yield Case((uniform(-2, 2, (1, 4)), np.array([[0, 0], [3, 1], [2, 2]])), {"axis": 1})
 
 
+@case("quantile", "percentile", "nanquantile", "nanpercentile", "nanmedian")
+def _(name: str) -> Iterator[Case]:
+    x = uniform(-2, 2, (3, 4, 5))
+    if name.startswith("nan"):
+        x[0, 1, 1:3] = x[1, 0, 2] = x[2, 2] = np.nan
+    if name == "nanmedian":
+        for axis, keepdims in ((None, True), (1, False), ((0, -1), True)):
+            yield Case((x,), {"axis": axis, "keepdims": keepdims})
+        return
+    scale = 100.0 if "percentile" in name else 1.0
+    for method in ("linear", "lower", "higher", "midpoint", "nearest"):
+        for q in (np.array(0.37), np.array([0.1, 0.83])):
+            yield Case((x, q * scale), {"axis": (0, 2), "keepdims": q.ndim == 0, "method": method}, tolerance=1e-6)
+    yield Case((x[0, 0], np.array(0.37 * scale)), {"axis": None, "keepdims": False})
+
+
 @case("scatter")
 def _() -> Iterator[Case]:
     x, at = uniform(-2, 2, (3, 4)), {"axes": (0,), "place": 0}
+    for combine in ("maximum", "minimum", "multiply"):
+        attrs = {**at, "combine": combine}
+        yield Case((x, uniform(-2, 2, (3, 4), 1), np.array([0, 2, 0])), attrs)
+        yield Case((x, uniform(-2, 2, (4,), 1), np.array([0, 1])), attrs)
+        yield Case((x, uniform(-2, 2, (3,), 1), np.array([0, 1, 0]), OTHER),
+                   {"axes": (0, 1), "place": 0, "combine": combine})
+    zeros, some = np.array([[0.0, 1, 0, 2], [3, 0, 0, 4], [0, 0, 5, 6]]), np.array([[1.0, 0, 2, 0]] * 3)
+    yield Case((some, zeros, np.array([0, 0, 2])), {**at, "combine": "multiply"}, second=False)
     for combine in ("set", "add", "subtract"):
         attrs = {**at, "combine": combine}
         yield Case((x, uniform(-2, 2, (3, 4), 1), np.array([0, 2, 0])), attrs)
@@ -637,7 +661,14 @@ def test_refused_rows_say_why() -> None:
     for name in REFUSED:
         assert len(RULES[name].reason) > 10
     x = uniform(1, 2, (4,))
-    program = one_step("quantile", (x, np.array(0.3)), {"axis": None})
+    program = one_step("riemann_zeta", (x,), {})
     for mode in (reverse, forward):
-        with pytest.raises(DerivativeError, match=r"quantile has no derivative: write it with np.sort"):
+        with pytest.raises(DerivativeError, match=r"riemann_zeta has no derivative: its derivative has no operator"):
+            mode(program, program.ordered_feeds)
+
+
+def test_quantiles_by_unusual_methods_are_refused() -> None:
+    program = one_step("quantile", (uniform(1, 2, (4,)), np.array(0.3)), {"axis": None, "method": "hazen"})
+    for mode in (reverse, forward):
+        with pytest.raises(DerivativeError, match=r"quantile with method='hazen' has no derivative"):
             mode(program, program.ordered_feeds)

@@ -11,10 +11,11 @@ import argparse
 import collections
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import torch
+from torch.testing._internal.opinfo.core import OpInfo
 
 import jitfuse as jf
 from jitfuse.base.records import NamedTuple
@@ -60,15 +61,34 @@ def cases(dtype: Any, samples: int, only: Iterable[str] = (), every: int = 1, fi
             yield Case(op.name, as_user_code(op.op), (sample.input, *sample.args), sample.kwargs)
 
 
-def as_user_code(function: Any) -> Any:
-    """Return a function of torch's tests as one of the user's: installed code that calls others is opaque."""
+def as_user_code(function: Any, instead: Mapping[Any, Any] | None = None, made: dict[Any, Any] | None = None) -> Any:
+    """Return a function of torch's tests as one of the user's: installed code that calls others is opaque.
+
+    `instead`: make the functions that it calls the user's too, some of them replaced. `made`: those made already.
+    """
     if type(function) is not types.FunctionType or "testing" not in function.__code__.co_filename:
         return function
-    code = function.__code__.replace(co_filename=__file__)
-    made = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    if instead is not None and function in instead:
+        return instead[function]
+    made = {} if made is None else made
+    if function not in made:
+        code = function.__code__.replace(co_filename=__file__)
+        names = dict(function.__globals__)
+        cells = function.__closure__ if instead is None else _cells(function, instead, made)
+        found = made[function] = types.FunctionType(code, names, function.__name__, function.__defaults__, cells)
+        found.__kwdefaults__ = function.__kwdefaults__
+        for name, called in names.items():
+            if instead is not None and name in code.co_names and type(called) is types.FunctionType:
+                names[name] = as_user_code(called, instead, made)
+    return made[function]
+
+
+def _cells(function: Any, instead: Mapping[Any, Any], made: dict[Any, Any]) -> Any:
+    """Return what a function closes over as the user's; of an operator's description, its name."""
+    found = [cell.cell_contents for cell in function.__closure__ or ()]
+    return tuple([types.CellType(
+        types.SimpleNamespace(name=value.name) if isinstance(value, OpInfo) else as_user_code(value, instead, made)
+    ) for value in found]) or None
 
 
 def judge(case: Case, dtype: Any) -> Found | None:

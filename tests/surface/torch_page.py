@@ -25,8 +25,9 @@ The tests compare each example with torch in several dtypes and layouts. {count}
   them, results are torch's.
 - **Modules**: `nn.Module`s can be called. Their parameters are read again in each call, and everything else in them is
   compared.
-- **Gradients**: there are none. With tensors that require them the function runs as plain torch, unless
-  `torch.no_grad()` or `detach()` is around the call.
+- **Gradients**: a call with tensors that require them is a node of torch's graph; [gradients](gradients.md) says when
+  the function runs as plain torch. Factorisations that are called by torch itself elsewhere (`lu_factor`, `matrix_exp`,
+  `householder_product`, `lstsq`, ...) are fused in `jf.grad` and its kin.
 - **Other functions** of torch run torch's own code, and are fused as the operators that it comes to. What has no
   lowering is called by torch itself in each call; what lies before and after it is fused.
 - **Dropout** draws jitfuse's random numbers.

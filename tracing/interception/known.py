@@ -93,7 +93,7 @@ def opaque(value: Any, access_path: str | None = None) -> VolatileError:
     """Return the error for an opaque callable, or for an opaque object at an access path."""
     if access_path is None:
         named = value if hasattr(value, "__qualname__") else type(value)
-        module = named.__module__ or type(getattr(value, "__self__", None)).__module__
+        module = getattr(named, "__module__", None) or type(getattr(value, "__self__", None)).__module__
         return VolatileError(
             f"{module}.{named.__qualname__} is called: jitfuse does not see what it reads and writes, so that no call"
             f" can do without Python. {_WAYS_OUT.get(module, _WAY_OUT)}"

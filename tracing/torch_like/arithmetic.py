@@ -16,7 +16,7 @@ from jitfuse.tracing.torch_like.elementwise import rows
 from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand, require_float, result_dtype, strong
 from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import FUNCTIONS, implements, in_float32, method
-from jitfuse.tracing.torch_like.tensor import wrap
+from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, wrap
 
 
 def _divisor(input: Any, other: Any) -> Any:
@@ -219,3 +219,11 @@ def equal(input: Any, other: Any) -> bool:
     """Read whether two tensors are equal in shape and elements."""
     a, b = strong(input), strong(other)
     return a.shape == b.shape and bool(a.call("equal", b).call("all"))
+
+
+# ---------------------------------------------------------------- operators, called as functions of torch.Tensor
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    for _dunder in (f"__{_name}__", f"__r{_name}__"):
+        method(_dunder)(vars(TracedTorchTensor)[_dunder])
+method("__rdiv__")(vars(TracedTorchTensor)["__rtruediv__"])
+method("__getitem__")(vars(TracedTorchTensor)["__getitem__"])

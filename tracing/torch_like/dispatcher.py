@@ -45,6 +45,8 @@ _KNOWN: Final = frozenset({
 # ---------------------------------------------------------------- a function of torch's
 def carry_out(func: Any, args: Any, kwargs: Any) -> Any:
     """Carry out one of torch's functions over traced tensors: by its entry, else by torch's own code over operators."""
+    if isinstance(func, torch._ops.OpOverload):
+        return lower(func, tuple(map(settled, args)), {name: settled(value) for name, value in kwargs.items()})
     return or_torch(table.by_object().get(func), func, args, kwargs)
 
 

@@ -5,17 +5,22 @@ result is floating.
 """
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from jitfuse.dtypes import kind
-from jitfuse.errors import DTypeError
+from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.tracing.numpy_like import shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import freeze
+from jitfuse.tracing.torch_like.dispatcher import missing
 from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, numbers, operand, strong
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -73,6 +78,43 @@ def round_(input: Any, *, decimals: Any = 0) -> Any:
     return wrap(in_common("divide" if digits > 0 else "multiply", made, scale))
 
 
+@implements("polygamma")
+def polygamma(n: Any, input: Any) -> Any:
+    """Return the n-th derivative of digamma, by Hurwitz' zeta function."""
+    (order, x) = (input, n) if isinstance(n, torch.Tensor) else (n, input)  # a method's tensor comes first
+    x, order = floating(x), int(numbers(order))
+    if order < 0:
+        raise ArgumentError(f"polygamma(n, x) does not support negative n, at {user_line()}")
+    if not order:
+        return wrap(cast(x.call("digamma"), str(x.dtype)))
+    made = x.literal(order + 1.0).call("zeta", x) * ((-1.0) ** (order + 1) * math.factorial(order))
+    return wrap(cast(made, str(x.dtype)))
+
+
+@implements("erfcx")
+def erfcx(input: Any) -> Any:
+    """Return exp(x * x) * erfc(x); of large numbers by the asymptotic series."""
+    x = floating(input)
+    if str(x.dtype) != "float64" or not run_of_trace().differentiated:
+        raise missing("torch.special.erfcx")
+    large = x.call("greater", 25)
+    small, big = large.call("where", 0, x), large.call("where", x, 1)
+    t = (big * big * 2).call("reciprocal")
+    series = functools.reduce(lambda total, k: 1 - t * (k * total), (11, 9, 7, 5, 3, 1), t * 0 + 1)
+    return wrap(large.call("where", series / (big * math.sqrt(math.pi)),
+                           (small * small).call("exp") * small.call("erfc")))
+
+
+@implements("frexp")
+def frexp(input: Any) -> Any:
+    """Return mantissas and exponents of two."""
+    x = operand(input)
+    if kind(str(x.dtype)) != "float":
+        raise DTypeError(f"frexp is not implemented for {x.dtype}, at {user_line()}")
+    exponent = cast(x.call("frexp_exponent"), "int32")
+    return torch.return_types.frexp((wrap(x.call("frexp_mantissa")), wrap(exponent)))
+
+
 # ---------------------------------------------------------------- complex numbers
 @implements("conj", "conj_physical")
 def conj(input: Any) -> Any:
@@ -124,17 +166,17 @@ def polar(abs: Any, angle: Any) -> Any:
 def view_as_real(input: Any) -> Any:
     """Return complex numbers as pairs along a new last axis."""
     x = operand(input)
-    return _in_new_memory("torch.view_as_real", x, shapes.stack([x.real, x.imag], -1))
+    return in_new_memory("torch.view_as_real", x, shapes.stack([x.real, x.imag], -1))
 
 
 @implements("view_as_complex")
 def view_as_complex(input: Any) -> Any:
     """Return pairs along the last axis as complex numbers."""
     x = operand(input)
-    return _in_new_memory("torch.view_as_complex", x, x[..., 0].call("make_complex", x[..., 1]))
+    return in_new_memory("torch.view_as_complex", x, x[..., 0].call("make_complex", x[..., 1]))
 
 
-def _in_new_memory(name: str, x: Tensor, made: Tensor) -> Any:
+def in_new_memory(name: str, x: Tensor, made: Tensor) -> Any:
     """Return a copy that is a view in torch, and reject later writes to either of the two."""
     result = wrap(made)
     freeze(name, x, result.tensor)

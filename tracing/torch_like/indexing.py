@@ -12,7 +12,9 @@ from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.torch_like.dispatcher import missing
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.shapes import axis_of
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -33,7 +35,9 @@ def index_select(input: Any, dim: Any, index: Any) -> Any:
     if str(at.dtype) not in ("int32", "int64") or at.ndim > 1:
         raise DTypeError(f"index_select(): expected an index of int32 or int64 with one axis, got {at.dtype} of "
                          f"{at.shape}, at {user_line()}")
-    return wrap(gathering.take(x, from_zero(at, x.shape[along]) if x.ndim else at, along))
+    if not x.ndim:
+        return wrap(gathering.take(x.reshape((1,)), at, 0).reshape(()))
+    return wrap(gathering.take(x, from_zero(at, x.shape[along]), along))
 
 
 @implements("take_along_dim")
@@ -145,6 +149,19 @@ def _at_indices(input: Any, dim: Any, index: Any, value: Tensor, combine: str) -
     return wrap(target)
 
 
+@implements("index_reduce")
+def index_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """Return the tensor with parts combined at indices of an axis."""
+    if not run_of_trace().differentiated:
+        raise missing("torch.index_reduce")  # it has fewer atomic writes
+    x, new, at = strong(input), operand(source), operand(index)
+    along, shape = axis_of(x, dim), new.shape or (1,)
+    at = at.reshape(tuple(-1 if k == along else 1 for k in range(len(shape)))).call("broadcast_to", shape=shape)
+    made = scatter_reduce(wrap(x.reshape(x.shape or (1,))), along, wrap(at), wrap(new.reshape(shape)), reduce,
+                          include_self=include_self)
+    return wrap(operand(made).reshape(x.shape))
+
+
 @implements("index_put")
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Return the tensor with values at indices."""
@@ -153,6 +170,15 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     key = tuple(slice(None) if i is None else operand(i) for i in indices)
     gathering.set_item(target, key, cast(operand(values), str(x.dtype)), "add" if accumulate else "set")
     return wrap(target)
+
+
+@implements("put")
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """Return the tensor with values at indices into all of its elements."""
+    x, at = strong(input), operand(index).ravel()
+    target = x.ravel().as_copy()
+    gathering.set_item(target, at, cast(operand(source).ravel(), str(x.dtype)), "add" if accumulate else "set")
+    return wrap(target.reshape(x.shape))
 
 
 @method("fill_diagonal_")

@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir.rules import shape_rules
@@ -14,10 +16,11 @@ from jitfuse.ir.statuses import NO_PROBABILITY
 from jitfuse.tracing.numpy_like import shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.torch_like.dispatcher import through
 from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import same_dtype
 from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand
-from jitfuse.tracing.torch_like.table import of_floats
+from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
@@ -46,6 +49,22 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_avera
     low = -100.0
     made = (t - 1) * (-p).call("log1p").call("maximum", low) - t * p.call("log").call("maximum", low)
     return reduced(_weighed(made, weight), reduction)
+
+
+@implements("triplet_margin_with_distance_loss")
+def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None,
+                                      margin: Any = 1.0, swap: bool = False, reduction: str = "mean") -> Any:
+    """Return how much nearer positive examples should be than negative ones, by a distance of the caller's."""
+    if distance_function is None or numbers(margin) <= 0:
+        return through(torch.nn.functional.triplet_margin_with_distance_loss, anchor, positive, negative,
+                       margin=margin, swap=swap, reduction=reduction)
+    near, far = distance_function(anchor, positive), distance_function(anchor, negative)
+    far = torch.minimum(far, distance_function(positive, negative)) if swap else far
+    return reduced(operand((near - far + margin).clamp_min(0)), reduction)
+
+
+implements("linear_cross_entropy")(lambda *args, options=None, **kwargs: through(  # which choose the way to the result
+    torch.nn.functional.linear_cross_entropy, *args, **kwargs))
 
 
 @of_floats("gaussian_nll_loss")

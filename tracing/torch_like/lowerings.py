@@ -15,10 +15,12 @@ import torch
 from jitfuse.dtypes import is_narrow
 from jitfuse.errors import UnsupportedError
 from jitfuse.tracing.record.source import user_line
-from jitfuse.tracing.torch_like import casts, creation, networks, shapes
+from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.torch_like import casts, creation, elementwise, embeddings, networks, shapes
 from jitfuse.tracing.torch_like.arithmetic import add, sub
 from jitfuse.tracing.torch_like.dispatcher import lowers
 from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, require_cpu, strong
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import FUNCTIONS
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -38,14 +40,21 @@ def slice_(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: A
 
 @lowers("as_strided")
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
-    """Return all elements in their order under another shape; other steps between elements are torch's."""
+    """Return elements at steps from the first one on; in a derivative also in another order, which is a copy then."""
     x = strong(input)
-    if not x.is_contiguous or storage_offset is not None or math.prod(size) != x.size:
-        raise UnsupportedError(f"as_strided of a part of a tensor is not available, at {user_line()}")
-    made = shapes.reshape(input, size)
-    if made.stride() != tuple(stride):
+    last = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else -1
+    if not x.is_contiguous or storage_offset is not None or last >= x.size:
+        raise UnsupportedError(f"as_strided beyond a tensor's elements is not available, at {user_line()}")
+    if math.prod(size) == x.size:
+        made = shapes.reshape(input, size)
+        if made.stride() == tuple(stride):
+            return made
+    if not run_of_trace().differentiated:
         raise UnsupportedError(f"as_strided in another order of elements is not available, at {user_line()}")
-    return made
+    at = x.create("zeros", shape=(), dtype="int64")
+    for k, (n, step) in enumerate(zip(size, stride, strict=True)):
+        at = at + x.create("arange", count=n, dtype="int64").reshape((n, *(1,) * (len(size) - k - 1))) * step
+    return elementwise.in_new_memory("torch.as_strided", x, gathering.take(x.ravel(), at, 0))
 
 
 # ---------------------------------------------------------------- casts and copies
@@ -109,8 +118,9 @@ lowers("_log_softmax")(_softmax("log_softmax"))
 lowers("_scaled_dot_product_flash_attention_for_cpu")(
     lambda query, key, value, *options, attn_mask=None, **named: (
         networks.scaled_dot_product_attention(query, key, value, attn_mask, *options, **named), None))
-lowers("embedding")(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: networks.embedding(
-    indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse))
+lowers("embedding")(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: (
+    embeddings.embedding(indices, weight, None if padding_idx < 0 else padding_idx,
+                         scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)))
 lowers("constant_pad_nd")(lambda input, pad, value=0: networks.pad(input, pad, "constant", value))
 
 
@@ -123,6 +133,32 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
         return FUNCTIONS[f"conv_transpose{rank}d"](input, weight, bias, stride, padding, output_padding, groups,
                                                    dilation)
     return FUNCTIONS[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
+
+
+def _statistics_are_constants(op: Any) -> Callable[..., Any]:
+    """Return torch's decomposition of a normalisation, with statistics beside the first result that torch detaches."""
+    def function(*args: Any, **kwargs: Any) -> Any:
+        made, *statistics = torch._decomp.decomposition_table[op](*args, **kwargs)
+        return (made, *[FUNCTIONS["detach"](x) for x in statistics])
+
+    return function
+
+
+for _op in (torch.ops.aten.native_layer_norm.default, torch.ops.aten.native_batch_norm.default,
+            torch.ops.aten._native_batch_norm_legit.default, torch.ops.aten._native_batch_norm_legit.no_stats,
+            torch.ops.aten._batch_norm_with_update.default):
+    lowers(f"{_op.overloadpacket.__name__}.{_op._overloadname}")(_statistics_are_constants(_op))
+
+
+@lowers("native_group_norm")
+def native_group_norm(input: Any, weight: Any, bias: Any, N: Any, C: Any, HxW: Any, group: Any, eps: Any) -> Any:
+    """Return the normalised groups of channels, their means, and the reciprocals of their deviations."""
+    x = operand(input)
+    if is_narrow(str(x.dtype)):
+        raise UnsupportedError(f"native_group_norm of 16-bit floats is not available, at {user_line()}")
+    parts = wrap(x.reshape((N, group, C * HxW // group)))
+    variance, mean = torch.var_mean(parts, 2, correction=0)
+    return networks.group_norm(input, group, weight, bias, eps), mean, (variance + eps).rsqrt()
 
 
 @lowers("grid_sampler_2d")

@@ -1,4 +1,4 @@
-"""torch.nn.functional's layers over traced tensors: linear, embedding, activations, normalisations, attention, dropout.
+"""torch.nn.functional's layers over traced tensors: linear, activations, normalisations, attention, dropout.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`. Dropout uses jitfuse's random numbers, new ones in each call.
 """
@@ -8,15 +8,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from jitfuse.dtypes import is_narrow, kind
-from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from jitfuse.ir.statuses import NO_CLASS
+from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.numpy_like import arrangements
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.tensor.traced import fresh
-from jitfuse.tracing.torch_like.indexing import from_zero
+from jitfuse.tracing.torch_like.dispatcher import through
 from jitfuse.tracing.torch_like.products import einsum, product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (
     assign,
@@ -46,59 +47,6 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """Return x1 @ W @ x2 for each output feature."""
     made = operand(einsum("...i,oij,...j->...o", input1, weight, input2))
     return wrap(made if bias is None else made + operand(bias))
-
-
-@implements("embedding")
-def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: Any = 2.0,
-              scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
-    """Return the rows of a table at indices."""
-    if max_norm is not None:
-        raise UnsupportedError(f"embedding(max_norm=...) is not available, at {user_line()}. Normalise the table.")
-    at, table = operand(input), operand(weight)
-    if str(at.dtype) not in ("int32", "int64"):
-        raise DTypeError(f"embedding: expected indices of Long or Int, but got {at.dtype}, at {user_line()}")
-    rows = gathering.take(table, from_zero(at, table.shape[0]), 0)
-    if not run_of_trace().differentiated:
-        return wrap(rows)
-    if scale_grad_by_freq or sparse:
-        raise UnsupportedError(f"gradients of embedding with scale_grad_by_freq or sparse are not available, at "
-                               f"{user_line()}")
-    if padding_idx is None:
-        return wrap(rows)
-    padding = at.call("equal", int(padding_idx) % table.shape[0]).expand_dims(-1)
-    return wrap(padding.call("where", rows.call("stop_gradient"), rows))
-
-
-@implements("embedding_bag")
-def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: Any = 2.0,
-                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
-                  per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None) -> Any:
-    """Return the mean, sum or largest of the rows in each bag of indices, one row for each bag."""
-    at, table = operand(input), operand(weight)
-    require_float("embedding_bag", table)
-    if max_norm is not None or padding_idx is not None or offsets is not None or at.ndim != 2:
-        raise UnsupportedError(f"embedding_bag with offsets, max_norm or padding_idx is not available, at "
-                               f"{user_line()}. Pass bags of one size, as a tensor of two axes.")
-    rows = gathering.take(table, at, 0)
-    if per_sample_weights is not None:
-        if mode != "sum":
-            raise ArgumentError(f"embedding_bag: per_sample_weights need mode='sum', at {user_line()}")
-        rows = rows * operand(per_sample_weights).reshape((*at.shape, 1))
-    return wrap(rows.call(mode, axis=1))
-
-
-@implements("one_hot")
-def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
-    """Return int64 ones at the classes, and zeros elsewhere; without a number of classes, the largest is read."""
-    x, count = operand(tensor), int(numbers(num_classes))
-    if str(x.dtype) != "int64":
-        raise DTypeError(f"one_hot is only applicable to index tensor of type LongTensor, at {user_line()}")
-    if count < 0:
-        count = int(x.call("max")) + 1
-    inside = x.call("greater_equal", 0).call("logical_and", x.call("less", count))
-    x = x.call("require", inside, status=NO_CLASS)
-    classes = x.create("arange", count=count, dtype="int64")
-    return wrap(cast(x.reshape((*x.shape, 1)).call("equal", classes), "int64"))
 
 
 # ---------------------------------------------------------------- activations
@@ -250,6 +198,26 @@ for _name in ("dropout1d", "dropout2d", "dropout3d", "feature_dropout"):
     _of_channels(_name)
 
 
+def _alpha_dropout(name: str, of_channels: bool) -> None:
+    @implements(name)
+    def function(input: Any, p: Any = 0.5, training: bool = False, inplace: bool = False) -> Any:
+        x, drop = operand(input), float(numbers(p))
+        if not training or drop in (0.0, 1.0) or not 0.0 <= drop <= 1.0:
+            return through(getattr(torch.nn.functional, name), input, drop, training, inplace)
+        shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if of_channels else x.shape
+        ones = x.create("full", shape=shape, value=1.0 - drop, dtype=str(x.dtype))
+        kept = operand(dropout(wrap(ones), drop))  # 1 or 0
+        scale = 1.0 / math.sqrt((_SATURATED**2 * drop + 1.0) * (1.0 - drop))
+        made = wrap(cast(x * kept * scale + (kept - 1.0 + drop) * (_SATURATED * scale), str(x.dtype)))
+        return assign(input, made, name) if inplace else made
+
+
+_SATURATED = 1.7580993408473766
+"""SELU's least value, negated, which it gives where elements are dropped."""
+_alpha_dropout("alpha_dropout", False)
+_alpha_dropout("feature_alpha_dropout", True)
+
+
 # ---------------------------------------------------------------- attention
 @of_floats("scaled_dot_product_attention")
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
@@ -289,11 +257,16 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     widths = [(0, 0)] * x.ndim
     for k in range(len(counts) // 2):
         widths[x.ndim - 1 - k] = (counts[2 * k], counts[2 * k + 1])
-    if any(n and n + min(a, 0) + min(b, 0) <= 0 for n, (a, b) in zip(x.shape, widths, strict=True)):
+    outside = [n + min(a, 0) + min(b, 0) for n, (a, b) in zip(x.shape, widths, strict=True) if n]
+    if mode == "replicate":
+        outside = [n + a + b for n, (a, b) in zip(x.shape, widths, strict=True) if n]
+    if outside and min(outside) < (0 if mode == "constant" else 1):
         raise ShapeError(f"pad: {counts} leaves nothing of {x.shape}, at {user_line()}")
     if mode == "reflect" and any(max(a, b) >= n > 0 for n, (a, b) in zip(x.shape, widths, strict=True) if a or b):
         raise ShapeError(f"pad: padding size should be less than the corresponding input dimension, but got {counts} "
                          f"for {x.shape}, at {user_line()}")
+    if mode == "replicate":
+        return wrap(_replicated(x, widths))
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))
     x = x[cut]
     grown = [(max(a, 0), max(b, 0)) for a, b in widths]
@@ -301,3 +274,16 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         number = 0 if value is None else numbers(value)
         return wrap(arrangements.pad(x, grown, constant_values=number))
     return wrap(arrangements.pad(x, grown, mode=_PAD_MODES[mode]))
+
+
+def _replicated(x: Tensor, widths: list[tuple[int, int]]) -> Tensor:
+    """Return all axes longer by their first and last elements, or shorter."""
+    if all(n + min(a, 0) + min(b, 0) > 0 for n, (a, b) in zip(x.shape, widths, strict=True)):
+        x = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))]
+        return arrangements.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode="edge")
+    for axis, (a, b) in enumerate(widths):
+        if a or b:
+            n = x.shape[axis]
+            at = (x.create("arange", count=n + a + b, dtype="int64") - a).call("clip", 0, n - 1)
+            x = gathering.take(x, at, axis)
+    return x

@@ -4,6 +4,8 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. Sorting is stable, als
 """
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import shapes, sorting
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.torch_like.dispatcher import missing
 from jitfuse.tracing.torch_like.promotion import (
     cast,
     floating,
@@ -24,6 +27,7 @@ from jitfuse.tracing.torch_like.promotion import (
     strong,
 )
 from jitfuse.tracing.torch_like.real_tensors import run_of_trace
+from jitfuse.tracing.torch_like.shapes import axis_of
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -106,12 +110,41 @@ def _shared(x: Tensor, value: Tensor) -> Tensor:
 
 
 @implements("nanmedian")
-def nanmedian(input: Any) -> Any:
-    """Return the lower of the middle elements, ignoring NaN."""
-    flat = strong(input).ravel()
-    count = cast(flat.call("isnan").call("logical_not"), "int64").call("sum", axis=None, keepdims=False)
-    ordered = operand(sort(wrap(flat)).values)
-    return wrap(ordered[((count - 1).call("maximum", 0)).call("floor_divide", 2)].as_copy())
+def nanmedian(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the lower of the middle elements, ignoring NaN, and with an axis its index."""
+    x = strong(input)
+    x, along = (x.ravel(), 0) if dim is None or not x.ndim else (x, axis_of(x, dim))
+    count = x.call("isnan").call("logical_not").call("count_nonzero", axis=along, keepdims=True)
+    ordered, order = _sorted(x, along, False)
+    at = (count - 1).call("maximum", 0).call("floor_divide", 2)
+    values, indices = (t.call("take_along_axis", at, axis=along) for t in (ordered, order))
+    if dim is not None and strong(input).ndim:
+        return torch.return_types.nanmedian(tuple(
+            wrap(t if keepdim else t.squeeze(along)) for t in (values, indices)))
+    values, index = values.reshape(()), wrap(indices.reshape(()))
+    if dim is not None:
+        return torch.return_types.nanmedian((wrap(values), index))
+    return wrap(_shared(x, values) if run_of_trace().differentiated else values)
+
+
+@implements("mode")
+def mode(input: Any, dim: Any = -1, keepdim: bool = False) -> Any:
+    """Return the smallest of the most frequent elements, and its last index."""
+    if not run_of_trace().differentiated:
+        raise missing("torch.mode")  # it compares all pairs
+    x = strong(input)
+    if not x.ndim:
+        return torch.return_types.mode((wrap(x.as_copy()), wrap(x.create("zeros", shape=(), dtype="int64"))))
+    along = axis_of(x, dim)
+    equal = x.expand_dims(along + 1).call("equal", x.expand_dims(along))
+    counts = equal.call("sum", axis=along + 1)
+    most = counts.call("equal", counts.call("max", axis=along, keepdims=True))
+    line = x.create("arange", count=x.shape[along], dtype="int64").reshape(
+        tuple(-1 if k == along else 1 for k in range(x.ndim)))
+    least = most.call("where", x, math.inf).call("min", axis=along, keepdims=True)
+    index = x.call("equal", least).call("where", line, -1).call("max", axis=along, keepdims=True)
+    values = x.call("take_along_axis", index, axis=along)
+    return torch.return_types.mode(tuple(wrap(t if keepdim else t.squeeze(along)) for t in (values, index)))
 
 
 def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tensor:
@@ -127,10 +160,20 @@ def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tenso
 def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """Return quantiles; the axis of q is the first."""
     require_float("quantile", input)
+    return _quantile(sorting.quantile, input, q, dim, keepdim, interpolation)
+
+
+@implements("nanquantile")
+def nanquantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+    """Return quantiles of what is not NaN; the axis of q is the first."""
+    require_float("nanquantile", input)
+    return _quantile(sorting.nanquantile, input, q, dim, keepdim, interpolation)
+
+
+def _quantile(function: Callable[..., Tensor], input: Any, q: Any, dim: Any, keepdim: Any, method: str) -> Any:
     x = floating(input)
-    made = sorting.quantile(x, cast(operand(q), str(x.dtype)), None if dim is None else int(numbers(dim)),
-                                  method=interpolation, keepdims=bool(keepdim))
-    return wrap(made)
+    along = None if dim is None or not x.ndim else int(numbers(dim))
+    return wrap(function(x, cast(operand(q), str(x.dtype)), along, method=method, keepdims=bool(keepdim)))
 
 
 @implements("searchsorted")

@@ -6,6 +6,7 @@ window; an adaptive one reduces axis by axis.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from jitfuse.base.records import Record
 from jitfuse.dtypes import integer_range, is_integer
-from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
@@ -156,8 +157,6 @@ def _counted(window: _PoolingWindow, spatial: tuple[int, ...], padded: bool) -> 
 def _adaptive(name: str, rank: int, op_name: str) -> None:
     @of_floats(name)
     def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        if return_indices:
-            raise UnsupportedError(f"{name}(return_indices=True) is not available, at {user_line()}")
         x = operand(input)
         if x.ndim not in (rank + 1, rank + 2):
             raise ShapeError(f"{name}: expected {rank + 1} or {rank + 2} axes, got {x.shape}, at {user_line()}")
@@ -166,9 +165,27 @@ def _adaptive(name: str, rank: int, op_name: str) -> None:
         targets = [n if t is None else int(t) for n, t in zip(x.shape[-rank:], wanted, strict=True)]
         if targets == [1] * rank and name.startswith("adaptive_avg"):
             return wrap(x.call("mean", axis=tuple(range(x.ndim - rank, x.ndim)), keepdims=True))
+        if return_indices:
+            return _largest_with_indices(x, targets)
         for k, target in enumerate(targets):
             x = _adapted(x, x.ndim - rank + k, target, op_name)
         return wrap(x.as_copy())
+
+
+def _largest_with_indices(x: Tensor, targets: list[int]) -> Any:
+    """Return the largest element of each part, and its index in the flattened last axes."""
+    lead, spatial = x.ndim - len(targets), x.shape[-len(targets):]
+    bounds = [[(k * n // t, -(-(k + 1) * n // t)) for k in range(t)] for n, t in zip(spatial, targets, strict=True)]
+    at = np.arange(math.prod(spatial)).reshape(spatial)
+    values, places = [], []
+    for part in itertools.product(*bounds):
+        cut = tuple(slice(a, b) for a, b in part)
+        flat = x[(*(slice(None),) * lead, *cut)].reshape((*x.shape[:lead], -1))
+        best = flat.call("argmax", axis=-1, keepdims=True)
+        values.append(flat.call("take_along_axis", best, axis=-1))
+        places.append(gathering.take(_constant(at[cut].ravel()), best, 0))
+    shape = (*x.shape[:lead], *targets)
+    return tuple(wrap(shapes.concatenate(parts, -1).reshape(shape)) for parts in (values, places))
 
 
 def _adapted(x: Tensor, axis: int, target: int, op_name: str) -> Tensor:

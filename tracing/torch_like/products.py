@@ -8,15 +8,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing.numpy_like import linalg, products, shapes
+from jitfuse.tracing.record.foreign import tensor_as_array
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.torch_like.arithmetic import add, mul
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
+from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import implements, in_float32, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -94,11 +99,21 @@ implements("cross", "linalg.cross")(lambda input, other, dim=-1: wrap(
 
 @implements("cdist")
 @in_float32
-def cdist(x1: Any, x2: Any, p: Any = 2.0, **options: Any) -> Any:
+def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = None) -> Any:
     """Return the distances of all pairs of rows."""
     x, y = same_dtype("cdist", x1, x2)
     difference = shapes.expand_dims(x, -2) - shapes.expand_dims(y, -3)
-    return torch.linalg.vector_norm(wrap(difference), p, -1)
+    return torch.linalg.vector_norm(wrap(difference), numbers(p), -1)
+
+
+@implements("pdist")
+@in_float32
+def pdist(input: Any, p: Any = 2.0) -> Any:
+    """Return the distances of each pair of rows, once."""
+    x = operand(input)
+    first, second = (lift(run_of_trace(), at) for at in np.triu_indices(x.shape[0], 1))
+    difference = gathering.take(x, first, 0) - gathering.take(x, second, 0)
+    return torch.linalg.vector_norm(wrap(difference), numbers(p), -1)
 
 
 @of_floats("linalg.vecdot")
@@ -116,13 +131,29 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 
 # ---------------------------------------------------------------- decompositions
+def _of_nothing(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what torch makes of tensors without elements: it depends on their shapes alone."""
+    if any(isinstance(value, torch.Tensor) and operand(value).size for value in args):
+        raise UnsupportedError(f"{original.__name__} of nothing and something is not available, at {user_line()}")
+    with torch._C.DisableTorchFunctionSubclass():
+        made = original(*[torch.zeros(v.shape, dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in args],
+                        **kwargs)
+    if isinstance(made, torch.Tensor):
+        return _constant(made)
+    return type(made)([_constant(part) for part in made])
+
+
+def _constant(made: Any) -> Any:
+    return wrap(lift(run_of_trace(), tensor_as_array(made)))
+
+
 def _of_matrices(name: str) -> Callable[..., Any]:
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
         x = operand(A)
         if kind(str(x.dtype)) not in ("float", "complex"):
             raise DTypeError(f"linalg.{name}: expected a floating point tensor, not {x.dtype}, at {user_line()}")
         if not x.size:
-            raise UnsupportedError(f"linalg.{name} of nothing is not available, at {user_line()}")
+            return _of_nothing(getattr(torch.linalg, name), A, *args, **kwargs)
         return wrap(getattr(linalg, name)(x, *(operand(a) for a in args), **kwargs))
 
     return function
@@ -150,11 +181,20 @@ for _name in ("svd", "qr", "eigh", "slogdet"):
 @implements("linalg.pinv", "pinverse")
 def pinv(input: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None) -> Any:
     """Return the pseudo-inverse; singular values up to rtol times the largest count as zero."""
-    if hermitian or atol is not None or not operand(input).size:
-        raise UnsupportedError(f"linalg.pinv(hermitian=, atol=) and of nothing is not available, at {user_line()}")
-    given = rtol if rcond is None else rcond
-    limit = max(input.shape[-2:]) * torch.finfo(input.dtype).eps if given is None else numbers(given)
-    return wrap(linalg.pinv(operand(input), rtol=limit))
+    x, given = operand(input), rtol if rcond is None else rcond
+    if not x.size:
+        return _of_nothing(torch.linalg.pinv, input)
+    if hermitian:  # torch reads the lower half, and the real part of the diagonal
+        below = x.call("tril", k=-1)
+        x = below + (x.call("tril", k=0) - below).real + below.swapaxes(-1, -2).call("conj")
+    if given is None:
+        given = max(input.shape[-2:]) * torch.finfo(input.dtype).eps if atol is None else 0.0
+    limit = operand(given) if isinstance(given, torch.Tensor) else numbers(given)
+    if atol is not None:
+        bound = operand(atol) if isinstance(atol, torch.Tensor) else numbers(atol)
+        largest = linalg.svdvals(x).call("max", axis=-1)
+        limit = (bound / largest).call("maximum", limit).call("stop_gradient")
+    return wrap(linalg.pinv(x, rtol=limit))
 
 
 @implements("linalg.eig")
@@ -181,9 +221,25 @@ def logdet(input: Any) -> Any:
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return the solution of triangular systems."""
     a, b = same_dtype("solve_triangular", A, B)
-    if unitriangular or not left:
-        raise UnsupportedError(f"solve_triangular(left=False) and unitriangular are not available, at {user_line()}")
-    return wrap(linalg.solve(a.call("triu" if upper else "tril", k=0), b))
+    if unitriangular:
+        line = a.create("arange", count=a.shape[-1], dtype="int64")
+        unit = cast(line.expand_dims(-1).call("equal", line), str(a.dtype))
+        a = a.call("triu", k=1) + unit if upper else a.call("tril", k=-1) + unit
+    else:
+        a = a.call("triu" if upper else "tril", k=0)
+    if left:
+        return wrap(linalg.solve(a, b))
+    return wrap(linalg.solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2)).swapaxes(-1, -2))
+
+
+@implements("triangular_solve")
+def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False,
+                     unitriangular: bool = False) -> Any:
+    """Return the solution of triangular systems, and a copy of the matrix."""
+    a = operand(A)
+    turned = wrap(a.swapaxes(-1, -2)) if transpose else A
+    found = solve_triangular(turned, input, upper=bool(upper) != bool(transpose), unitriangular=unitriangular)
+    return torch.return_types.triangular_solve((found, wrap(a.as_copy())))
 
 
 @implements("cholesky_solve")

@@ -5,6 +5,7 @@ values together with their indices.
 """
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from jitfuse.errors import DTypeError
 from jitfuse.tracing.numpy_like import shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.torch_like.dispatcher import settled
 from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, numbers, strong
 from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.shapes import axis_of
@@ -141,6 +143,17 @@ implements("max")(_extreme("max"))
 implements("min")(_extreme("min"))
 
 
+# ---------------------------------------------------------------- with masks
+def _with_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one of torch.masked's functions, whose own code hands numbers to torch's parser of arguments."""
+    return lambda *args, **kwargs: original(*map(settled, args), **{k: settled(v) for k, v in kwargs.items()})
+
+
+for _masked in torch.masked.__all__:
+    if inspect.isfunction(getattr(torch.masked, _masked)):
+        implements(f"masked.{_masked}")(_with_numbers(getattr(torch.masked, _masked)))
+
+
 # ---------------------------------------------------------------- scans
 def _scan(name: str) -> Callable[..., Any]:
     def function(input: Any, dim: Any, *, dtype: Any = None) -> Any:
@@ -158,6 +171,8 @@ def _extremes(name: str) -> Callable[..., Any]:
     def function(input: Any, dim: Any) -> Any:
         x = strong(input)
         along = axis_of(x, dim)
+        if not x.ndim:
+            return _pair(name, x.as_copy(), x.create("zeros", shape=(), dtype="int64"))
         values = x.call(name, axis=along)
         line = x.create("arange", count=x.shape[along], dtype="int64").reshape(
             tuple(-1 if k == along else 1 for k in range(x.ndim)))

@@ -14,7 +14,9 @@ from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir.rules import shape_rules
 from jitfuse.tracing.numpy_like import arrangements, shapes
 from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering
 from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.traced import freeze
 from jitfuse.tracing.torch_like.promotion import numbers, operand, strong
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -127,6 +129,23 @@ def select(input: Any, dim: Any, index: Any) -> Any:
     """Return the part at one index of an axis."""
     x = strong(input)
     return wrap(x[(*(slice(None),) * axis_of(x, dim), int(numbers(index)), ...)])
+
+
+@implements("narrow")
+def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
+    """Return a range of an axis; from a start that is a tensor on, a copy, not to be changed."""
+    x = strong(input)
+    along, count = axis_of(x, dim), int(numbers(length))
+    lead = (slice(None),) * along
+    if not isinstance(start, torch.Tensor):
+        first = int(numbers(start)) + (x.shape[along] if numbers(start) < 0 else 0)
+        if not 0 <= first <= first + count <= x.shape[along]:
+            raise ShapeError(f"narrow: start ({first}) + length ({count}) exceeds {x.shape[along]}, at {user_line()}")
+        return wrap(x[(*lead, slice(first, first + count))])
+    at = operand(start).reshape(()) + x.create("arange", count=count, dtype="int64")
+    made = wrap(gathering.take(x, at, along))
+    freeze("torch.narrow", x, made.tensor)
+    return made
 
 
 @implements("unbind")

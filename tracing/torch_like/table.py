@@ -32,8 +32,8 @@ PURE: Final = frozenset({
 })
 """torch's functions without an entry, and its classes, that depend on their arguments alone."""
 _MODULES: Final = ("elementwise", "arithmetic", "reductions", "ordering", "shapes", "joins", "indexing", "products",
-                   "networks", "losses", "convolutions", "poolings", "resizing", "casts", "recurrent", "fourier",
-                   "data_dependent", "lowerings")
+                   "factorisations", "networks", "embeddings", "losses", "convolutions", "poolings", "resizing",
+                   "casts", "recurrent", "fourier", "data_dependent", "lowerings")
 
 
 def registering(entries: dict[str, Function]) -> Callable[..., Callable[[Function], Function]]:
@@ -133,9 +133,10 @@ def _differs(name: str, original: Any) -> bool:
 
 @functools.cache
 def without_entry() -> frozenset[Any]:
-    """Return torch's public functions over tensors that have no function here: the built-in ones, which dispatch."""
+    """Return torch's functions over tensors that have no function here: the built-in ones, which dispatch."""
     return frozenset(
         value for holder in (torch, torch.linalg, torch.special, torch.fft, torch.nn.functional)
         for name, value in vars(holder).items()
-        if isinstance(value, types.BuiltinFunctionType) and name not in PURE and not name.startswith(("_", "has_torch"))
+        if isinstance(value, types.BuiltinFunctionType) and name not in PURE and not name.startswith("has_torch") and (
+            not name.startswith("_") or hasattr(torch.ops.aten, name))
     ) - by_object().keys()

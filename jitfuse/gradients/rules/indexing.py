@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from jitfuse.errors import DerivativeError
 from jitfuse.gradients.rule import (
     RULES,
     Call,
@@ -14,6 +15,7 @@ from jitfuse.gradients.rule import (
     composite,
     linear,
     positions,
+    product,
     zeros_like,
 )
 
@@ -47,8 +49,12 @@ def _scatter_forward(call: Call, tangents: Parts) -> Parts:
     tx = zeros_like(x) if tangents[0] is None else tangents[0]
     if call.attrs["combine"] in _SIGNS:
         return [tx if tangents[1] is None else tx.call("scatter", tangents[1], *indices, **call.attrs)]
-    _require_set(call)
-    return [tx.call("scatter", zeros_like(value) if tangents[1] is None else tangents[1], *indices, **call.attrs)]
+    tv = zeros_like(value) if tangents[1] is None else tangents[1]
+    if call.attrs["combine"] == "set":
+        return [tx.call("scatter", tv, *indices, **call.attrs)]
+    by_x, by_value = _shares(call)
+    at = {"axes": call.attrs["axes"], "place": call.attrs["place"]}
+    return [tx.multiply(by_x).call("scatter", by_value.multiply(tv), *indices, **at, combine="add")]
 
 
 def _scatter_reverse(call: Call, cotangents: Parts) -> Parts:
@@ -58,7 +64,10 @@ def _scatter_reverse(call: Call, cotangents: Parts) -> Parts:
     if call.attrs["combine"] in _SIGNS:
         found = ct.call("gather", *indices, **at)
         return [ct, found if call.attrs["combine"] == "add" else found.negative(), *others]
-    _require_set(call)
+    if call.attrs["combine"] != "set":
+        by_x, by_value = _shares(call)
+        found = ct.call("gather", *indices, **at)
+        return [product(ct, by_x, call.masked), product(found, by_value, call.masked), *others]
     kept = ct.call("scatter", ct.create("zeros", shape=(), dtype=str(ct.dtype)), *indices, **call.attrs)
     found = ct.call("gather", *indices, **at) if call.wanted[1] else None
     return [kept, None if found is None else choose(_last_at_each(call, found), found, 0), *others]
@@ -73,11 +82,24 @@ def _last_at_each(call: Call, found: Tensor) -> Tensor:
     return empty.call("scatter", order, *indices, **at, combine="set").call("gather", *indices, **at).equal(order)
 
 
-def _require_set(call: Call) -> None:
-    from jitfuse.errors import DerivativeError
-
-    if call.attrs["combine"] != "set":
-        raise DerivativeError(f"scatter by {call.attrs['combine']} has no derivative here; add and set have")
+def _shares(call: Call) -> tuple[Tensor, Tensor]:
+    """Return the derivatives of a combined element by what was there, and by each value."""
+    (x, value, *indices), at = call.xs, {"axes": call.attrs["axes"], "place": call.attrs["place"]}
+    if call.attrs["combine"] in ("maximum", "minimum"):  # equal ones share, as in the reductions
+        kept, taken = x.equal(call.y), value.equal(call.y.call("gather", *indices, **at))
+        count = cast(kept, str(x.dtype)).call("scatter", cast(taken, str(x.dtype)), *indices, **at, combine="add")
+        return cast(kept, str(x.dtype)).divide(count), cast(taken, str(x.dtype)).divide(
+            count.call("gather", *indices, **at))
+    if call.attrs["combine"] != "multiply":
+        raise DerivativeError(f"scatter by {call.attrs['combine']} has no derivative")
+    zero, gone = value.equal(0), x.equal(0)
+    others = choose(gone, 1, x).call("scatter", value, *indices, **call.attrs)
+    counts = x.create("zeros", shape=x.shape, dtype=str(x.dtype)).call(
+        "scatter", cast(zero, str(x.dtype)), *indices, **at, combine="add").call("gather", *indices, **at)
+    alone = zero.call("logical_and", counts.equal(1))
+    rest = x.call("scatter", choose(alone, 1, value), *indices, **call.attrs).call("gather", *indices, **at)
+    whole = call.y.call("gather", *indices, **at).divide(choose(zero, 1, value))
+    return others.divide(choose(gone, 1, x)), choose(alone, rest, choose(zero, 0, whole))
 
 
 RULES["scatter"] = Rule(_scatter_forward, _scatter_reverse, masks=True)
