@@ -15,9 +15,10 @@ import math
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from array_functions import ROWS
 from peers import awake, largest_error, seconds, with_modules
 from side_by_side import first_line, medians
 
@@ -85,14 +86,35 @@ def scan(body: Any, carry: Any, xs: Any) -> Any:
     return carry, None
 
 
-def works(rng: np.random.Generator) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """Return each work with its arguments."""
+class Work(NamedTuple):
+    """A function, its arguments, and whether it returns an array: then the sum of cubes is differentiated."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    returns_array: bool = False
+
+    def called(self, module: Any, **others: Any) -> Callable[..., Any]:
+        """Return the function of one real number, over a module in NumPy's place."""
+        function = with_modules(self.function, np=module, **others)
+        if not self.returns_array:
+            return function
+
+        def cubes(*args: Any) -> Any:
+            made = function(*args)
+            made = made[0] if isinstance(made, tuple) else made
+            return module.sum(made * made * made)
+
+        return cubes
+
+
+def works(rng: np.random.Generator) -> dict[str, Work]:
+    """Return each work: some of its own, and the array functions of peers.py."""
     def draw(*shape: int, dtype: str = "float32", scale: float = 1.0) -> Any:
         return (rng.standard_normal(shape) * scale).astype(dtype)
 
     chosen = np.eye(10, dtype="float32")[rng.integers(0, 10, 256)]
     weights = np.full(16, 1 / 16)
-    return {
+    own = {
         "chain of 100, 4M float32": (chain, (draw(4_000_000),)),
         "rosenbrock, 1M": (rosenbrock, (draw(1_000_000, dtype="float64"),)),
         "logsumexp, 1M": (logsumexp, (draw(1_000_000, dtype="float64"),)),
@@ -106,71 +128,75 @@ def works(rng: np.random.Generator) -> dict[str, tuple[Callable[..., Any], tuple
         "scan of 1,000, carry 64": (recurrence, (
             draw(64, 64, dtype="float64", scale=0.1), draw(1000, 64, dtype="float64"), np.zeros(64))),
     }
+    rows = {row.name: Work(row.function, row.arguments(1.0), True) for row in ROWS}
+    return {**{name: Work(*work) for name, work in own.items()}, **rows}
 
 
 # ---------------------------------------------------------------------- the systems
-def _jitfuse(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Call:
+def _jitfuse(work: Work) -> Call:
     import jitfuse as jf
 
-    gradient = jf.grad(with_modules(function, scan=jf.scan))
-    return lambda: gradient(*arguments)
+    gradient = jf.grad(work.called(np, scan=jf.scan))
+    return lambda: gradient(*work.arguments)
 
 
-def _function(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Call:
+def _function(work: Work) -> Call:
     import jitfuse as jf
 
-    fused = jf.fuse(with_modules(function, scan=jf.scan))
-    return lambda: fused(*arguments)
+    fused = jf.fuse(work.called(np, scan=jf.scan))
+    return lambda: fused(*work.arguments)
 
 
-def _jax(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Call:
+def _jax(work: Work) -> Call:
     import jax
 
     configuration: Any = jax.config
     configuration.update("jax_enable_x64", True)
     finish: Any = jax.block_until_ready
-    compiled = jax.jit(jax.grad(with_modules(function, np=jax.numpy, scan=jax.lax.scan)))
-    there = [jax.numpy.asarray(a) for a in arguments]
+    compiled = jax.jit(jax.grad(work.called(jax.numpy, scan=jax.lax.scan, erf=jax.scipy.special.erf)))
+    there = [jax.numpy.asarray(a) if isinstance(a, np.ndarray) else a for a in work.arguments]
     return lambda: finish(compiled(*there))
 
 
-def _in_torch(function: Callable[..., Any]) -> Callable[..., Any]:
+def _in_torch(work: Work) -> Callable[..., Any]:
     import torch
 
-    names = ("sum", "mean", "exp", "log", "sqrt", "tanh")
+    def largest(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+        return x.max() if axis is None else x.amax(axis, keepdim=keepdims)
+
+    names = ("sum", "mean", "sin", "exp", "log", "sqrt", "tanh")
     like_numpy = types.SimpleNamespace(
-        **{name: getattr(torch, name) for name in names}, swapaxes=torch.swapaxes,
-        max=lambda x, axis=None: x.max() if axis is None else x.amax(axis), min=lambda x, axis: x.amin(axis),
-        maximum=lambda x, low: torch.clamp(x, min=low))
-    return with_modules(function, np=like_numpy)
+        **{name: getattr(torch, name) for name in names}, swapaxes=torch.swapaxes, max=largest,
+        min=lambda x, axis: x.amin(axis), maximum=lambda x, low: torch.clamp(x, min=low))
+    return work.called(like_numpy, erf=torch.special.erf)
 
 
-def _torch(function: Callable[..., Any], arguments: tuple[Any, ...], *, compiled: bool = False) -> Call:
+def _torch(work: Work, *, compiled: bool = False) -> Call:
     import torch
 
-    there = [torch.from_numpy(a) for a in arguments]
+    there = [torch.from_numpy(a) if isinstance(a, np.ndarray) else float(a) for a in work.arguments]
     there[0].requires_grad_()
-    called = _in_torch(function)
+    called = _in_torch(work)
     called = torch.compile(called) if compiled else called
     return lambda: torch.autograd.grad(called(*there), there[0])[0]
 
 
-def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Call:
-    return _torch(function, arguments, compiled=True)
+def _compile(work: Work) -> Call:
+    return _torch(work, compiled=True)
 
 
 _BUILDERS: Final[dict[str, Callable[..., Call]]] = {
     "jitfuse": _jitfuse, "jax": _jax, "torch": _torch, "compile": _compile}
 
 
-def measure(name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: Any) -> float | None:
+def measure(name: str, work: Work, options: Any) -> float | None:
     """Print a work's row; return jitfuse's time over the fastest other's."""
-    calls: dict[str, Call] = {"function": _function(function, arguments)}
+    calls: dict[str, Call] = {"function": _function(work)}
     calls["function"]()
     found: dict[str, Any] = {}
     for system in options.systems:
         try:
-            call = _BUILDERS[system](function, arguments)
+            call = _BUILDERS[system](work)
             found[system] = np.asarray(call())
             calls[system] = call
         except Exception as error:
@@ -188,7 +214,7 @@ def measure(name: str, function: Callable[..., Any], arguments: tuple[Any, ...],
     ratio = times["jitfuse"] / min(others) if others else None
     shown = "".join(f"{times[system] * 1e3:11.3f}" if system in times else f"{'-':>11}"
                     for system in ("function", *options.systems))
-    print(f"{name:28}{shown}{times['jitfuse'] / times['function']:9.2f}{'' if ratio is None else f'{ratio:9.2f}'}",
+    print(f"{name:34}{shown}{times['jitfuse'] / times['function']:9.2f}{'' if ratio is None else f'{ratio:9.2f}'}",
           flush=True)
     return ratio
 
@@ -203,8 +229,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     heads = "".join(f"{name:>11}" for name in ("function", *options.systems))
-    print(f"{'ms':28}{heads}{'/ itself':>9}{'/ best':>9}")
-    ratios = [measure(name, *work, options) for name, work in works(np.random.default_rng(0)).items()
+    print(f"{'ms':34}{heads}{'/ itself':>9}{'/ best':>9}")
+    ratios = [measure(name, work, options) for name, work in works(np.random.default_rng(0)).items()
               if not options.only or any(part in name for part in options.only)]
     known = [r for r in ratios if r is not None]
     if known:
