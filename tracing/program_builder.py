@@ -160,6 +160,7 @@ class ProgramBuilder:
         """Append the steps of a program over operands for its feeds, and return its outputs."""
         ids = dict(zip(program.ordered_feeds, [x.id for x in operands], strict=True))
         for step in program.steps:
+            self.source = program.sources.get(step.step_id, self.source)
             made = self.step_of_many(step.op_name, [ids[i] for i in step.input_ids], step.attrs)
             ids.update(zip(step.result_ids, made, strict=True))
         return [self.tensor(ids[i]) for i in program.outputs.values()]

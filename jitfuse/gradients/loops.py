@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from jitfuse.gradients.bodies import arranged
 from jitfuse.gradients.modes import depending
+from jitfuse.gradients.rolled_loops import scan_of
 from jitfuse.gradients.rule import known_number
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.ir.semantics import rerolled
 from jitfuse.tracing.program_builder import ProgramBuilder
 
 BEFORE: Final = "before"
@@ -72,72 +72,11 @@ def _counted(
         "body": body, "carries": carries, "scanned": 1, "length": length, "reverse": False}, checkpointed)
 
 
-def is_scan(step: OpStep) -> bool:
-    """Tell whether a step is no re-rolled loop, or one whose iterations read no array that they write: a scan."""
-    if step.op_name != "rolled_loop":
-        return True
-    attrs = step.attr_dict
-    carries, arrays, body = attrs["carries"], attrs["arrays"], attrs["body"]
-    reads, writes = rerolled.accesses(attrs["reads"]), rerolled.accesses(attrs["writes"])
-    whole = body.ordered_feeds[carries + len(reads) :][:arrays]
-    return (not any(window.weak or window.operand < arrays for window in reads)
-            and len({window.operand for window in writes}) == len(writes)
-            and not any(body.consumers.get(feed) for feed in whole))
-
-
 def _rolled(
     builder: ProgramBuilder, inputs: tuple[int, ...], step: OpStep, checkpointed: bool
 ) -> Sequence[int] | None:
-    if not is_scan(step):
-        return None
-    attrs = step.attr_dict
-    carries, length, arrays = attrs["carries"], attrs["length"], attrs["arrays"]
-    sources, reads = inputs[carries:], rerolled.accesses(attrs["reads"])
-    parts = [_parts(builder.tensor(sources[window.operand]), window, length).id for window in reads]
-    made = _remembered(builder, (*inputs[:carries], *parts, *sources), {
-        "body": attrs["body"], "carries": carries, "scanned": len(parts), "length": length, "reverse": False},
-        checkpointed)
-    written = list(sources[:arrays])
-    for window, stacked in zip(rerolled.accesses(attrs["writes"]), made[carries:], strict=False):
-        x = builder.tensor(written[window.operand])
-        written[window.operand] = _written(x, window, builder.tensor(stacked), length).id
-    return [*made[:carries], *written]
-
-
-def _parts(x: Any, window: rerolled.IterationWindow, length: int) -> Any:
-    """Return the windows of all iterations, stacked along a first axis."""
-    flat = x.reshape((x.size,))
-    if _is_range(window):
-        whole = flat.call("slice", starts=(window.offset,), steps=(1,), counts=(length * window.step,))
-        return whole.reshape((length, *window.shape))
-    return flat.call("gather", _places(x, window, length), axes=(0,), place=0)
-
-
-def _written(x: Any, window: rerolled.IterationWindow, stacked: Any, length: int) -> Any:
-    """Return an array with the windows of all iterations replaced."""
-    flat = x.reshape((x.size,))
-    if _is_range(window):
-        values = stacked.reshape((stacked.size,))
-        made = flat.call("update_slice", values, starts=(window.offset,), steps=(1,), counts=(stacked.size,))
-    else:
-        made = flat.call("scatter", stacked, _places(x, window, length), axes=(0,), place=0, combine="set")
-    return made.reshape(x.shape)
-
-
-def _is_range(window: rerolled.IterationWindow) -> bool:
-    """Tell whether the windows of iterations lie one behind the other."""
-    return window.contiguous and window.step == math.prod(window.shape)
-
-
-def _places(x: Any, window: rerolled.IterationWindow, length: int) -> Any:
-    """Return the indices of the windows of all iterations in the flat array."""
-    rank, index = len(window.shape), None
-    for k, (count, stride) in enumerate(zip((length, *window.shape), (window.step, *window.strides), strict=True)):
-        along = x.create("arange", start=0, step=stride, count=count, dtype="int64") if stride else x.create(
-            "zeros", shape=(count,), dtype="int64")
-        along = along.reshape(tuple(count if a == k else 1 for a in range(rank + 1)))
-        index = along.add(window.offset) if index is None else index.add(along)
-    return index
+    found = scan_of(builder, inputs, step)
+    return None if found is None else found.results(_remembered(builder, found.operands, found.attrs, checkpointed))
 
 
 # ---------------------------------------------------------------- scans that remember

@@ -52,10 +52,72 @@ def collected(x: Any) -> Any:
 
 
 def recurrent(x: Any) -> Any:
-    out = np.zeros(40)
+    out = np.zeros(200)
     out[0] = x[0]
-    for i in range(1, 40):
+    for i in range(1, 200):
         out[i] = np.sin(out[i - 1]) * x[1] + x[2]
+    return np.sum(out**2)
+
+
+def oscillating(x: Any) -> Any:
+    place, speed = np.zeros(200), np.zeros(200)
+    place[0], speed[0] = x[0], x[1]
+    for i in range(1, 200):
+        speed[i] = speed[i - 1] - 0.05 * x[2] * place[i - 1]
+        place[i] = place[i - 1] + 0.05 * speed[i]
+    return np.sum(place**2) * speed[-1]
+
+
+def of_two_before(x: Any) -> Any:
+    out = np.ones(200) * x[0]
+    for i in range(2, 200):
+        out[i] = np.sin(out[i - 1]) * x[1] + x[2] * out[i - 2] + 0.01 * i * out[i]
+    return np.sum(out * np.linspace(0, 1, 200))
+
+
+def smoothed(x: Any) -> Any:
+    out = np.linspace(0, 1, 300) * x[0]
+    for i in range(1, 299):
+        out[i] = 0.5 * out[i] + 0.25 * out[i - 1] + 0.25 * out[i + 1] * x[1]
+    return np.sum(np.sin(out)) * x[2]
+
+
+def of_columns(x: Any) -> Any:
+    out = np.zeros((3, 200))
+    out[:, 0] = x
+    for i in range(1, 200):
+        out[:, i] = np.tanh(out[:, i - 1] * 1.01 + x)
+    return np.sum(out**2)
+
+
+def of_rows(x: Any) -> Any:
+    out = np.zeros((200, 3))
+    out[0] = x
+    for i in range(1, 200):
+        out[i] = np.tanh(out[i - 1] * 1.01 + x * out[i - 1, 1]) + out[0, 2]
+    return np.sum(out**2)
+
+
+def from_the_end(x: Any) -> Any:
+    out = np.zeros((200, 2))
+    out[-1] = x[:2]
+    for i in range(198, -1, -1):
+        out[i] = np.cos(out[i + 1, ::-1]) * x[1] + x[2] * 0.1
+    return np.sum(out)
+
+
+def of_itself(x: Any) -> Any:
+    out = np.ones((200, 3)) * x
+    for i in range(200):
+        out[i] = np.tanh(out[i] * i * 0.01) + out[i, ::-1]
+    return np.sum(out**2)
+
+
+def overlapping(x: Any) -> Any:
+    out = np.zeros(200)
+    out[:3] = x
+    for i in range(150):
+        out[i + 1 : i + 4] = np.sin(out[i : i + 3]) * x + 0.1
     return np.sum(out**2)
 
 

@@ -140,7 +140,8 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
     if not isinstance(start, torch.Tensor):
         first = int(numbers(start)) + (x.shape[along] if numbers(start) < 0 else 0)
         if not 0 <= first <= first + count <= x.shape[along]:
-            raise ShapeError(f"narrow: start ({first}) + length ({count}) exceeds {x.shape[along]}, at {user_line()}")
+            raise UnsupportedError(f"narrow: start ({first}) + length ({count}) exceeds dimension size "
+                                   f"({x.shape[along]}), at {user_line()}")
         return wrap(x[(*lead, slice(first, first + count))])
     at = operand(start).reshape(()) + x.create("arange", count=count, dtype="int64")
     made = wrap(gathering.take(x, at, along))

@@ -110,8 +110,8 @@ class Comparison:
                 begin += int(taken[-1]) + 1 if len(taken) else 0
                 before = self._free[max(begin - period, 0) : begin]
                 yield PeriodicRun(
-                    begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])), least
-                )
+                    begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])), least,
+                    limits.merges)
 
     def _periods(self, limits: RerollLimits) -> list[int]:
         """Return the distances at which a few equal ops often recur, and small multiples of these.

@@ -19,13 +19,17 @@ REROLLED_ITERATIONS_OF_MANY = 4
 
 
 def reroll_long(
-    graph: ProcessGraph, boundary: Boundary, on_host: bool, *, many: bool = False
+    graph: ProcessGraph, boundary: Boundary, on_host: bool, *, many: bool = False, merges: bool = True
 ) -> tuple[ProcessGraph, Boundary]:
-    """Return the graph and what it delivers, with long runs of equal iterations as loops; `many`: shorter ones too."""
+    """Return the graph and what it delivers, with long runs of equal iterations as loops.
+
+    `many`: shorter ones too. `merges`: several short iterations may become one of the loop, which takes less time.
+    """
     least = REROLLED_OPS_OF_MANY if many else REROLLED_OPS if on_host else max(REROLLED_OPS, REROLLED_OPS_ELSEWHERE)
     if len(graph.ops) < least:
         return graph, boundary
     from jitfuse.tracing.control.reroll.rerolling import reroll
     from jitfuse.tracing.control.reroll.run import RerollLimits  # few programs have long runs
 
-    return reroll(graph, boundary, RerollLimits(least, REROLLED_ITERATIONS_OF_MANY if many else REROLLED_ITERATIONS))
+    iterations = REROLLED_ITERATIONS_OF_MANY if many else REROLLED_ITERATIONS
+    return reroll(graph, boundary, RerollLimits(least, iterations, merges))

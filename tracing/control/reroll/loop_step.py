@@ -78,10 +78,10 @@ def reroll_run(tensors: GraphTensors, line: Line, run: PeriodicRun) -> list[Rero
 def _first_loop(tensors: GraphTensors, line: Line, run: PeriodicRun) -> RerolledLoop | None:
     for begin in _beginnings(line, run)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
-        for times in dict.fromkeys((_at_once(line, run, count), 1)):
+        for times in dict.fromkeys((_at_once(line, run, count) if run.merges else 1, 1)):
             period = times * run.period
             least = max(run.least // times, FEW_ITERATIONS)
-            fused = PeriodicRun(begin, begin + count // times * period, period, begin, least)
+            fused = PeriodicRun(begin, begin + count // times * period, period, begin, least, run.merges)
             try:
                 return _rerolled(Iterations(tensors, line, fused))
             except NoLoopError:

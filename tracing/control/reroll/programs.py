@@ -7,7 +7,7 @@ is.
 from __future__ import annotations
 
 from jitfuse.gradients.bodies import arranged
-from jitfuse.gradients.loops import is_scan
+from jitfuse.gradients.rolled_loops import is_scan
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.control.reroll.long_runs import REROLLED_OPS, reroll_long
 from jitfuse.tracing.record.graph import ProcessGraph
@@ -18,7 +18,7 @@ def rerolled(program: FusedProgram) -> FusedProgram:
     """Return a program with long runs as loops, its feeds numbered from 0 in the same order."""
     if len(program.steps) < REROLLED_OPS:
         return program
-    made = schedule(*reroll_long(*_graph(program), on_host=True))
+    made = schedule(*reroll_long(*_graph(program), on_host=True, merges=False))
     if "rolled_loop" not in made.op_names or not all(map(is_scan, made.steps)):
         return program
     of_name = {name: feed for feed, name in made.feed_names.items()}

@@ -32,10 +32,14 @@ FEW_ITERATIONS: Final = 4
 
 
 class RerollLimits(NamedTuple):
-    """The fewest ops and iterations of a run that becomes a loop; a run of loops needs no number of ops."""
+    """The fewest ops and iterations of a run that becomes a loop; a run of loops needs no number of ops.
+
+    `merges`: several short iterations may become one of the loop.
+    """
 
     ops: int
     iterations: int
+    merges: bool = True
 
     def least(self, period: int) -> int:
         """Return the fewest iterations of `period` ops that become a loop."""
@@ -50,7 +54,7 @@ class PeriodicRun(NamedTuple):
     """Ops begin <= k < end, each like the one a period before it.
 
     The iteration before may belong to the run, though its outer operands differ: ops from `first` on are free for it.
-    `least` is the fewest iterations that become a loop.
+    `least` is the fewest iterations that become a loop. `merges`: several may become one of the loop.
     """
 
     begin: int
@@ -58,6 +62,7 @@ class PeriodicRun(NamedTuple):
     period: int
     first: int
     least: int
+    merges: bool
 
 
 class Line(NamedTuple):
