@@ -38,7 +38,7 @@ _ARRAY_UNKNOWN: Final = frozenset({"tofile", "dump", "dumps", "setfield", "setfl
 """Methods of real arrays, such as constants, whose effects are not seen."""
 _DISPATCHING: Final = (
     "torch.backends", "torch.functional", "torch.nn.functional", "torch.nn.modules.", "torch.nn.parameter",
-    "torch.overrides", "torch.masked._ops", "torch.signal.windows",
+    "torch.overrides", "torch.masked._ops", "torch.signal.windows", "torch._functorch.functional_call",
 )
 """torch's Python code that comes to traced tensors by its own dispatch: what has no entry raises there."""
 

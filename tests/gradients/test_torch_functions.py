@@ -77,3 +77,28 @@ def test_running_statistics_move_once() -> None:
     torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(norm.running_mean, plain.running_mean)
     assert norm.num_batches_tracked == 1
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_modules_with_other_parameters(training: bool) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Tanh()).double()
+    model.train(training)
+    before = {name: x.detach().clone() for name, x in model.state_dict().items()}
+
+    def loss(parameters: Any, buffers: Any, x: Any) -> Any:
+        return (torch.func.functional_call(model, (parameters, buffers), (x,)) ** 3).sum()
+
+    gradient, fused = jf.grad(loss), jf.fuse(loss)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(5, 4, dtype=torch.float64)
+        parameters = {name: torch.randn_like(p) for name, p in model.named_parameters()}
+        ours, theirs = ({name: b.clone() for name, b in model.named_buffers()} for _ in range(2))
+        torch.testing.assert_close(fused(parameters, dict(ours), x), loss(parameters, dict(theirs), x))
+        expected = torch.func.grad(loss)(parameters, theirs, x)
+        torch.testing.assert_close(gradient(parameters, ours, x), expected)
+        torch.testing.assert_close(ours, theirs)
+    assert fused.stats()["fallbacks"] == 0
+    for name, x in model.state_dict().items():
+        torch.testing.assert_close(x, before[name], rtol=0, atol=0)
