@@ -203,8 +203,10 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         if run is None or not run.differentiated:
             return fun(*args, **kwargs)
         trees, leaves = _moving(run, args)
+        drawn = run.random_calls, run.random_base
 
         def again(inputs: list[Any]) -> Any:
+            run.random_calls, run.random_base = drawn  # the same random numbers; behind the rule's region they go on
             return fun(*_filled(run, trees, inputs, lambda leaf: leaf), **kwargs)
 
         return custom(run, "checkpoint", fun(*args, **kwargs), leaves, "leaves", again)

@@ -87,7 +87,8 @@ def _named_line(builder: ProgramBuilder, step: OpStep) -> Iterator[None]:
     try:
         yield
     except DerivativeError as error:
-        if source and source not in str(error):
+        named = source is None or source in str(error) or "(at " in str(error)  # a line in a body is nearer
+        if not named:
             error.args = (f"{error} (at {source})",)
         raise
 

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
+import numpy as np
+
 from jitfuse.base.records import NamedTuple, Record
-from jitfuse.dtypes import kind
+from jitfuse.dtypes import kind, numpy_dtype
 from jitfuse.errors import DerivativeError
 from jitfuse.ir.operators.families import FAMILIES
 from jitfuse.ir.schema import ProgramData
@@ -263,11 +265,16 @@ def choose(condition: Tensor, a: Any, b: Any) -> Tensor:
 
 
 def known_number(x: Tensor, makers: Sequence[str] = ("full",)) -> Any:
-    """Return the number that a value is in every call, made by one of these operators, or None."""
-    maker: Any = x.builder.makers.get(x.id)
-    while maker is not None and maker.op_name in ("astype", "python_number", "copy"):
-        maker = x.builder.makers.get(maker.input_ids[0])
-    return None if maker is None or maker.op_name not in makers or maker.attr("shape", ()) else maker.attr("value")
+    """Return the real number that a value is in every call, made by one of these operators and cast, or None."""
+    maker, found = x.builder.makers.get(x.id), None
+    if maker is not None and maker.op_name in ("astype", "python_number", "copy"):
+        found = known_number(x.builder.tensor(maker.input_ids[0]), makers)
+    elif maker is not None and maker.op_name in makers and not maker.attr("shape", ()):
+        found = maker.attr("value")
+    if found is None or isinstance(found, complex) or kind(str(x.dtype)) == "complex":
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(found).astype(numpy_dtype(str(x.dtype))).item()
 
 
 # ---------------------------------------------------------------- shapes and dtypes

@@ -29,6 +29,8 @@ def explain_passes(
         token: Any = trace.result.leaves[0]
         made = transform.backward(token.value, training)
         assert made is not None, "the newest trace has its backward pass"
+        if not made.program.feeds:
+            return f"{first}\n\nno backward pass: nothing is computed from a tensor that requires gradients"
         backward = gradients.pull_back(made, training)
         second = backward.explain(*_feeds(made.program), html=_page(html, "backward"))
     kept = "\n  ".join(["kept for the backward pass", *made.lines])

@@ -125,3 +125,9 @@ def test_pages_of_both_passes(tmp_path: Path) -> None:
     assert found.startswith("forward pass of f") and "backward pass of f" in found
     for which in ("forward", "backward"):
         assert f"{which} pass of f" in (tmp_path / f"f.{which}.html").read_text()
+
+
+@pytest.mark.parametrize("function", [lambda x: x.detach() * 2, lambda x: x, lambda x: None])
+def test_the_report_of_results_without_gradients(function: Any) -> None:
+    torch = pytest.importorskip("torch")
+    assert "no backward pass" in jf.fuse(function).explain(torch.ones(3, requires_grad=True))

@@ -91,3 +91,18 @@ def test_what_is_no_mistake() -> None:
     np.testing.assert_array_equal(X, before)
     np.testing.assert_array_equal(jf.grad(lambda x: np.sum(np.ones(3)))(X), np.zeros(3))
     np.testing.assert_array_equal(jf.grad(lambda x: 1.0)(X), np.zeros(3))
+
+
+def test_an_error_in_a_body_names_one_line() -> None:
+    @jf.custom_vjp
+    def reversed_only(x: Any) -> Any:
+        return x
+
+    reversed_only.defvjp(lambda x: (x, None), lambda kept, g: (g,))
+
+    def body(c: Any, v: Any) -> Any:
+        return reversed_only(c * v), c
+
+    with pytest.raises(jf.DerivativeError, match="has no forward-mode derivative") as caught:
+        jf.jvp(lambda x: jf.scan(body, x[0], x)[0], (X,), (X,))
+    assert str(caught.value).count("(at ") == 1

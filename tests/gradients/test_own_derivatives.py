@@ -111,3 +111,27 @@ def test_torch() -> None:
     x.requires_grad_()
     jf.fuse(lambda x: (straight(x) * 3).sum())(x).backward()
     assert torch.equal(x.grad, torch.full((2,), 3.0))
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 20])
+def test_checkpoints_draw_the_same_random_numbers_again(rounds: int) -> None:
+    def drawn(x: Any) -> Any:
+        def step(c: Any, v: Any) -> Any:
+            return np.sin(c * jf.random.uniform((3,))) + v, c * jf.random.uniform((3,))
+
+        c, ys = jf.scan(step, np.cos(x * jf.random.uniform((3,))), np.ones((rounds, 3)))
+        return np.sum(c) + np.sum(ys)
+
+    def behind(f: Any) -> Any:
+        return lambda x: f(x) * np.sum(x * jf.random.uniform((3,)))
+
+    x, found = np.array([0.3, 0.5, 0.7]), []
+    for f in (drawn, jf.checkpoint(drawn), jf.checkpoint(jf.checkpoint(drawn))):
+        jf.random.seed(3)
+        found.append(jf.value_and_grad(behind(f))(x))
+        jf.random.seed(3)
+        found.append(jf.jvp(behind(f), (x,), (np.ones(3),)))
+        np.testing.assert_allclose(found[-1][1], np.sum(found[-2][1]))
+    for value, change in found[2:]:
+        np.testing.assert_allclose(value, found[0][0])
+        np.testing.assert_allclose(np.sum(change), np.sum(found[0][1]))

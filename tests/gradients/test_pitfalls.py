@@ -138,6 +138,19 @@ def test_roots_norms_and_powers_at_zero() -> None:
         expect(gradient(lambda x, y: x ** y, [0.0, 0.0], [2.0, 0.0])[1], [0, 0])
 
 
+def test_powers_by_numbers_that_a_cast_has_changed() -> None:
+    expect(gradient(lambda x: x ** np.full((), 2.7).astype(int), [1.0, 3.0]), [2, 6])
+    expect(gradient(lambda x: x ** np.full((), 258).astype(np.uint8), [1.0, 3.0]), [2, 6])
+    exponent = float(np.float16(3.3))
+    expect(gradient(lambda x: x ** np.full((), 3.3).astype(np.float16), [3.0]), [exponent * 3 ** (exponent - 1)])
+
+
+def test_powers_of_float16_by_wider_numbers() -> None:
+    """The power is float32, and so is its slope: 3 * 300**2 is beyond float16."""
+    found = jf.grad(lambda x: np.sum(x ** np.float32(3)) * 1e-4)(np.float16([300, 2]))
+    np.testing.assert_allclose(found, np.float16([27, 0.0012]), rtol=1e-3)
+
+
 def test_second_derivatives_at_zero_are_finite() -> None:
     for function in (np.sqrt, np.linalg.norm, lambda x: x ** 0.5, np.hypot, lambda x: np.arctan2(x, x)):
         with np.errstate(all="ignore"):

@@ -15,6 +15,7 @@ import pytest
 import jitfuse as jf
 
 X = np.ones((3, 4))
+SUMS = np.zeros(1)
 
 
 def test_no_call_and_the_first_call() -> None:
@@ -80,6 +81,17 @@ def test_keywords() -> None:
     f(X, a=1.0)
     f(X, b=1.0)
     assert "keyword arguments: were a, are b" in f.explain_miss()
+
+
+def test_fewer_arguments_than_a_signature_that_writes() -> None:
+    def counted(x: Any, more: Any = None) -> Any:
+        SUMS[0] = x.sum()
+        return x if more is None else x + more
+
+    f = jf.fuse(counted)
+    f(X)
+    f(X, X)
+    assert "program (as written)" in f.explain(X, more=X)
 
 
 SCRIPT = """

@@ -206,7 +206,8 @@ def _square_of_length(a: Tensor, b: Tensor) -> Tensor:
 def _power_of_base(a: Tensor, b: Tensor, y: Tensor) -> Any:
     """Return b * a**(b - 1); 0 where b is 0 or where the power of 0 has no finite slope."""
     known = known_number(b)
-    if known is not None and not isinstance(known, complex) and known >= 1:
+    if known is not None and known >= 1:
+        a = cast(a, str(y.dtype))
         return Bounded(a.multiply(2) if known == 2 else a.call("power", known - 1).multiply(known))
     slope = b.multiply(a.call("power", b.subtract(1)))
     if kind(str(y.dtype)) == "complex":
