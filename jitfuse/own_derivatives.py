@@ -2,7 +2,7 @@
 `jf.stop_gradient`.
 
 Where nothing is differentiated they are the functions that they wrap. Owns how a function's arguments and rules become
-trees of changes; the steps are made in `jitfuse.tracing.control.derivatives`.
+trees of changes; the steps are made in `jitfuse.tracing.control.own_derivatives`.
 """
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jitfuse.errors import DerivativeError
-from jitfuse.gradients.rule import is_smooth, zeros_like
+from jitfuse.gradients.values import is_smooth, zeros_like
 from jitfuse.tracing.control.combinators import strong
-from jitfuse.tracing.control.derivatives import custom
+from jitfuse.tracing.control.own_derivatives import checkpointed, custom
 from jitfuse.tracing.record.foreign import Foreign, bare
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
@@ -202,14 +202,10 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         run = active()
         if run is None or not run.differentiated:
             return fun(*args, **kwargs)
+        if not run.has_gradients():  # under torch.no_grad
+            return fun(*args, **kwargs)
         trees, leaves = _moving(run, args)
-        drawn = run.random_calls, run.random_base
-
-        def again(inputs: list[Any]) -> Any:
-            run.random_calls, run.random_base = drawn  # the same random numbers; behind the rule's region they go on
-            return fun(*_filled(run, trees, inputs, lambda leaf: leaf), **kwargs)
-
-        return custom(run, "checkpoint", fun(*args, **kwargs), leaves, "leaves", again)
+        return checkpointed(run, lambda given: fun(*_filled(run, trees, list(given), lambda x: x), **kwargs), leaves)
 
     return function
 

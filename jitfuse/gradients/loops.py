@@ -14,7 +14,7 @@ from typing import Any, Final
 from jitfuse.gradients.bodies import arranged
 from jitfuse.gradients.modes import depending
 from jitfuse.gradients.rolled_loops import scan_of
-from jitfuse.gradients.rule import known_number
+from jitfuse.gradients.values import known_number
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.tracing.program_builder import ProgramBuilder
 

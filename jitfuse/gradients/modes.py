@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from jitfuse.errors import DerivativeError
-from jitfuse.gradients.rule import Call, Parts, Rule, Tensor, chooses, fitted, is_smooth, rule_of, zeros_like
+from jitfuse.gradients.rule import Call, Parts, Rule, chooses, rule_of
+from jitfuse.gradients.values import Tensor, fitted, is_smooth, zeros_like
 from jitfuse.ir.program import OpStep
 from jitfuse.ir.schema import ProgramData
 from jitfuse.tracing.program_builder import ProgramBuilder

@@ -11,7 +11,7 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.gradients.bodies import differentiated, pruned
 from jitfuse.gradients.loops import prepared
 from jitfuse.gradients.modes import pull_back, push_forward
-from jitfuse.gradients.rule import Tensor, fitted, is_smooth, zeros_like
+from jitfuse.gradients.values import Tensor, fitted, is_smooth, zeros_like
 from jitfuse.ir.formats.phases import BACKWARD, TANGENT, in_phase
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.program_builder import ProgramBuilder, rewrite

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from jitfuse.errors import JitfuseError
 from jitfuse.function.autograd import Gradients, tensors_in
 from jitfuse.function.parts import Parts
 from jitfuse.ir.program import FusedProgram
@@ -24,7 +25,10 @@ def explain_passes(
     _, transform, forward = gradients.forward_pass(args, kwargs)
     training = parts.definition.pop_mode(args, kwargs)[0]
     with transform.of(tensors_in(args, kwargs)), torch.no_grad():
-        first = forward.explain(*args, html=_page(html, "forward"), **kwargs)
+        try:
+            first = forward.explain(*args, html=_page(html, "forward"), **kwargs)
+        except JitfuseError as error:
+            return f"{parts.definition.name} runs as torch's own code where tensors require gradients: {error}"
         trace = public_methods.report(public_methods.traced, forward.parts, args, kwargs)
         token: Any = trace.result.leaves[0]
         made = transform.backward(token.value, training)

@@ -131,3 +131,10 @@ def test_pages_of_both_passes(tmp_path: Path) -> None:
 def test_the_report_of_results_without_gradients(function: Any) -> None:
     torch = pytest.importorskip("torch")
     assert "no backward pass" in jf.fuse(function).explain(torch.ones(3, requires_grad=True))
+
+
+def test_functions_that_stay_torchs_own_say_so() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(10, requires_grad=True)
+    found = jf.fuse(lambda x: x * float(x.sum()), name="f").explain(x)
+    assert found.startswith("f runs as torch's own code where tensors require gradients: ")

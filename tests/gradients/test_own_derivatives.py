@@ -135,3 +135,30 @@ def test_checkpoints_draw_the_same_random_numbers_again(rounds: int) -> None:
     for value, change in found[2:]:
         np.testing.assert_allclose(value, found[0][0])
         np.testing.assert_allclose(np.sum(change), np.sum(found[0][1]))
+
+
+def test_a_checkpointed_function_runs_once() -> None:
+    calls: list[int] = []
+
+    def counted(x: Any) -> Any:
+        calls.append(1)
+        return x * x
+
+    x, buffer = np.array([0.3, 0.5]), np.zeros(2)
+    with pytest.raises(jf.UntraceableError, match="writes attributes, items or variables that outlive it"):
+        jf.grad(lambda x: np.sum(jf.checkpoint(counted)(x)))(x)
+
+    def writing(x: Any) -> Any:
+        buffer[...] = 7.0
+        return x * x
+
+    np.testing.assert_allclose(jf.grad(lambda x: np.sum(jf.checkpoint(writing)(x)))(x), 2 * x)
+    np.testing.assert_array_equal(buffer, [7.0, 7.0])
+
+    def drawing(x: Any) -> Any:
+        return np.sin(x * np.random.normal(size=2))
+
+    np.random.seed(0)
+    found = jf.grad(lambda x: np.sum(jf.checkpoint(drawing)(x)))(x)
+    np.random.seed(0)
+    np.testing.assert_allclose(found, jf.grad(lambda x: np.sum(drawing(x)))(x), rtol=1e-12)

@@ -102,3 +102,13 @@ def test_modules_with_other_parameters(training: bool) -> None:
     assert fused.stats()["fallbacks"] == 0
     for name, x in model.state_dict().items():
         torch.testing.assert_close(x, before[name], rtol=0, atol=0)
+
+
+def test_a_checkpoint_without_gradients() -> None:
+    def loss(x: Any) -> Any:
+        with torch.no_grad():
+            y = jf.checkpoint(torch.sin)(x)
+        return (y * jf.checkpoint(torch.exp)(x)).sum()
+
+    x = torch.tensor([0.3, 0.5], dtype=torch.float64)
+    torch.testing.assert_close(jf.grad(loss)(x), x.sin() * x.exp())

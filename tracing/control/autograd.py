@@ -19,7 +19,7 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.gradients.bodies import between
 from jitfuse.gradients.keeping import kept
 from jitfuse.gradients.programs import reverse
-from jitfuse.gradients.rule import is_smooth
+from jitfuse.gradients.values import is_smooth
 from jitfuse.ir.formats.text import meta_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.control.derivatives import Differentiable, Recorded, record, spliced

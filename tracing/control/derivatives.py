@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitfuse.base.records import NamedTuple, Record
-from jitfuse.errors import ArgumentError, DerivativeError, ShapeError
+from jitfuse.errors import ArgumentError, DerivativeError
 from jitfuse.gradients.programs import Derivative, forward, reverse
-from jitfuse.gradients.rule import is_smooth, zeros_like
+from jitfuse.gradients.values import is_smooth, zeros_like
 from jitfuse.ir.operators.ops import HOLD_PROGRAMS
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.tracing.control.combinators import copied, strong
@@ -109,10 +109,10 @@ class Recorded(Record, frozen=True):
         for storage in reversed(self.written):
             run.replace(storage, outputs.pop())
         count = len(self.value.leaves)
-        value = self.value.filled(_alike(run, self.value.leaves, outputs[:count]))
+        value = self.value.filled(alike(run, self.value.leaves, outputs[:count]))
         aux = None if self.aux is None else self.aux.filled([
             made if _is_tensor(leaf) else leaf
-            for leaf, made in zip(self.aux.leaves, _alike(run, self.aux.leaves, outputs[count:]), strict=True)])
+            for leaf, made in zip(self.aux.leaves, alike(run, self.aux.leaves, outputs[count:]), strict=True)])
         return value, aux
 
 
@@ -127,7 +127,7 @@ def record(
     before = run.random_calls, run.random_base
 
     def body(ids: list[int]) -> list[int]:
-        given = by.filled(_alike(run, by.leaves, ids))
+        given = by.filled(alike(run, by.leaves, ids))
         value = function(*[given[k] if k in given else _copies(arg) if copies else arg for k, arg in enumerate(args)],
                          **kwargs)
         if has_aux and not (isinstance(value, tuple) and len(value) == 2):
@@ -179,7 +179,7 @@ def _is_tensor(leaf: Any) -> bool:
     return isinstance(leaf, TracedTensor | Foreign)
 
 
-def _alike(run: Recorder, leaves: Sequence[Any], ids: Sequence[int]) -> list[Any]:
+def alike(run: Recorder, leaves: Sequence[Any], ids: Sequence[int]) -> list[Any]:
     """Return tensors as values of the kinds of some leaves: torch's, NumPy's arrays or numbers."""
     return [_as_kind(run, leaf, i) for leaf, i in zip(leaves, ids, strict=True)]
 
@@ -220,7 +220,7 @@ class PullBack:
         ids = spliced(run, program, program.steps[self._made.forward :], {
             **self._ids, **dict(zip(self._made.changes, cotangents, strict=True))})
         found = [ids[program.outputs[f"d{k}"]] for k in range(len(self._by.leaves))]
-        return _alike(run, self._by.leaves, found)
+        return alike(run, self._by.leaves, found)
 
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         """Return a cotangent for each argument, given that of the value: a tree like it."""
@@ -264,40 +264,3 @@ def push(recorded: Recorded, tangents: Sequence[int]) -> tuple[Any, Any, Any]:
         moved = next(found) if is_smooth(like) else tensor_id(zeros_like(like))
         leaves.append(_as_kind(recorded.run, leaf, moved))
     return value, recorded.value.filled(leaves), aux
-
-
-# ---------------------------------------------------------------- results with derivatives of their own
-def custom(
-    run: Recorder, op_name: str, value: Any, leaves: Sequence[Any], parameters: str, rule: Callable[[list[Any]], Any]
-) -> Any:
-    """Return a value whose derivative a function defines, of the step that says so.
-
-    The rule is recorded over new values like the smooth leaves of the value (`parameters` is "value") or like some
-    leaves ("leaves"), and returns a tree of as many leaves as the other side has.
-    """
-    tree = tree_of(value, "result")
-    results = [strong(lift(run, bare(leaf))) for leaf in tree.leaves]
-    inputs = [strong(lift(run, bare(leaf))) for leaf in leaves]
-    given, likes = (results, tree.leaves) if parameters == "value" else (inputs, leaves)
-    wanted = inputs if parameters == "value" else results
-
-    def body(ids: list[int]) -> list[int]:
-        found = [strong(lift(run, bare(leaf))) for leaf in tree_of(rule(_alike(run, likes, ids)), "rule").leaves]
-        if [x.shape for x in found] != [x.shape for x in wanted]:
-            shapes = [x.shape for x in wanted]
-            raise ShapeError(f"{op_name} at {user_line()}: the rule has to return values of shapes {shapes}, and "
-                             f"returns {[x.shape for x in found]}")
-        return [run.fit(tensor_id(x), w.shape, w._meta.dtype) for x, w in zip(found, wanted, strict=True)]
-
-    again = op_name == "checkpoint"  # it is differentiated; a rule's steps are, one time less
-    run.differentiated -= not again
-    try:
-        traced = trace_body(run, f"the rule of {op_name}", [("change", x._meta) for x in given], body, runs_once=True)
-    finally:
-        run.differentiated += not again
-    captured = sorted(traced.captured)
-    slots = list(zip(traced.parameters, [run.graph.metas[i] for i in traced.parameters], strict=True))
-    attrs = {"rule": rerolled(program_of(run.session, traced, slots, captured)), "results": len(results),
-             "captured": len(captured)}
-    made = run.emit_all(op_name, (*map(tensor_id, results), *captured, *map(tensor_id, inputs)), attrs)
-    return tree.filled(_alike(run, tree.leaves, made))

@@ -22,7 +22,7 @@ from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh, plain
 from jitfuse.tracing.torch_like.real_tensors import met, run_of_trace
 
-derivatives = Later("jitfuse.tracing.control.derivatives")
+derivatives = Later("jitfuse.tracing.control.own_derivatives")
 
 NAMES: Final[dict[Any, str]] = {
     torch.bool: "bool", torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32",

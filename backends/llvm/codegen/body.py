@@ -60,7 +60,7 @@ class KernelBody(Accesses):
             if self.analysis.info[number].scope >= POINT:
                 self._write(number, instr, frame)
 
-    def in_both(
+    def split_at_bounds(
         self, body: Sequence[tuple[int, Instr]], write: Callable[[VectorGroup], None], frame: VectorGroup,
         results: Sequence[int] = (),
     ) -> None:
@@ -78,15 +78,17 @@ class KernelBody(Accesses):
         first, last = (self._compared(compared, position) for position in (frame.first, last_lane))
         crossed = functools.reduce(f.or_, [f.xor(first[n], last[n]) for n in compared])
         f.cond_br(crossed, across, inside, likely=False)
-        made, results = [], [n for n in results if not self.analysis.info[n].uniform]
-        for label, scalars in ((inside, first), (across, {})):
+        read = [n for n in results if not self.analysis.info[n].uniform]
+        made = []
+        for label, scalars in ((inside, first), (across, dict[int, Value]())):
             f.label(label)
-            write(frame.group(frame.count, frame.first).replace(scalars=scalars, keeps=frame.keeps))
-            made.append(([self.vectors(n, frame.replace(scalars=scalars)) for n in results], f.block))
+            group = frame.group(frame.count, frame.first).replace(scalars=scalars, keeps=frame.keeps)
+            write(group)
+            made.append(([self.vectors(n, group) for n in read], f.block))
             f.br(end)
         f.label(end)
         (some, one), (others, other) = made
-        for number, a, b in zip(results, some, others, strict=True):
+        for number, a, b in zip(read, some, others, strict=True):
             self.values[number] = self.context.batch([
                 f.phi(v.type, [(v, one), (w, other)]) for v, w in zip(a.values, b.values, strict=True)])
 

@@ -45,7 +45,7 @@ def emit_block(
                 _stages(body, group, scratch, contracted)
             else:
                 instructions = [one for _, part, _ in body.analysis.form.numbered for one in part]
-                body.in_both(instructions, lambda group: _stages(body, group, scratch, contracted), group)
+                body.split_at_bounds(instructions, lambda group: _stages(body, group, scratch, contracted), group)
     few = body.analysis.tail_vectors(vectors)
     with f.loop(whole, stop, few * lanes) as loop:
         masks = tail_masks(f, loop.index, stop, lanes, few, vector_bytes)

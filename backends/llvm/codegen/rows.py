@@ -105,7 +105,7 @@ class Row:
             whole = self._whole(self.start, self.stop, step)
             with self.f.loop(self.start, whole, step) as loop:
                 frame = self._frame(vectors, loop.index)
-                self.body.in_both(instructions, lambda frame: self.body.run(instructions, frame), frame)
+                self.body.split_at_bounds(instructions, lambda frame: self.body.run(instructions, frame), frame)
         few = self.body.analysis.tail_vectors(vectors)
         with self.f.loop(whole, self.stop, few * self.lanes) as loop:
             self.body.run(instructions, self._masked(few, loop.index, self.stop))
@@ -196,7 +196,7 @@ class Row:
         inside = [carried.add_all(s) for s in state]
         read = sorted({p.value for p in reduced if p.value is not None})
         if frame.masks is None:
-            self.body.in_both(instructions, lambda frame: self.body.run(instructions, frame), frame, read)
+            self.body.split_at_bounds(instructions, lambda frame: self.body.run(instructions, frame), frame, read)
         else:
             self.body.run(instructions, frame)
         following: list[State] = []

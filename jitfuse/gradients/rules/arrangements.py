@@ -1,7 +1,8 @@
 """Rearrangements: differentiated as the views, joins and masks that they are made of, but for the diagonal."""
 from __future__ import annotations
 
-from jitfuse.gradients.rule import RULES, Call, Parts, Rule, cast, composite, zeros_like
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, composite
+from jitfuse.gradients.values import cast, zeros_like
 
 composite("roll", "stack", "tile", "repeat", "pad", "tril", "triu", "diag")
 

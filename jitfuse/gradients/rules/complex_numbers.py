@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import Any
 
 from jitfuse.dtypes import kind
-from jitfuse.gradients.rule import Call, Tensor, composite, conjugate, constant, linear, without, zeros_like
+from jitfuse.gradients.rule import Call, composite, constant, linear, without
 from jitfuse.gradients.rules.reductions import product_of
 from jitfuse.gradients.rules.scans import products_to_each
+from jitfuse.gradients.values import Tensor, conjugate, zeros_like
 
 
 @linear("real")

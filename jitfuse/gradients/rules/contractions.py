@@ -1,7 +1,8 @@
 """Products of matrices, and sums of products over labelled axes."""
 from __future__ import annotations
 
-from jitfuse.gradients.rule import RULES, Call, Parts, Rule, Tensor, composite, conjugate
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, composite
+from jitfuse.gradients.values import Tensor, conjugate
 
 
 def _matmul_forward(call: Call, tangents: Parts) -> Parts:

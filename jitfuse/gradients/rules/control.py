@@ -11,7 +11,8 @@ from jitfuse.gradients.bodies import arranged
 from jitfuse.gradients.loops import BEFORE
 from jitfuse.gradients.modes import or_zeros
 from jitfuse.gradients.programs import Derivative, forward, reverse
-from jitfuse.gradients.rule import RULES, Call, Parts, Rule, Tensor, chooses, is_smooth, without
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, chooses, without
+from jitfuse.gradients.values import Tensor, is_smooth
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.program_builder import ProgramBuilder
 

@@ -16,20 +16,13 @@ from jitfuse.gradients.rule import (
     Over,
     Parts,
     Rule,
-    Tensor,
     Times,
-    cast,
-    choose,
     composite,
-    conjugate,
     constant,
     elementwise,
-    fitted,
-    known_number,
     linear,
-    scaled,
-    zeros_like,
 )
+from jitfuse.gradients.values import Tensor, cast, choose, conjugate, fitted, known_number, scaled, zeros_like
 
 
 def _sign(x: Tensor) -> Tensor:

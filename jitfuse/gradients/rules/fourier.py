@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitfuse.gradients.rule import Call, Tensor, choose, linear, part, positions
+from jitfuse.gradients.rule import Call, linear
+from jitfuse.gradients.values import Tensor, choose, part, positions
 
 _UNSCALED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 """The norm by which the inverse is the transpose."""

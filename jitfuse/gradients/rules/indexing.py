@@ -4,20 +4,8 @@ from __future__ import annotations
 import math
 
 from jitfuse.errors import DerivativeError
-from jitfuse.gradients.rule import (
-    RULES,
-    Call,
-    Parts,
-    Rule,
-    Tensor,
-    cast,
-    choose,
-    composite,
-    linear,
-    positions,
-    product,
-    zeros_like,
-)
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, composite, linear, product
+from jitfuse.gradients.values import Tensor, cast, choose, positions, zeros_like
 
 
 @linear("gather")

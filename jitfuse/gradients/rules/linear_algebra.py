@@ -7,20 +7,9 @@ from typing import Any
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import DerivativeError
-from jitfuse.gradients.rule import (
-    RULES,
-    Call,
-    Parts,
-    Rule,
-    Tensor,
-    by_tangents,
-    cast,
-    choose,
-    conjugate,
-    part,
-    positions,
-)
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, by_tangents
 from jitfuse.gradients.rules.contractions import transposed
+from jitfuse.gradients.values import Tensor, cast, choose, conjugate, part, positions
 from jitfuse.ir.semantics import linear_algebra
 
 

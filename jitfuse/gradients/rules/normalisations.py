@@ -1,7 +1,8 @@
 """Softmax and normalisations, by the formulas that reuse their results."""
 from __future__ import annotations
 
-from jitfuse.gradients.rule import RULES, Call, Parts, Rule, Tensor, product
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, product
+from jitfuse.gradients.values import Tensor
 
 
 def _summed(x: Tensor, call: Call) -> Tensor:

@@ -5,7 +5,8 @@ import math
 from typing import Any
 
 from jitfuse.errors import DerivativeError
-from jitfuse.gradients.rule import Call, Parts, Tensor, by_tangents, cast, composite, constant, part
+from jitfuse.gradients.rule import Call, Parts, by_tangents, composite, constant
+from jitfuse.gradients.values import Tensor, cast, part
 
 constant("argsort", "argpartition", "topk", "searchsorted")
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitfuse.gradients.rule import Call, Tensor, constant, linear, zeros_like
+from jitfuse.gradients.rule import Call, constant, linear
+from jitfuse.gradients.values import Tensor, zeros_like
 
 constant("random_uniform", "random_advance")
 

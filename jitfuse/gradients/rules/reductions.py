@@ -4,23 +4,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jitfuse.gradients.rule import (
-    RULES,
-    Call,
-    Over,
-    Parts,
-    Rule,
-    Tensor,
-    cast,
-    choose,
-    composite,
-    conjugate,
-    constant,
-    expanded,
-    linear,
-    part,
-    product,
-)
+from jitfuse.gradients.rule import RULES, Call, Over, Parts, Rule, composite, constant, linear, product
+from jitfuse.gradients.values import Tensor, cast, choose, conjugate, expanded, part
 
 
 def _extents(call: Call) -> int:

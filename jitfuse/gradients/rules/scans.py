@@ -1,18 +1,8 @@
 """Scans along an axis."""
 from __future__ import annotations
 
-from jitfuse.gradients.rule import (
-    Call,
-    Parts,
-    Tensor,
-    by_tangents,
-    choose,
-    composite,
-    flipped,
-    linear,
-    part,
-    positions,
-)
+from jitfuse.gradients.rule import Call, Parts, by_tangents, composite, linear
+from jitfuse.gradients.values import Tensor, choose, flipped, part, positions
 
 
 @linear("cumsum")

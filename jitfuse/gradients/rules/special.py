@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 
-from jitfuse.gradients.rule import Tensor, choose, elementwise, without
+from jitfuse.gradients.rule import elementwise, without
+from jitfuse.gradients.values import Tensor, choose
 
 _SQRT_PI = math.sqrt(math.pi)
 _NONE = "no operator computes it. Wrap that operand in jf.stop_gradient, or leave it out of argnums."

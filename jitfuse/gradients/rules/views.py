@@ -4,14 +4,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jitfuse.gradients.rule import (
-    Call,
-    Tensor,
-    choose,
-    linear,
-    part,
-    zeros_like,
-)
+from jitfuse.gradients.rule import Call, linear
+from jitfuse.gradients.values import Tensor, choose, part, zeros_like
 
 
 @linear("reshape")
