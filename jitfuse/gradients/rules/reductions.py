@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jitfuse.gradients.rule import RULES, Call, Over, Parts, Rule, composite, constant, linear, product
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule, composite, constant, linear, product
 from jitfuse.gradients.values import Tensor, cast, choose, conjugate, expanded, part
 
 
@@ -50,24 +50,22 @@ RULES["var"] = Rule(_var_forward, _var_reverse)
 
 
 def _is_extreme(call: Call) -> Tensor:
-    return call.x.equal(expanded(call.y, call.attrs["axis"], call.x))
+    """Return where elements are the largest; NaN is, where there is one."""
+    return call.x.equal(expanded(call.y, call.attrs["axis"], call.x)).call("logical_or", call.x.call("isnan"))
 
 
-def _count(call: Call) -> Tensor:
-    """Return how many elements are equal to the largest: an integer, because float16 ends at 65,504."""
-    return _is_extreme(call).call("sum", **_axis(call))
+def _shared(call: Call, change: Tensor) -> Tensor:
+    """Return a change over the number of equal largest elements: an integer, because float16 ends at 65,504."""
+    return cast(change.divide(_is_extreme(call).call("sum", **_axis(call))), str(call.y.dtype))
 
 
 def _extreme_forward(call: Call, tangents: Parts) -> Parts:
-    moved = choose(_is_extreme(call), tangents[0], 0).call("sum", **_axis(call))
-    return [cast(moved.divide(_count(call)), str(call.y.dtype))]
+    return [_shared(call, choose(_is_extreme(call), tangents[0], 0).call("sum", **_axis(call)))]
 
 
 def _extreme_reverse(call: Call, cotangents: Parts) -> Parts:
-    share = cast(product(cotangents[0], Over(_count(call)), call.masked), str(call.y.dtype))
-    none = share.subtract(share)  # NaN where the largest element is, which then equals none
-    axis = call.attrs["axis"]
-    return [choose(_is_extreme(call), expanded(share, axis, call.x), expanded(none, axis, call.x))]
+    share = expanded(_shared(call, cotangents[0]), call.attrs["axis"], call.x)
+    return [choose(_is_extreme(call), share, 0)]
 
 
 for _name in ("min", "max"):
