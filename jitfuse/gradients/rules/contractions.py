@@ -1,6 +1,8 @@
 """Products of matrices, and sums of products over labelled axes."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jitfuse.gradients.rule import RULES, Call, Parts, Rule, composite
 from jitfuse.gradients.values import Tensor, conjugate
 
@@ -14,8 +16,10 @@ def _matmul_forward(call: Call, tangents: Parts) -> Parts:
 
 
 def _matmul_reverse(call: Call, cotangents: Parts) -> Parts:
-    """Multiply by the other matrix, transposed; vectors are matrices of one row or column for that."""
+    """Multiply by the other matrix, transposed; vectors beside stacks are matrices of one row or column for that."""
     (ct,), (a, b) = cotangents, call.xs
+    if 1 in (a.ndim, b.ndim) and max(a.ndim, b.ndim) <= 2:
+        return [part() if wanted else None for part, wanted in zip(_of_vectors(a, b, ct), call.wanted, strict=True)]
     left = a.reshape((1, *a.shape)) if a.ndim == 1 else a
     right = b.reshape((*b.shape, 1)) if b.ndim == 1 else b
     lead = ct.shape[: ct.ndim - (a.ndim > 1) - (b.ndim > 1)]
@@ -26,6 +30,20 @@ def _matmul_reverse(call: Call, cotangents: Parts) -> Parts:
     if call.wanted[1]:
         made[1] = _summed_to(transposed(conjugate(left)).call("matmul", ct), right).reshape(b.shape)
     return made
+
+
+def _of_vectors(a: Tensor, b: Tensor, ct: Tensor) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+    """Return the cotangents where an operand is a vector. Its own is a product with a vector, which is a sum of rows."""
+    if a.ndim == b.ndim:
+        return lambda: ct.multiply(conjugate(b)), lambda: ct.multiply(conjugate(a))
+    if a.ndim == 1:
+        return lambda: conjugate(b).call("matmul", ct), lambda: _outer(conjugate(a), ct)
+    return lambda: _outer(ct, conjugate(b)), lambda: ct.call("matmul", conjugate(a))
+
+
+def _outer(a: Tensor, b: Tensor) -> Tensor:
+    """Return the products of all pairs, as a product of matrices, which stores what is dear in its operands."""
+    return a.reshape((a.shape[0], 1)).call("matmul", b.reshape((1, b.shape[0])))
 
 
 def _summed_to(x: Tensor, like: Tensor) -> Tensor:
