@@ -33,7 +33,7 @@ def _matmul_reverse(call: Call, cotangents: Parts) -> Parts:
 
 
 def _of_vectors(a: Tensor, b: Tensor, ct: Tensor) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-    """Return the cotangents where an operand is a vector. Its own is a product with a vector, which is a sum of rows."""
+    """Return the cotangents where an operand is a vector: its own is a product with a vector, a sum of rows."""
     if a.ndim == b.ndim:
         return lambda: ct.multiply(conjugate(b)), lambda: ct.multiply(conjugate(a))
     if a.ndim == 1:
