@@ -183,7 +183,7 @@ class Times(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """The derivative `factor` of an operator that is `unbounded` in general: it is finite where the operands are."""
+    """The derivative `factor` of an operator that is `unbounded` in general: it is finite where the result is."""
 
     factor: Tensor
 
