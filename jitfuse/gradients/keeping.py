@@ -16,7 +16,7 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 
 READ: Final = 12
-"""The time to read a byte from memory: that of so many simple vector operations on a byte."""
+"""The time to read a byte from memory: that of so many simple vector operations on a byte, as in plans' scores."""
 STORE: Final = 2 * READ
 COMPOSITE: Final = 12
 """The cost of an operator that is made of others."""

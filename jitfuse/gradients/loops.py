@@ -14,7 +14,7 @@ from typing import Any, Final
 from jitfuse.gradients.bodies import arranged
 from jitfuse.gradients.modes import depending
 from jitfuse.gradients.rolled_loops import scan_of
-from jitfuse.gradients.values import known_number
+from jitfuse.gradients.values import known_number, part
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.tracing.program_builder import ProgramBuilder
 
@@ -104,14 +104,16 @@ def _in_segments(
     count, rest = divmod(attrs["length"], size)
     first, last = (rest, 0) if attrs["reverse"] else (0, count * size)
     parts, captured = [builder.tensor(i) for i in operands[carries:end]], operands[end:]
-    whole = [_rows(x, first, count * size).reshape((count, size, *x.shape[1:])).id for x in parts]
+    whole = [part(x, 0, first, count * size).reshape((count, size, *x.shape[1:])).id for x in parts]
     given = [*operands[:carries], *whole, *captured]
     body = _segment([builder.meta[i] for i in given], {**attrs, "length": size})
     made = builder.step_of_many("scan", given, make_attrs({
         **attrs, "body": _remembering(body, attrs), "length": count}))
     stacked = [builder.tensor(i) for i in made[carries : len(attrs["body"].outputs)]]
     stacked = [y.reshape((count * size, *y.shape[2:])) for y in stacked]
-    left = [_rows(x, last, rest).id for x in parts]
+    if not rest:
+        return [*made[:carries], *[y.id for y in stacked]]
+    left = [part(x, 0, last, rest).id for x in parts]
     ends = builder.step_of_many("scan", (*made[:carries], *left, *captured), make_attrs({
         **attrs, "body": _remembering(attrs["body"], attrs), "length": rest}))
     tails = [builder.tensor(i) for i in ends[carries:]]
@@ -137,12 +139,6 @@ def _segment(metas: Sequence[Meta], attrs: Mapping[str, Any]) -> FusedProgram:
     made = builder.step_of_many("scan", feeds, make_attrs(attrs))
     return program(builder.step_of_many("checkpoint", (*made, *feeds), make_attrs({
         "rule": rule, "results": results, "captured": 0})))
-
-
-def _rows(x: Any, first: int, count: int) -> Any:
-    """Return some rows of an array."""
-    rank = len(x.shape)
-    return x.call("slice", starts=(first, *[0] * (rank - 1)), steps=(1,) * rank, counts=(count, *x.shape[1:]))
 
 
 def _known_integer(builder: ProgramBuilder, value: int) -> int | None:

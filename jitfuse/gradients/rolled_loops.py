@@ -133,23 +133,22 @@ def _source(loop: _Loop, read: IterationWindow, write: IterationWindow) -> _Sour
     reads, writes = _elements(read), _elements(write)
     if not len(reads) or not len(writes) or _apart(read, reads, write, writes, loop.length):
         return _UNCHANGED
-    if read.step != write.step or not write.step:
+    if read.step != write.step or not write.step or (np.diff(writes) <= 0).any():
         return None
-    steps = (write.offset + writes - read.offset - reads[0]) / write.step
-    for far in sorted({int(k) for k in steps if k == int(k)}):
-        at = np.searchsorted(writes, reads + read.offset - write.offset + far * write.step)
-        if at.max() < len(writes) and np.array_equal(writes[at], reads + read.offset - write.offset + far * write.step):
+    ahead, rest = np.divmod(write.offset - read.offset + writes - reads[0], write.step)
+    for far in ahead[rest == 0].tolist():
+        sought = reads + read.offset - write.offset + far * write.step
+        at = np.searchsorted(writes, sought)
+        if at.max() < len(writes) and np.array_equal(writes[at], sought):
             break
     else:
         return None
     if not _is_disjoint(write, writes, loop.length + abs(far)):
         return None
-    moves = set(np.diff(at).tolist())
-    size = loop.body.meta[loop.wholes[read.operand]].size
-    first = write._replace(offset=write.offset - far * write.step)
     if far <= 0:
         return _UNCHANGED
-    if far > _FARTHEST or len(moves) > 1 or not first.within(size, far) or _is_unordered(write):
+    moves, first = set(np.diff(at).tolist()), write._replace(offset=write.offset - far * write.step)
+    if far > _FARTHEST or len(moves) > 1 or not first.within(loop.body.meta[loop.wholes[read.operand]].size, far):
         return None
     return _Source(far, int(at[0]), moves.pop() if moves else 1)
 
@@ -160,10 +159,6 @@ def _elements(window: IterationWindow) -> Any:
     for n, stride in zip(window.shape, window.strides, strict=True):
         found = found[..., None] + np.arange(n) * stride
     return found.ravel()
-
-
-def _is_unordered(window: IterationWindow) -> bool:
-    return bool((np.diff(_elements(window)) <= 0).any())
 
 
 def _apart(read: IterationWindow, reads: Any, write: IterationWindow, writes: Any, length: int) -> bool:

@@ -30,7 +30,7 @@ def explain_passes(
         except JitfuseError as error:
             return f"{parts.definition.name} runs as torch's own code where tensors require gradients: {error}"
         trace = public_methods.report(public_methods.traced, forward.parts, args, kwargs)
-        token: Any = trace.result.leaves[0]
+        token: Any = trace.result.leaves[0]  # of `Forward`
         made = transform.backward(token.value, training)
         assert made is not None, "the newest trace has its backward pass"
         if not made.program.feeds:

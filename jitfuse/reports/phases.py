@@ -23,8 +23,10 @@ def phases(plan: RuntimePlan) -> list[str]:
     lines: list[str] = []
     readers: dict[int, list[str]] = {}
     made_by: dict[int, str] = {}
+    order = {s.step_id: k for k, s in enumerate(program.steps)}
     for group in plan.groups:
-        steps = [s for s in program.steps if not group.values.isdisjoint(s.result_ids)]
+        made = {order[program.producers[v].step_id] for v in group.values if v in program.producers}
+        steps = [program.steps[k] for k in sorted(made)]
         phase = _phase(program, steps)
         again = sum(_is_arithmetic(s) and not phase_of(program.sources.get(s.step_id)) for s in steps) if phase else 0
         stored = [v for s in steps for v in s.result_ids if v in plan.outputs or ("value", v) in plan.sizes]

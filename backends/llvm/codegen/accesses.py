@@ -11,7 +11,7 @@ from dataclasses import replace
 from jitfuse.backends.llvm import math
 from jitfuse.backends.llvm.codegen import cells, pairs
 from jitfuse.backends.llvm.codegen.analysis import Analysis
-from jitfuse.backends.llvm.codegen.bounds import bounds_of
+from jitfuse.backends.llvm.codegen.bounds import NOWHERE, bounds_of
 from jitfuse.backends.llvm.codegen.elements.masks import any_lane
 from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE, i64
 from jitfuse.backends.llvm.codegen.frame import Address, LoadedLaunch, VectorGroup
@@ -28,7 +28,7 @@ class Accesses:
     def __init__(self, f: Function, analysis: Analysis, launch: LoadedLaunch, has_fma: bool) -> None:
         self.f = f
         self.analysis = analysis
-        self.bounds = bounds_of(analysis)
+        self.bounds = bounds_of(analysis) or NOWHERE
         self.launch = launch
         self.lanes = launch.lanes
         self.producers = {n: i for _, body, _ in analysis.form.numbered for n, i in body}
@@ -59,6 +59,12 @@ class Accesses:
             return batch
         one = self._splats.get(number) or self._splat(number, batch.values[0])
         return self.context.batch([one] * frame.count)
+
+    def shared(self, number: int, frame: VectorGroup) -> Value | None:
+        """Return a value that is the same in all lanes of a frame as a scalar, or None."""
+        if number in frame.scalars:
+            return frame.scalars[number]
+        return self.values[number].values[0] if self.analysis.info[number].uniform else None
 
     def _optional(self, instr: Instr, first: int) -> tuple[int | None, int | None]:
         """Return the value numbers of a load's or store's offset and mask."""
@@ -125,9 +131,9 @@ class Accesses:
         address = self._address(operand, offset, frame)
         if mask is None:
             return self._load_lanes(operand, address, frame, self.masks(None, frame))
-        if mask in frame.scalars or self.analysis.info[mask].uniform:
-            wanted = frame.scalars[mask] if mask in frame.scalars else self.values[mask].values[0]
-            masks = self.masks(None, frame)
+        shared = self.shared(mask, frame)
+        if shared is not None:
+            wanted, masks = shared, self.masks(None, frame)
         else:
             masks = self.masks(mask, frame)
             wanted = any_lane(self.context.batch([m for m in masks if m is not None]))

@@ -64,13 +64,12 @@ class KernelBody(Accesses):
         self, body: Sequence[tuple[int, Instr]], write: Callable[[VectorGroup], None], frame: VectorGroup,
         results: Sequence[int] = (),
     ) -> None:
-        """Write a body for a frame of whole vectors: once, or where there are bounds, with scalars and with masks.
+        """Write a body for a frame: once, or for whole vectors where there are bounds, with scalars and with masks.
 
         `results` are the values of the body that are read behind it.
         """
-        f, bounds = self.f, self.bounds
-        compared = () if bounds is None else [n for n, _ in body if n in bounds.comparisons]
-        if not compared:
+        f, compared = self.f, [n for n, _ in body if n in self.bounds.comparisons]
+        if not compared or frame.masks is not None:
             write(frame)
             return
         inside, across, end = f.fresh("inside"), f.fresh("across"), f.fresh("both")
@@ -94,13 +93,12 @@ class KernelBody(Accesses):
 
     def _compared(self, comparisons: Sequence[int], position: Value) -> dict[int, Value]:
         """Return comparisons of a position along the lanes, as scalars."""
-        assert self.bounds is not None
         orders = {n: self.bounds.comparisons[n] for n in comparisons}
         return {n: self.f.icmp(ORDERS[op], position, self.values[b].values[0]) for n, (op, b) in orders.items()}
 
     def _write(self, number: int, instr: Instr, frame: VectorGroup) -> None:
-        if frame.scalars and self.bounds is not None and number in self.bounds.conditions:
-            self._decide(number, instr, frame.scalars)
+        if frame.scalars and number in self.bounds.conditions:
+            self._decide(number, instr, frame)
             return
         uniform = self.analysis.info[number].uniform
         if instr.op == "store":
@@ -117,14 +115,15 @@ class KernelBody(Accesses):
             args = [] if instr.op == "load" else [self.vectors(a, frame) for a in instr.args]
             self.values[number] = self._make(number, instr, frame, args, False)
 
-    def _decide(self, number: int, instr: Instr, scalars: dict[int, Value]) -> None:
-        """Write a condition that has one value for all lanes."""
-        if number in scalars:
+    def _decide(self, number: int, instr: Instr, frame: VectorGroup) -> None:
+        """Write a condition that has one value for all lanes; comparisons are there."""
+        if number in frame.scalars:
             return
-        a, *b = [scalars[n] if n in scalars else self.values[n].values[0] for n in instr.args]
-        f = self.f
-        scalars[number] = (f.xor(a, f.const("i1", True)) if instr.op == "logical_not" else
-                           (f.and_ if instr.op == "logical_and" else f.or_)(a, *b))
+        args = [x for n in instr.args if (x := self.shared(n, frame)) is not None]
+        if instr.op == "logical_not":
+            frame.scalars[number] = self.f.xor(args[0], self.f.const("i1", True))
+        else:
+            frame.scalars[number] = (self.f.and_ if instr.op == "logical_and" else self.f.or_)(*args)
 
     def _make(self, number: int, instr: Instr, frame: VectorGroup, args: list[Batch], uniform: bool) -> Batch:
         op = instr.op

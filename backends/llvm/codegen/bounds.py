@@ -29,10 +29,15 @@ class Bounds(NamedTuple):
     conditions: frozenset[int]
 
 
+NOWHERE: Final = Bounds({}, frozenset())
+
+
 def bounds_of(analysis: Analysis) -> Bounds | None:
     """Return the comparisons of a form, or None where a second body is not worth its text."""
     instructions = [one for _, body, _ in analysis.form.numbered for one in body]
-    if len(analysis.varying) != 1 or analysis.masked_only or any(i.op == "scan" for _, i in instructions):
+    loops_inside = analysis.lanes_on_grid and analysis.form.inner
+    if len(analysis.varying) != 1 or loops_inside or analysis.masked_only or any(
+            i.op == "scan" for _, i in instructions):
         return None
     (lane_axis,) = analysis.varying
     comparisons: dict[int, tuple[str, int]] = {}

@@ -40,12 +40,9 @@ def emit_block(
     if not body.analysis.masked_only:
         whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
         with f.loop(start, whole, step) as loop:
-            group = unit.group(vectors, loop.index)
-            if body.analysis.form.inner:
-                _stages(body, group, scratch, contracted)
-            else:
-                instructions = [one for _, part, _ in body.analysis.form.numbered for one in part]
-                body.split_at_bounds(instructions, lambda group: _stages(body, group, scratch, contracted), group)
+            instructions = [one for _, part, _ in body.analysis.form.numbered for one in part]
+            body.split_at_bounds(
+                instructions, lambda group: _stages(body, group, scratch, contracted), unit.group(vectors, loop.index))
     few = body.analysis.tail_vectors(vectors)
     with f.loop(whole, stop, few * lanes) as loop:
         masks = tail_masks(f, loop.index, stop, lanes, few, vector_bytes)

@@ -5,6 +5,7 @@ and the three phases of a reduction. Does not own the tree of float sums (`count
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from jitfuse.backends.llvm.codegen.analysis import UNIT
@@ -105,7 +106,7 @@ class Row:
             whole = self._whole(self.start, self.stop, step)
             with self.f.loop(self.start, whole, step) as loop:
                 frame = self._frame(vectors, loop.index)
-                self.body.split_at_bounds(instructions, lambda frame: self.body.run(instructions, frame), frame)
+                self.body.split_at_bounds(instructions, functools.partial(self.body.run, instructions), frame)
         few = self.body.analysis.tail_vectors(vectors)
         with self.f.loop(whole, self.stop, few * self.lanes) as loop:
             self.body.run(instructions, self._masked(few, loop.index, self.stop))
@@ -195,10 +196,7 @@ class Row:
         """Write the body of a loop that carries the state of every part; returns the state after the loop."""
         inside = [carried.add_all(s) for s in state]
         read = sorted({p.value for p in reduced if p.value is not None})
-        if frame.masks is None:
-            self.body.split_at_bounds(instructions, lambda frame: self.body.run(instructions, frame), frame, read)
-        else:
-            self.body.run(instructions, frame)
+        self.body.split_at_bounds(instructions, functools.partial(self.body.run, instructions), frame, read)
         following: list[State] = []
         positions = Positions(frame.first, lambda: self.body.context.batch(frame.linear()))
         for p, s in zip(reduced, inside, strict=True):
