@@ -72,13 +72,11 @@ class TracingHooks:
         self.foreign = foreign
         """The ids of arrays that are views of torch tensors."""
 
+    knows = staticmethod(known_libraries.knows)
+
     def is_array(self, value: Any) -> bool:
         """Tell whether a value is an array."""
         return isinstance(value, np.ndarray | DeviceArray | HostArray) or is_torch_tensor(value)
-
-    def knows(self, value: Any) -> bool | None:
-        """Tell whether NumPy's, SciPy's or torch's callable or object is known; None for those of others."""
-        return known_libraries.knows(value)
 
     def is_module(self, value: Any) -> bool:
         """Tell whether a value is a torch module, whose whole state is guarded."""

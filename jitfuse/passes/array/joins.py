@@ -17,11 +17,12 @@ _LEAST: Final = 16
 
 def write_parts(program: FusedProgram) -> FusedProgram:
     """Make a join of many parts an array into which they are written."""
-    if not any(_is_long(step) for step in program.steps):
+    long = {step.step_id for step in program.steps if step.op_name == "concat" and len(step.input_ids) >= _LEAST}
+    if not long:
         return program
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        if not _is_long(step):
+        if step.step_id not in long:
             return None
         meta = program.meta[step.result_id]
         axis, at = step.attr("axis") % meta.ndim, 0
@@ -36,7 +37,3 @@ def write_parts(program: FusedProgram) -> FusedProgram:
         return made
 
     return rewrite(program, visit)
-
-
-def _is_long(step: OpStep) -> bool:
-    return step.op_name == "concat" and len(step.input_ids) >= _LEAST

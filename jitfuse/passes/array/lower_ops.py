@@ -16,7 +16,7 @@ def decompose(program: FusedProgram) -> FusedProgram:
 
     A decomposition depends only on metas and attributes, so that it is recorded once and replayed for equal ones.
     """
-    while any(_is_composite(step) for step in program.steps):
+    while any((op := ops.get(step.op_name)) is not None and op.decompose is not None for step in program.steps):
         program = rewrite(program, _Decomposing(set(program.outputs.values())))
     return program
 
@@ -52,11 +52,6 @@ class _Decomposing:
         assert op.decompose is not None
         operands = [builder.tensor(i) for i in inputs]
         return int(op.decompose(*operands, **op.check_attrs(step.attr_dict)).id)
-
-
-def _is_composite(step: OpStep) -> bool:
-    op = ops.get(step.op_name)
-    return op is not None and op.decompose is not None
 
 
 def promote(program: FusedProgram) -> FusedProgram:
