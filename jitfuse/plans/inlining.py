@@ -33,7 +33,7 @@ ITERATIONS: Final = 3
 """Values carried between unrolled iterations are stored at least every third iteration: numbers, and values read before
 and after a product, a full sum, or another step that hardly anything fuses with. Otherwise each iteration would
 recompute the chain behind it, up to `RECOMPUTE_COST`, and hardly two iterations would share a kernel."""
-FLEXIBLE: Final = 128
+FLEXIBLE: Final = 384
 """A dear value may stay unstored if computing it costs its readers at most this much together."""
 JOIN_COST: Final = 3
 """Cost of each piece of a join or an update beyond the first: two comparisons and a select."""
@@ -43,6 +43,8 @@ _MOST: Final = 10_000
 UPDATES: Final = frozenset({"update_slice", "update_at"})
 """Operators that replace elements of their first operand."""
 _JOINS: Final = ("concat", "update_slice")
+_SHARING: Final = ("windows", "broadcast_to")
+"""Views whose results may share elements."""
 _OPAQUE: Final = frozenset({ops.CREATION, ops.SCAN, *ops.ON_HOST})
 """Kinds of steps whose operands are never computed in the kernels that read their results."""
 _ALONE: Final = frozenset({ops.SCAN, *ops.ON_HOST})
@@ -288,19 +290,33 @@ def _split(step: OpStep) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _index_maps(program: FusedProgram) -> dict[int, int]:
-    """Return the number of index maps under which readers read each value, as far as views and joins make them."""
+    """Return the number of index maps under which readers read each value, as far as views, joins and rows make them.
+
+    Views that share elements, and rows that are read again for each row of a larger value, count as two.
+    """
     maps: dict[int, int] = {}
     for step in reversed(program.steps):
-        value, moved, here = step.result_ids[0], 0, False
+        value, moved, here = step.result_ids[0], 0, 0
         for reader in program.consumers.get(value, ()):
+            result = reader.result_ids[0]
+            times = 2 if reader.op_name == "windows" or _repeats_rows(program, value, result) else 1
             if _is_view(reader):
-                moved += maps[reader.result_ids[0]] * (2 if reader.op_name == "windows" else 1)  # they share elements
+                moved += maps[result] * (times if reader.op_name in _SHARING else 1)
             else:
                 elsewhere, same = _split(reader)
                 moved += elsewhere.count(value)
-                here |= value in same
+                here = max(here, times if value in same else 0)
         maps[value] = min(max(1, moved + here), _MOST)
     return maps
+
+
+def _repeats_rows(program: FusedProgram, read: int, made: int) -> bool:
+    """Return whether a broadcast repeats rows. What it repeats along the last axis alone, a kernel computes once."""
+    old, new = program.meta[read].shape, program.meta[made].shape
+    lead = len(new) - len(old)
+    if not old or lead < 0 or old[-1] == 1:
+        return False
+    return any(n > 1 for n in new[:lead]) or any(n == 1 < m for n, m in zip(old, new[lead:], strict=True))
 
 
 def _is_view(step: OpStep) -> bool:

@@ -33,6 +33,8 @@ ROW_CACHE_BYTES: Final = 1 << 18
 LAST_CACHE_BYTES: Final = 1 << 22
 """Up to this size, memory that is swept again (scratch rows included) stays in cache on every supported CPU: in the
 second level, or in a thread's share of the last one."""
+NARROW: Final = 32
+"""Rows up to this length are a class of their own: what comes once a row counts there."""
 FEW: Final = 8
 """Fewer long rows than this are a class of their own."""
 LANES: Final = 16
@@ -56,19 +58,21 @@ class Score(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
+def launch_ns(form: KernelForm, sizes: tuple[int, ...], *, streams: bool = False) -> int:
     """Return the estimated nanoseconds of one launch.
 
     The slowest thread has its share of the grid points: few points leave threads idle. Memory that moves along the
-    inner axes is swept once for each stage that reads it: from cache if a grid point's part fits.
+    inner axes is swept once for each stage that reads it: from cache if a grid point's part fits. All memory of a launch
+    lies in a cache that holds it, unless it `streams`.
     """
     if form.then is not None:
         return _chain_ns(form, sizes)
     space = _LaunchSpace(form, sizes)
     if form.contracted:
         return LAUNCH_NS + round(_contraction_ns(space, block_counts(form, sizes)) * space.share)
-    memory = bytes_moved(form, sizes) / space.rate + _further_sweeps(space)
-    operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
+    moved = bytes_moved(form, sizes)
+    memory = moved / (space.rate if streams else _rate(moved, space.rate)) + _further_sweeps(space)
+    operations = _operations_ns(space)
     rows = space.inner * sum(itemsize(d) for d in form.keeps)
     kept = 2 * space.points * rows / _rate(rows, MEMORY_BYTES_PER_NS)
     return LAUNCH_NS + round((max(memory, operations) + kept) * space.share)
@@ -77,7 +81,7 @@ def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
 def _contraction_ns(space: _LaunchSpace, counts: tuple[int, int]) -> float:
     """Return the nanoseconds of a contraction and of the stages that process its sums in cache."""
     form, sizes = space.form, space.sizes
-    operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
+    operations = _operations_ns(space)
     moved = bytes_moved(form, sizes)
     return contraction_ns(form, sizes, counts) + operations + moved / _rate(moved, MEMORY_BYTES_PER_NS)
 
@@ -109,11 +113,13 @@ class _LaunchSpace:
         self.inner = math.prod(sizes[rank : rank + len(form.inner)])
         self.points = math.prod(sizes[:rank]) // max(chunks, 1)
         lanes = max(sizes[form.lane_axis], 1)
-        self.padded = self.points * self.inner * (-(-lanes // LANES) * LANES) // lanes
+        self.columns = bool(form.inner) and form.lane_axis < rank
+        padding = -(-lanes // LANES) * LANES / lanes
+        self.padded = self.points * self.inner * padding
+        self.once = self.points * (padding if self.columns or not form.inner else LANES)
         units = self.points * chunks if form.inner else -(-self.points // 4096)
-        columns = bool(form.inner) and form.lane_axis < rank
-        self.block = BLOCK_LANES if columns else 1
-        self.rate = COLUMN_BYTES_PER_NS if columns else MEMORY_BYTES_PER_NS
+        self.block = BLOCK_LANES if self.columns else 1
+        self.rate = COLUMN_BYTES_PER_NS if self.columns else MEMORY_BYTES_PER_NS
         self.batch = max(1, math.prod(sizes[: rank - 1]))
         units = self.batch * math.prod(block_counts(form, sizes)) if form.contracted else -(-units // self.block)
         self.share = -(-units // THREADS) / max(units, 1)
@@ -145,6 +151,13 @@ def _rate(swept: int, memory: int) -> int:
     return LAST_CACHE_BYTES_PER_NS if swept <= LAST_CACHE_BYTES else memory
 
 
+def _operations_ns(space: _LaunchSpace) -> float:
+    """Return the nanoseconds of all operations. What comes once for a row of lanes takes the time of a whole vector."""
+    form = space.form
+    return sum((space.once if stage.kind == "point" else space.padded) * _operation_bytes(form, stage)
+               for stage in form.stages) / OPERATION_BYTES_PER_NS
+
+
 def _operation_bytes(form: KernelForm, stage: Stage) -> int:
     """Return the bytes of results that a stage's operations make per element, with the cost of gathered lanes.
 
@@ -170,8 +183,8 @@ def _operation_bytes(form: KernelForm, stage: Stage) -> int:
 def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
     """Return the extents over which plans are compared: the representative of the launch's class.
 
-    `largest` is the size of the program's largest value; it is scaled to 2**20 elements. Rows are tiny, short (a kernel
-    can keep them in cache) or long; few long rows are one or four. Tiny rows do not count as elements, so that their
+    `largest` is the size of the program's largest value; it is scaled to 2**20 elements. Rows are tiny, narrow, short (a
+    kernel can keep them in cache) or long; few long rows are one or four. Tiny rows do not count as elements, so that their
     reduction has as many points here as the kernels that read it. A value of a half to a quarter of the largest value's
     elements counts as the result of a tiny reduction. Far smaller maps, tiny reductions among them, are a class of
     their own.
@@ -192,7 +205,7 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
         lead: tuple[int, ...] = (rows, *(1,) * (grid - chunked - 1))[: grid - chunked]
         row = (4,) if final else (*(1,) * (len(launch.sizes) - grid - 1), (1 << REFERENCE_BITS) // rows)
     else:
-        bits = 2 if tiny else 18 if inner >= 2 * CHUNK else 10
+        bits = 2 if tiny else 18 if inner >= 2 * CHUNK else 4 if inner <= NARROW else 10
         rest = REFERENCE_BITS - fewer - (0 if tiny else bits)
         lead, row = _shared(max(rest, 0), grid - chunked), _shared(bits, len(launch.sizes) - grid)
     return (*lead, *((4,) if chunked else ()), *row)
@@ -232,4 +245,4 @@ def score(
 
 def reference_ns(launches: Sequence[Launch], largest: int) -> int:
     """Return the estimated nanoseconds of a plan over the reference shapes of its launches."""
-    return sum(launch_ns(launch.form, reference_sizes(launch, largest)) for launch in launches)
+    return sum(launch_ns(launch.form, reference_sizes(launch, largest), streams=True) for launch in launches)

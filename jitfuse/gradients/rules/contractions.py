@@ -42,8 +42,8 @@ def _of_vectors(a: Tensor, b: Tensor, ct: Tensor) -> tuple[Callable[[], Tensor],
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:
-    """Return the products of all pairs, as a product of matrices, which stores what is dear in its operands."""
-    return a.reshape((a.shape[0], 1)).call("matmul", b.reshape((1, b.shape[0])))
+    """Return the products of all pairs."""
+    return a.reshape((a.shape[0], 1)).multiply(b.reshape((1, b.shape[0])))
 
 
 def _summed_to(x: Tensor, like: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ def _elementwise(
     ))
 
 
-_COSTS: Final = {"sqrt": 6, "divide": 6, "floor_divide": 12, "remainder": 12}
+_COSTS: Final = {"sqrt": 6, "divide": 6, "floor_divide": 40, "remainder": 40}
 """Costs of exact functions that take more than one instruction."""
 for _name, _loop in {
     "negative": dtype_rules.loop_numeric, "positive": dtype_rules.loop_numeric, "abs": dtype_rules.loop_part,
@@ -47,11 +47,11 @@ for _name, _loop in {
     _elementwise(_name, 1, _loop, cost=_COSTS.get(_name))
 
 for _name, _cost in {
-    "exp": 12, "exp2": 12, "expm1": 14, "log": 14, "log2": 14, "log10": 14, "log1p": 16, "sin": 14, "cos": 14,
-    "tanh": 16,
+    "exp": 24, "exp2": 24, "expm1": 28, "log": 40, "log2": 48, "log10": 56, "log1p": 48, "sin": 36, "cos": 36,
+    "tanh": 64,
 }.items():
     _elementwise(_name, 1, dtype_rules.loop_analytic, ulps=1.0, cost=_cost)
-for _name, _cost in {"erf": 16, "erfc": 24}.items():
+for _name, _cost in {"erf": 60, "erfc": 130}.items():
     _elementwise(_name, 1, dtype_rules.loop_double_first, ulps=1.0, cost=_cost)
 
 for _name, _loop in {
@@ -70,13 +70,13 @@ for _name, _loop in {
 }.items():
     _elementwise(_name, 2, _loop, cost=_COSTS.get(_name))
 
-_elementwise("power", 2, dtype_rules.loop_arithmetic, ulps=1.0, cost=40, raises=frozenset({"int"}))
+_elementwise("power", 2, dtype_rules.loop_arithmetic, ulps=1.0, cost=130, raises=frozenset({"int"}))
 for _name in ("logaddexp", "logaddexp2"):
-    _elementwise(_name, 2, dtype_rules.loop_float, ulps=1.0, cost=40)
+    _elementwise(_name, 2, dtype_rules.loop_float, ulps=1.0, cost=200)
 
-_elementwise("xlogy", 2, dtype_rules.loop_float, ulps=1.0, cost=18, doc="x log(y); 0 where x is 0 and y a number.")
-_elementwise("logit", 1, dtype_rules.loop_float, ulps=1.0, cost=24, doc="log(x / (1 - x)).")
-_elementwise("sinc", 1, dtype_rules.loop_float, ulps=1.0, cost=24,
+_elementwise("xlogy", 2, dtype_rules.loop_float, ulps=1.0, cost=72, doc="x log(y); 0 where x is 0 and y a number.")
+_elementwise("logit", 1, dtype_rules.loop_float, ulps=1.0, cost=80, doc="log(x / (1 - x)).")
+_elementwise("sinc", 1, dtype_rules.loop_float, ulps=1.0, cost=64,
              doc="sin(pi x) / (pi x), 1 at 0: exactly 0 at the other integers, where np.sinc is not.")
 
 # ---------------------------------------------------------------- exact functions, with NumPy's bits
@@ -147,11 +147,11 @@ _elementwise("isclose", 4, _loop_isclose, attrs={"equal_nan": False}, decompose=
 
 # ---------------------------------------------------------------- what neural networks use
 for _name, _cost, _doc in (
-    ("sigmoid", 16, "1 / (1 + exp(-x))."),
-    ("silu", 16, "x sigmoid(x); -0.0 at minus infinity, the limit."),
-    ("gelu", 24, "x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit."),
-    ("gelu_tanh", 18, "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit."),
-    ("softplus", 30, "log(1 + exp(x))."),
+    ("sigmoid", 56, "1 / (1 + exp(-x))."),
+    ("silu", 64, "x sigmoid(x); -0.0 at minus infinity, the limit."),
+    ("gelu", 150, "x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit."),
+    ("gelu_tanh", 80, "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit."),
+    ("softplus", 180, "log(1 + exp(x))."),
 ):
     _elementwise(_name, 1, dtype_rules.loop_float, ulps=1.0, cost=_cost, doc=_doc)
 _elementwise("log_sigmoid", 1, dtype_rules.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
@@ -165,20 +165,20 @@ _elementwise("elu", 2, dtype_rules.loop_float, decompose=functions.elu, ulps=2.0
 
 # ---------------------------------------------------------------- angles, hyperbolas and roots
 for _name, _arity, _cost, _doc in (
-    ("tan", 1, 24, "The tangent; radians."),
-    ("asin", 1, 18, "The angle in [-pi/2, pi/2] with this sine; NaN beyond 1."),
-    ("acos", 1, 18, "The angle in [0, pi] with this cosine; NaN beyond 1."),
-    ("atan", 1, 20, "The angle in [-pi/2, pi/2] with this tangent."),
-    ("atan2", 2, 26, "The angle of the point (second, first) in [-pi, pi]; zeros and infinities as in C99."),
+    ("tan", 1, 64, "The tangent; radians."),
+    ("asin", 1, 36, "The angle in [-pi/2, pi/2] with this sine; NaN beyond 1."),
+    ("acos", 1, 36, "The angle in [0, pi] with this cosine; NaN beyond 1."),
+    ("atan", 1, 44, "The angle in [-pi/2, pi/2] with this tangent."),
+    ("atan2", 2, 60, "The angle of the point (second, first) in [-pi, pi]; zeros and infinities as in C99."),
     ("rad2deg", 1, 1, "Radians in degrees."),
     ("deg2rad", 1, 1, "Degrees in radians."),
-    ("sinh", 1, 18, "The hyperbolic sine."),
-    ("cosh", 1, 18, "The hyperbolic cosine."),
-    ("asinh", 1, 34, "The inverse hyperbolic sine."),
-    ("acosh", 1, 34, "The inverse hyperbolic cosine; NaN below 1."),
-    ("atanh", 1, 20, "The inverse hyperbolic tangent; infinite at 1, NaN beyond."),
-    ("hypot", 2, 20, "sqrt(x*x + y*y) without overflow; infinite where one operand is."),
-    ("cbrt", 1, 20, "The cube root, that of a negative number too."),
+    ("sinh", 1, 56, "The hyperbolic sine."),
+    ("cosh", 1, 48, "The hyperbolic cosine."),
+    ("asinh", 1, 76, "The inverse hyperbolic sine."),
+    ("acosh", 1, 76, "The inverse hyperbolic cosine; NaN below 1."),
+    ("atanh", 1, 50, "The inverse hyperbolic tangent; infinite at 1, NaN beyond."),
+    ("hypot", 2, 28, "sqrt(x*x + y*y) without overflow; infinite where one operand is."),
+    ("cbrt", 1, 44, "The cube root, that of a negative number too."),
 ):
     _real = _name in ("atan2", "rad2deg", "deg2rad", "hypot", "cbrt")
     _elementwise(_name, _arity, dtype_rules.loop_float if _real else dtype_rules.loop_analytic, ulps=1.0, cost=_cost,
