@@ -49,9 +49,12 @@ if TYPE_CHECKING:
     from jitfuse import gpu as gpu
     from jitfuse import linalg as linalg
     from jitfuse import nn as nn
+    from jitfuse import optim as optim
     from jitfuse import random as random
     from jitfuse.array_api.data_types import namespace_info as __array_namespace_info__  # noqa: F401
     from jitfuse.array_api.signatures import *  # noqa: F403
+    from jitfuse.arrays.state import Buffer as Buffer
+    from jitfuse.arrays.state import Parameter as Parameter
     from jitfuse.backends.interpreter.runner import ProgramRunner as ProgramRunner
     from jitfuse.control import cond as cond
     from jitfuse.control import fori_loop as fori_loop
@@ -73,11 +76,12 @@ ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 """Versions of the Python array API standard that this namespace keeps; the last one is `__array_api_version__`."""
 __array_api_version__ = ARRAY_API_VERSIONS[-1]
 
-_MODULES: Final = ("errors", "fft", "gpu", "linalg", "nn", "random")
+_MODULES: Final = ("errors", "fft", "gpu", "linalg", "nn", "optim", "random")
 _LATER: Final = {
     **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), "jitfuse.control"),
     **dict.fromkeys(("grad", "hvp", "jvp", "value_and_grad", "vjp"), "jitfuse.derivatives"),
     **dict.fromkeys(("checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"), "jitfuse.own_derivatives"),
+    **dict.fromkeys(("Buffer", "Parameter"), "jitfuse.arrays.state"),
     "export": "jitfuse.exporting", "ProgramRunner": "jitfuse.backends.interpreter.runner",
 }
 """Names that are imported on first use, and where from; all others are those of the namespace."""

@@ -8,6 +8,7 @@ import numpy as np
 from jitfuse import random
 from jitfuse.array_api.descriptions import documentation
 from jitfuse.array_api.namespace import operate
+from jitfuse.arrays.state_trees import load, load_state_dict, parameters, save, state_dict
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.record.mode import ModeFlag, is_training
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from jitfuse.array_api.signatures import ArrayLike
 
 __all__ = [
-    "dropout", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_tanh", "layer_norm", "leaky_relu", "log_sigmoid",
-    "log_softmax", "mish", "relu", "relu6", "rms_norm", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
+    "dropout", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_tanh", "layer_norm", "leaky_relu", "load",
+    "load_state_dict", "log_sigmoid", "log_softmax", "mish", "parameters", "relu", "relu6", "rms_norm", "save", "selu",
+    "sigmoid", "silu", "softmax", "softplus", "softsign", "state_dict",
 ]
 _np: Any = np  # its type hints omit traced and eager arrays
 

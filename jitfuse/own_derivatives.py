@@ -39,7 +39,7 @@ class _OwnDerivative:
             from jitfuse.function.own_rules import by_own_rules
 
             return by_own_rules(self.fun, self._torch_rules, args)
-        if run is None or not run.differentiated:
+        if run is None or not run.keeps_rules:
             return self.fun(*args)
         return self._recorded(run, args)
 
@@ -200,7 +200,7 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fun)
     def function(*args: Any, **kwargs: Any) -> Any:
         run = active()
-        if run is None or not run.differentiated:
+        if run is None or not run.keeps_rules:
             return fun(*args, **kwargs)
         if not run.has_gradients():  # under torch.no_grad
             return fun(*args, **kwargs)

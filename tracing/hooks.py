@@ -109,6 +109,7 @@ class TracingHooks:
             return torch_modules.read(self.run, chain, value)
         session, wrapped = self.run.session, isinstance(value, HostArray)
         session.eager = session.eager or wrapped
+        session.trains = session.trains or (wrapped and value.is_trained)
         session.on_device = session.on_device or isinstance(value, DeviceArray)
         value = seen(value)
         if type(value) is not np.ndarray:

@@ -8,7 +8,7 @@ new state and written arguments are returned, and the caller stores them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,13 @@ class ProgramRunner:
         self.program = program
         self._plans: dict[tuple[type, bool], list[_Planned]] = {}
 
-    def __call__(self, feeds: Mapping[int, Any], training: bool = False) -> RunResult:
-        """Run the program on {feed: array, tensor or Python scalar}; raises CutWireError where it fails."""
+    def __call__(
+        self, feeds: Mapping[int, Any], training: bool = False, after: Callable[[OpStep, Store], None] | None = None
+    ) -> RunResult:
+        """Run the program on {feed: array, tensor or Python scalar}; raises CutWireError where it fails.
+
+        `after` is called with each step that has run, and the tensors that there are by then.
+        """
         self._check_complete(feeds)
         cls = tensor_class(feeds.values())
         store: Store = {i: self._bind(i, feeds[i], cls) for i in self.program.ordered_feeds}
@@ -71,6 +76,10 @@ class ProgramRunner:
         with np.errstate(all="ignore"):
             for planned in plan:
                 self._run_step(planned, store, cls)
+                if after is not None:
+                    after(planned.step, store)
+                for i in planned.drop:
+                    del store[i]
         return self._deliver(store, feeds, bound, training)
 
     # ------------------------------------------------------------------ feeds
@@ -144,7 +153,7 @@ class ProgramRunner:
 
     # ------------------------------------------------------------------ steps
     def _run_step(self, planned: _Planned, store: Store, cls: type[EagerTensor]) -> None:
-        step, op, attrs, inputs, drop = planned
+        step, op, attrs, inputs, _ = planned
         unbound = [i for i in inputs if i not in store]
         if unbound:
             raise self._cut(step, store, f"%{unbound[0]} is read, but nothing before this step makes it")
@@ -164,8 +173,6 @@ class ProgramRunner:
         for i, tensor in zip(step.result_ids, results, strict=True):
             self._check_result(step, i, tensor.meta, store)
             store[i] = tensor
-        for i in drop:
-            del store[i]
 
     def _check_result(self, step: OpStep, i: int, actual: Meta, store: Store) -> None:
         meta = self.program.meta.get(i)

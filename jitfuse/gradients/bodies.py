@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 
 
@@ -54,9 +54,6 @@ def between(program: FusedProgram, given: Sequence[int], outputs: Mapping[str, i
         frozenset(given), steps, outputs, program.meta, sources=program.sources), given, outputs)
 
 
-_CUSTOM: Final = frozenset({"custom_vjp", "custom_jvp", "checkpoint"})
-
-
 def differentiated(program: FusedProgram) -> FusedProgram:
     """Return a program that will not be differentiated again: results with derivatives of their own are any values."""
     ids: dict[int, int] = {}
@@ -64,7 +61,7 @@ def differentiated(program: FusedProgram) -> FusedProgram:
     changed = False
     for step in program.steps:
         inputs = tuple([ids.get(i, i) for i in step.input_ids])
-        if step.op_name in _CUSTOM:
+        if step.op_name in ops.WITH_RULES:
             ids.update(zip(step.result_ids, inputs, strict=False))
             changed = True
             continue
@@ -75,6 +72,7 @@ def differentiated(program: FusedProgram) -> FusedProgram:
         steps.append(step._replace(input_ids=inputs, attrs=attrs))
     if not changed:
         return program
-    outputs = {name: ids.get(i, i) for name, i in program.outputs.items()}
-    return pruned(FusedProgram(
-        program.feeds, tuple(steps), outputs, program.meta, program.feed_names, sources=program.sources))
+    ends = ({name: ids.get(i, i) for name, i in side.items()}
+            for side in (program.outputs, program.writes, program.state_out))
+    outputs, writes, state_out = ends
+    return pruned(program.replace(steps=tuple(steps), outputs=outputs, writes=writes, state_out=state_out))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from jitfuse.errors import DerivativeError
+from jitfuse.gradients.findings import raise_or_note
 from jitfuse.gradients.rule import Call, Parts, Rule, chooses, rule_of
 from jitfuse.gradients.values import Tensor, fitted, is_smooth, zeros_like
 from jitfuse.ir.program import OpStep
@@ -32,8 +33,12 @@ def pull_back(
             continue
         found = [totals.get(r) if r in wanted else totals.pop(r, None) for r in step.result_ids]
         call = _call(builder, step, active, not choices.isdisjoint(step.result_ids))
-        with _named_line(builder, step):
-            parts, chosen = _reversed(builder, _rule(step), call, found)
+        try:
+            with _named_line(builder, step):
+                parts, chosen = _reversed(builder, _rule(step), call, found)
+        except DerivativeError as error:
+            raise_or_note(error)
+            continue
         held = any(isinstance(value, ProgramData) and chooses(value) for _, value in step.attrs)
         reached = call.masked or rule_of(step.op_name).masks or chosen or held
         for i, part in zip(step.input_ids, parts, strict=True):

@@ -62,8 +62,8 @@ def launch_ns(form: KernelForm, sizes: tuple[int, ...], *, streams: bool = False
     """Return the estimated nanoseconds of one launch.
 
     The slowest thread has its share of the grid points: few points leave threads idle. Memory that moves along the
-    inner axes is swept once for each stage that reads it: from cache if a grid point's part fits. All memory of a launch
-    lies in a cache that holds it, unless it `streams`.
+    inner axes is swept once for each stage that reads it: from cache if a grid point's part fits. All memory of a
+    launch lies in a cache that holds it, unless it `streams`.
     """
     if form.then is not None:
         return _chain_ns(form, sizes)
@@ -183,11 +183,11 @@ def _operation_bytes(form: KernelForm, stage: Stage) -> int:
 def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
     """Return the extents over which plans are compared: the representative of the launch's class.
 
-    `largest` is the size of the program's largest value; it is scaled to 2**20 elements. Rows are tiny, narrow, short (a
-    kernel can keep them in cache) or long; few long rows are one or four. Tiny rows do not count as elements, so that their
-    reduction has as many points here as the kernels that read it. A value of a half to a quarter of the largest value's
-    elements counts as the result of a tiny reduction. Far smaller maps, tiny reductions among them, are a class of
-    their own.
+    `largest` is the size of the program's largest value; it is scaled to 2**20 elements. Rows are tiny, narrow, short
+    (a kernel can keep them in cache) or long; few long rows are one or four. Tiny rows do not count as elements, so
+    that their reduction has as many points here as the kernels that read it. A value of a half to a quarter of the
+    largest value's elements counts as the result of a tiny reduction. Far smaller maps, tiny reductions among them, are
+    a class of their own.
     """
     form = launch.form
     grid = len(form.grid)

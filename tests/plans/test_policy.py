@@ -73,7 +73,8 @@ WON = [
     ("own", True, layer, (300, 200)), ("own", False, gram, (300, 200)), ("own", False, one_column, (500, 500)),
     ("one_pass", True, softmax, (5, LONG)), ("one_pass", False, centred, (LONG, 80)),
     ("split", True, total, (1, LONG)), ("split", False, total, (5, LONG)),
-    ("store", True, both_sums, (50, 60)), ("store", True, repeated, (500, 600)), ("store", False, differences, (50, 60)),
+    ("store", True, both_sums, (50, 60)), ("store", True, repeated, (500, 600)),
+    ("store", False, differences, (50, 60)),
     ("unroll", True, total, (50, 3)), ("unroll", False, softmax, (50, 3)),
     ("keep", True, softmax, (50, 60)), ("keep", False, shares, (10, LONG)),
 ]

@@ -6,7 +6,7 @@ use the NumPy array over it. Does not own any device or wrapper.
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class HostArray:
     """A wrapper of an array on the host; a trace and a call use its `array`."""
 
     __slots__ = ()
+    is_trained: ClassVar[bool] = False
+    """Whether a loss may be differentiated by it."""
 
     @property
     def array(self) -> np.ndarray[Any, Any]:

@@ -138,6 +138,11 @@ class Recorder(Memory):
             for op in self.graph.ops:
                 self._earlier.setdefault(_match_key(*op.signature), []).append(op.result_ids[0])
 
+    @property
+    def keeps_rules(self) -> bool:
+        """Whether functions with derivatives of their own are recorded with them."""
+        return bool(self.differentiated) or self.session.trains
+
     def end(self) -> None:
         """End the run: its tensors are invalid, and it drops its references to the call's objects."""
         self.alive = False

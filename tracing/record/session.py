@@ -92,6 +92,8 @@ class Session:
         """The op ids (start, end) of bodies that have been traced."""
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
+        self.trains = False
+        """Whether the function has read a parameter, so that what it computes may be differentiated in the end."""
         self.nonzero_indices: dict[int, int] = {}
         """Tensor -> indices of its nonzero elements, where Python has read how many there are."""
         self.known: dict[int, Any] = {}

@@ -34,8 +34,10 @@ from jitfuse.ir.operators.op import (
 
 HOLD_PROGRAMS = frozenset(FAMILIES["control"])
 """Loops and branches: operators that hold programs, and may have several results."""
+WITH_RULES = frozenset({"custom_vjp", "custom_jvp", "checkpoint"})
+"""Those among them that return their first operands, and hold the derivatives of these."""
 
 __all__ = [
     "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "HOLD_PROGRAMS", "LIBRARY", "MODE", "ON_HOST", "RANDOM",
-    "REDUCTION", "REQUIRED", "SCAN", "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
+    "REDUCTION", "REQUIRED", "SCAN", "UPDATE", "VARIADIC", "VIEW", "WITH_RULES", "Infer", "Op", "get", "names", "table",
 ]

@@ -3,9 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitfuse.base.later import Later
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
+
+bodies = Later("jitfuse.gradients.bodies")
 
 
 def specialise(program: FusedProgram, training: bool) -> FusedProgram:
@@ -21,13 +24,16 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
         operands = [builder.tensor(i) for i in inputs]
         return int(op.decompose(*operands, **op.check_attrs(step.attr_dict), training=training).id)
 
+    if not ops.WITH_RULES.isdisjoint(program.op_names):
+        program = bodies.differentiated(program)
     kept = {
         feed: new for feed, new in program.state_out.items() if training or program.is_random_state(feed)
     }
     resolved = _with_nested(program, training)
     if any(s.mode_sensitive or s.op_name == "mode_select" for s in program.steps):
         resolved = rewrite(resolved, visit)
-    return prune(resolved.replace(state_out={feed: resolved.state_out[feed] for feed in kept}))
+    writes = {feed: new for feed, new in resolved.writes.items() if new != feed}  # the others stay what they are
+    return prune(resolved.replace(state_out={feed: resolved.state_out[feed] for feed in kept}, writes=writes))
 
 
 def _with_nested(program: FusedProgram, training: bool) -> FusedProgram:

@@ -1,0 +1,85 @@
+"""Arrays that outlive a call and move in training: `jf.Parameter`, and `jf.Buffer`.
+
+They are eager arrays that own their memory. Owns both classes. Does not own trees of them, nor their files
+(`jitfuse.arrays.state_trees`).
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse.arrays.base import unwrap
+from jitfuse.arrays.numpy_array import NumPyArray
+from jitfuse.dtypes import kind
+from jitfuse.errors import DTypeError
+
+
+class State(NumPyArray):
+    """An array with memory of its own, and a name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, value: Any, name: str = "") -> None:
+        super().__init__(np.array(unwrap(value), order="C"))
+        self.name = name
+
+    def __repr__(self) -> str:
+        array = self.array
+        shown = np.array2string(array, threshold=6, edgeitems=2, precision=4, separator=", ")
+        named = f"{self.name}: " if self.name else ""
+        size = f"{array.nbytes:,} B" if array.nbytes < 1 << 20 else f"{array.nbytes / (1 << 20):,.1f} MiB"
+        return f"{type(self).__name__}({named}{self.dtype}{list(array.shape)}, {size}, {shown})"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.array, self.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return type(self)(self.array, self.name)
+
+
+class Parameter(State):
+    """An array that a loss is differentiated by: an optimiser moves it in place, in training.
+
+    Args:
+        value: an array or nested sequence of floats or complex numbers; it is copied.
+        name: what messages and reports call it.
+
+    Raises:
+        DTypeError: integers or bools, by which nothing is differentiated.
+
+    Example:
+        >>> w = jf.Parameter(np.zeros((2, 3)), "w")
+        >>> w
+        Parameter(w: float64[2, 3], 48 B, [[0., 0., 0.], [0., 0., 0.]])
+        >>> w += 1.0
+        >>> w.sum().item()
+        6.0
+    """
+
+    __slots__ = ()
+    is_trained = True
+
+    def __init__(self, value: Any, name: str = "") -> None:
+        super().__init__(value, name)
+        if kind(str(self.dtype)) not in ("float", "complex"):
+            raise DTypeError(f"a parameter {name!r} of {self.dtype}: gradients are by floats and complex numbers. Make "
+                             "it with x.astype('float32'), or a jf.Buffer, which no optimiser moves.")
+
+
+class Buffer(State):
+    """An array that a function moves itself, such as running statistics or a counter; no optimiser does.
+
+    Args:
+        value: an array, number or nested sequence of any dtype; it is copied.
+        name: what messages and reports call it.
+
+    Example:
+        >>> seen = jf.Buffer(np.int64(0), "seen")
+        >>> count = jf.fuse(lambda: seen.__iadd__(1))
+        >>> _ = count(), count()
+        >>> seen.item()
+        2
+    """
+
+    __slots__ = ()

@@ -1,0 +1,284 @@
+"""What all optimisers share: parameter groups, gradients of a loss, and state that moves in training alone.
+
+Owns `Optimizer`. A subclass names its options, the arrays that it keeps for each parameter, and its step as array code.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+import numpy as np
+
+from jitfuse.arrays.state import Buffer, Parameter
+from jitfuse.arrays.state_trees import dotted, load_into
+from jitfuse.errors import ArgumentError, DerivativeError
+from jitfuse.gradients.findings import raise_or_note
+from jitfuse.optim import clipping
+from jitfuse.tracing.control.minimised import gradients_of
+from jitfuse.tracing.control.state import moves, read, read_attribute
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.results.trees import tree_of
+
+Schedule = Callable[[Any], Any]
+"""The learning rate by the number of steps so far, as array code (`jitfuse.optim.schedules`)."""
+Slots = dict[str, Any]
+_np: Any = np  # its type hints omit traced and eager arrays
+KEEPING: Final = frozenset({"momentum", "amsgrad", "centered"})
+"""Options that decide which arrays are kept for a parameter."""
+
+
+class Common(TypedDict, total=False):
+    """The options of every optimiser."""
+
+    clip_value: float | None
+    clip_norm: float | None
+    loss_scale: float | None
+    accumulate: int
+    unused: Sequence[str]
+
+
+class Group:
+    """Parameters with options of their own: `optimiser.groups[0].lr = 0.01` counts from the next call on."""
+
+    owner: str
+    parameters: tuple[Parameter, ...]
+
+    def __init__(self, owner: str, parameters: Sequence[Parameter], options: Mapping[str, Any]) -> None:
+        self.__dict__.update(options, owner=owner, parameters=tuple(parameters))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        old = self.__dict__.get(name)
+        if name in ("owner", "parameters") or name not in self.__dict__:
+            raise ArgumentError(f"{self.owner}: a group has no option {name!r} to set")
+        if name in KEEPING and bool(old) is not bool(value):
+            raise ArgumentError(f"{self.owner}: {name} decides which arrays are kept; make another optimiser "
+                                f"for {value}")
+        self.__dict__[name] = value
+
+
+class Optimizer:
+    """Moves parameters against the gradient of a loss; subclasses say how.
+
+    Args:
+        params: a tree with `jf.Parameter` leaves (others are left out), or a list of groups: dicts of such a tree as
+            "params", and options of their own.
+        options: the options of groups. Numbers are read anew in each call, and compile nothing again.
+        clip_value: gradients are clipped to [-clip_value, clip_value].
+        clip_norm: gradients are scaled so that the norm of all elements together is at most this.
+        loss_scale: the loss is multiplied by this before it is differentiated, and gradients divided by it: small ones
+            of float16 keep their bits. A step with infinite or NaN gradients moves nothing.
+        accumulate: gradients of so many calls are averaged before the parameters move.
+        unused: the names of parameters that the loss need not depend on.
+
+    Raises:
+        ArgumentError: no parameters, one of them twice, an option that makes no sense.
+    """
+
+    def __init__(
+        self, params: Any, options: Mapping[str, Any], *, clip_value: float | None = None,
+        clip_norm: float | None = None, loss_scale: float | None = None, accumulate: int = 1,
+        unused: Sequence[str] = (),
+    ) -> None:
+        self.name = type(self).__name__
+        self.clip_value, self.clip_norm, self.loss_scale = clip_value, clip_norm, loss_scale
+        if type(accumulate) is not int or accumulate < 1:
+            raise ArgumentError(f"{self.name}: accumulate is {accumulate!r}, and must be an integer from 1 on")
+        self.unused, self._accumulate, self._options = frozenset(unused), accumulate, tuple(options)
+        self.groups = [self._group(tree, {**options, **own}) for tree, own in _groups(params)]
+        self.parameters = [p for group in self.groups for p in group.parameters]
+        _check_parameters(self.name, self.parameters, self.unused)
+        self.count, self.calls = Buffer(np.int64(0), "step"), Buffer(np.int64(0), "calls")
+        self.slots = [{name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(p.array, group).items()}
+                      for group in self.groups for p in group.parameters]
+        self.sums = [Buffer(np.zeros_like(p.array), f"{p.name}.sum") for p in self.parameters if accumulate > 1]
+
+    @property
+    def accumulate(self) -> int:
+        """The gradients of so many calls make one step."""
+        return self._accumulate
+
+    def _group(self, tree: Any, options: Mapping[str, Any]) -> Group:
+        unknown = options.keys() - set(self._options)
+        if unknown:
+            raise ArgumentError(f"{self.name}: a group has the option {sorted(unknown)[0]!r}; its options are "
+                                f"{', '.join(self._options)}.")
+        made = tree_of(tree, "")
+        for path, leaf in zip(made.paths, made.leaves, strict=True):
+            if isinstance(leaf, Parameter):
+                leaf.name = leaf.name or dotted(path)
+        group = Group(self.name, [leaf for leaf in made.leaves if isinstance(leaf, Parameter)], options)
+        self.check(group)
+        return group
+
+    # ------------------------------------------------------------------ what subclasses give
+    def check(self, group: Group) -> None:
+        """Raise ArgumentError for options that make no sense: negative numbers."""
+        for name in self._options:
+            value = getattr(group, name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, int | float) and not isinstance(number, bool) and not number >= 0:
+                    raise ArgumentError(f"{self.name}: {name} is {value}, and must be 0 or more")
+
+    def start(self, p: np.ndarray[Any, Any], group: Group) -> Slots:
+        """Return the arrays that are kept for a parameter, by name, as they are before the first step."""
+        return {}
+
+    def step(self, p: Any, g: Any, slots: Slots, by: Any) -> tuple[Any, Slots]:
+        """Return a parameter's new elements and those of its slots, given its gradient.
+
+        `by` has the group's options as attributes, and `count`, the number of this step from 1 as a float64.
+        """
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ what users call
+    def minimize(self, loss: Any) -> None:
+        """Move all parameters against the gradient of a loss: more steps of the fused function's program.
+
+        Evaluation leaves out all of it. Call it once a step, after the loss is computed; what the function reads of
+        the parameters afterwards is moved already.
+
+        Args:
+            loss: one real number of float dtype that the function has computed of the parameters.
+
+        Raises:
+            DerivativeError: another loss; a parameter that it does not depend on and `unused` does not name; a
+                parameter that the function has written into before; an operator without a derivative.
+            ArgumentError: outside of a fused function.
+        """
+        run = active()
+        what = f"{self.name}.minimize"
+        if run is None:
+            raise ArgumentError(f"{what} is called outside of a trace: decorate the function with "
+                                f"jf.fuse(training=True), or give {self.name}.apply the gradients of jf.grad. A fused "
+                                "function that runs as plain Python has a warning that says why.")
+        seen = [read(run, p, p.name) for p in self.parameters]
+        self._check_unwritten(what, seen)
+        scale = self._own(run, "loss_scale")
+        scaled = loss if scale is None else loss * scale
+        found = gradients_of(run, what, scaled, [x._storage.feed.id for x in seen])
+        missing = [p.name for p, g in zip(self.parameters, found, strict=True)
+                   if g is None and p.name not in self.unused]
+        if missing:
+            raise_or_note(DerivativeError(f"{what} at {user_line()}: the loss does not depend on {', '.join(missing)}. "
+                                          "Leave them out of the optimiser, or name them: unused=[...]."))
+        if scale is not None:
+            found = [None if g is None else g / scale for g in found]
+        self._move(run, found, scale is not None)
+
+    def apply(self, gradients: Any) -> None:
+        """Move all parameters by gradients that are there already, in a fused function or outside.
+
+        Args:
+            gradients: a tree like that of the parameters, or a list of one array for each of them.
+
+        Raises:
+            ArgumentError: another structure.
+        """
+        leaves = tree_of(gradients, "gradients").leaves
+        if len(leaves) != len(self.parameters):
+            raise ArgumentError(f"{self.name}.apply: {len(leaves)} gradients for {len(self.parameters)} parameters")
+        self._move(active(), list(leaves))
+
+    def _check_unwritten(self, what: str, seen: Sequence[Any]) -> None:
+        for p, x in zip(self.parameters, seen, strict=True):
+            if x._storage.value != x._storage.feed.id:
+                raise DerivativeError(f"{what} at {user_line()}: the function has written into {p.name} before, so that"
+                                      " the loss is not computed of it alone. Minimise first, and write then.")
+
+    def _move(self, run: Recorder | None, gradients: list[Any], checked: bool = False) -> None:
+        """Clip the gradients, and make a step with those that there are; `checked`: only if all are finite."""
+        due = clipping.all_finite(gradients) if checked else None
+        if self.accumulate > 1:
+            gradients, due = self._averaged(run, gradients, due)
+        gradients = clipping.limited(gradients, self._own(run, "clip_value"), self._own(run, "clip_norm"))
+        counted, at = read(run, self.count, "step") + 1, 0
+        for k, group in enumerate(self.groups):
+            by = self._seen_options(run, group, counted * 1.0, f"{self.name}.groups[{k}]")
+            for parameter in group.parameters:
+                gradient, slots = gradients[at], self.slots[at]
+                at += 1
+                if gradient is None:
+                    continue
+                p = read(run, parameter, parameter.name)
+                held = {name: read(run, buffer, buffer.name) for name, buffer in slots.items()}
+                new, kept = self.step(p, gradient, held, by)
+                moves(p, new, due)
+                for name, value in kept.items():
+                    moves(held[name], value, due)
+        moves(read(run, self.count, "step"), counted, due)
+
+    def _averaged(self, run: Recorder | None, gradients: list[Any], finite: Any) -> tuple[list[Any], Any]:
+        """Return the averages of the gradients of several calls, and whether the last of them has come."""
+        calls = read(run, self.calls, "calls") + 1
+        last = calls % self.accumulate == 0
+        averages = []
+        for gradient, buffer in zip(gradients, self.sums, strict=True):
+            total = read(run, buffer, buffer.name)
+            added = None if gradient is None else total + gradient
+            averages.append(None if added is None else added / self.accumulate)
+            if added is not None:
+                moves(total, _np.where(last, like(added, last * 0.0), added), finite)
+        moves(read(run, self.calls, "calls"), calls, finite)
+        return averages, last if finite is None else finite & last
+
+    def _own(self, run: Recorder | None, name: str) -> Any:
+        return read_attribute(run, self, name, self.name)
+
+    def _seen_options(self, run: Recorder | None, group: Group, number: Any, label: str) -> Any:
+        options = {name: read_attribute(run, group, name, label) for name in self._options}
+        if callable(options["lr"]):
+            options["lr"] = options["lr"](number - 1.0)
+        return types.SimpleNamespace(count=number, **options)
+
+    # ------------------------------------------------------------------ state
+    def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return copies of the step counter and of what is kept for each parameter, by name."""
+        return {buffer.name: buffer.array.copy() for buffer in self.buffers()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` has returned; raises ArgumentError, and changes nothing, where names differ."""
+        load_into({buffer.name: buffer for buffer in self.buffers()}, state)
+
+    def buffers(self) -> list[Buffer]:
+        """Return the arrays of the optimiser's state: the step counter, and what is kept for each parameter."""
+        kept = [buffer for slots in self.slots for buffer in slots.values()]
+        return [self.count, *kept, *([self.calls, *self.sums] if self.sums else [])]
+
+    def __repr__(self) -> str:
+        size = sum(p.array.nbytes for p in self.parameters)
+        kept = sum(b.array.nbytes for b in self.buffers())
+        return (f"{self.name}({len(self.parameters)} parameters of {size:,} B, state of {kept:,} B, "
+                f"step {self.count.item()})")
+
+
+def _groups(params: Any) -> list[tuple[Any, dict[str, Any]]]:
+    if isinstance(params, list) and params and all(isinstance(x, dict) and "params" in x for x in params):
+        return [(x["params"], {name: value for name, value in x.items() if name != "params"}) for x in params]
+    return [(params, {})]
+
+
+def _check_parameters(name: str, parameters: Sequence[Parameter], unused: frozenset[str]) -> None:
+    if not parameters:
+        raise ArgumentError(f"{name}: there is no jf.Parameter among params; make a tree's arrays parameters with "
+                            "jf.nn.parameters(tree)")
+    if len({id(p) for p in parameters}) < len(parameters):
+        raise ArgumentError(f"{name}: a parameter is in two places of params or groups; give each once")
+    names = [p.name for p in parameters]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise ArgumentError(f"{name}: two parameters are named {twice!r}; give them names of their own")
+    unknown = sorted(unused - set(names))
+    if unknown:
+        raise ArgumentError(f"{name}: unused names {unknown[0]!r}, and the parameters are {', '.join(names)}")
+
+
+def like(p: Any, number: Any) -> Any:
+    """Return a number of float64 in a parameter's dtype: it is rounded once."""
+    return number.astype(str(p.dtype))
+
+
+def decayed(p: Any, g: Any, by: Any) -> Any:
+    """Return the gradient, its sign by `maximize`, with the parameter's share by `weight_decay`."""
+    return (-g if by.maximize else g) + by.weight_decay * p

@@ -1,0 +1,51 @@
+"""State in a trace: arrays that the program reads wherever they are, and writes in training alone.
+
+A write is selected by the mode: evaluation keeps the array as it is, so that what computes the new values is pruned
+there. Outside of a trace the array is written at once.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from jitfuse.errors import ShapeError
+from jitfuse.tracing.control.combinators import strong
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor, tensor_id
+
+
+def read(run: Recorder | None, owner: Any, label: str) -> Any:
+    """Return what a trace sees of an array or another object that outlives the call; outside of a trace, itself."""
+    return owner if run is None else run.environment.read(Chain.object(owner, label), owner)
+
+
+def read_attribute(run: Recorder | None, owner: Any, name: str, label: str) -> Any:
+    """Return what a trace sees of an attribute, a number as one that each call reads; outside, the value."""
+    value = getattr(owner, name)
+    if run is None:
+        return value
+    chain = Chain.object(owner, label).attr(name)
+    if type(value) is tuple:
+        return tuple(run.environment.read(chain.index(k), part) for k, part in enumerate(value))
+    return run.environment.read(chain, value)
+
+
+def moves(array: Any, new: Any, condition: Any = None) -> None:
+    """Give an array new elements, in training alone where a trace sees it, and where a condition holds.
+
+    Raises ShapeError for another shape.
+    """
+    run = active()
+    if run is None or not isinstance(array, TracedTensor):
+        if condition is None or condition:
+            array[...] = new
+        return
+    value = strong(lift(run, new))
+    if value.shape != array.shape:
+        raise ShapeError(f"state of shape {array.shape} is given {value._meta}, at {user_line()}")
+    if condition is not None:
+        value = condition.call("where", value, array)
+    fitted = run.fit(tensor_id(value), array.shape, str(array.dtype))
+    run.replace(array._storage, run.emit("mode_select", (fitted, tensor_id(array))))
