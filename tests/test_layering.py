@@ -41,7 +41,7 @@ compile.gpu compile
 exporting
 arrays
 random graph_breaks function reports fuse gpu
-control array_api nn linalg fft derivatives own_derivatives
+control array_api nn linalg fft derivatives own_derivatives optim
 cli __main__
 """
 ORDER = _ORDER.split()

@@ -108,7 +108,7 @@ def _delivered(result: Any, out: Any) -> Any:
 def _taken(value: Any) -> Any:
     """Return an argument as NumPy takes it; raises UndecidedError for one that NumPy alone cannot handle."""
     kind = type(value)
-    if kind is NumPyArray and type(value.value) not in WEAK_DTYPE:
+    if issubclass(kind, NumPyArray) and type(value.value) not in WEAK_DTYPE:
         return value.array
     if kind in PASSED or kind is np.ndarray:
         return value

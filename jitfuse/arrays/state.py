@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.arrays.base import unwrap
+from jitfuse.arrays.base import take_operators, unwrap
 from jitfuse.arrays.numpy_array import NumPyArray
 from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError
@@ -23,6 +23,12 @@ class State(NumPyArray):
     def __init__(self, value: Any, name: str = "") -> None:
         super().__init__(np.array(unwrap(value), order="C"))
         self.name = name
+
+    over = staticmethod(NumPyArray.over)  # type: ignore[assignment]  # what is computed of it is any array
+
+    def call(self, name: str, *args: Any, **attrs: Any) -> Any:
+        """Return an operator's result: an array of its own."""
+        return NumPyArray.over(self.array).call(name, *args, **attrs)
 
     def __repr__(self) -> str:
         array = self.array
@@ -83,3 +89,7 @@ class Buffer(State):
     """
 
     __slots__ = ()
+
+
+for _class in (Parameter, Buffer):
+    take_operators(_class, np.ndarray, NumPyArray)

@@ -71,6 +71,9 @@ def state_dict(tree: Any, *, torch: bool = False) -> dict[str, Any]:
     Returns:
         A dict of NumPy arrays, or of torch tensors.
 
+    Raises:
+        ArgumentError: a leaf that is something else.
+
     Example:
         >>> params = jf.nn.parameters({"w": np.ones(2)})
         >>> jf.nn.state_dict(params)
@@ -90,6 +93,9 @@ def load_state_dict(tree: Any, state: Mapping[str, Any]) -> None:
     Args:
         tree: as for `state_dict`.
         state: arrays or torch tensors by name, of the same shapes; they are cast to the dtypes in the tree.
+
+    Returns:
+        None.
 
     Raises:
         ArgumentError: names that only one side has.
@@ -148,6 +154,9 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         path: the file's name.
         tree: as for `state_dict`, such as ``{"model": params, "optimizer": opt}``.
 
+    Returns:
+        None.
+
     Raises:
         OSError: the file cannot be written.
         DTypeError: complex128, which the format has not.
@@ -179,9 +188,22 @@ def load(path: str | os.PathLike[str], tree: Any) -> None:
         path: the file's name.
         tree: a tree of the same names and shapes.
 
+    Returns:
+        None.
+
     Raises:
         OSError: the file cannot be read.
         ArgumentError, ShapeError: no safetensors file; names or shapes that differ.
+
+    Example:
+        >>> import os, tempfile
+        >>> counter = jf.Buffer(np.int64(3), "n")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     jf.nn.save(os.path.join(folder, "state.safetensors"), counter)
+        ...     counter += 1
+        ...     jf.nn.load(os.path.join(folder, "state.safetensors"), counter)
+        >>> counter.item()
+        3
     """
     from safetensors import SafetensorError, deserialize
 

@@ -29,6 +29,9 @@ def audit(step: Any, *args: Any, exempt: Collection[str] = (), **kwargs: Any) ->
         args, kwargs: arguments of a call.
         exempt: names of operators and parameters that are not reported.
 
+    Returns:
+        None.
+
     Raises:
         DerivativeError: all that is found, with lines.
 
@@ -42,7 +45,7 @@ def audit(step: Any, *args: Any, exempt: Collection[str] = (), **kwargs: Any) ->
         ...     jf.optim.audit(step, np.ones(2))
         ... except jf.DerivativeError as error:
         ...     print(str(error).splitlines()[0])
-        the audit of step finds 2 faults:
+        the audit of step finds 3 faults:
     """
     if not isinstance(step, FusedFunction):
         raise ArgumentError(f"jf.optim.audit takes a fused function, not a {type(step).__name__}; decorate it with "

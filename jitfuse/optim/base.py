@@ -144,15 +144,15 @@ class Optimizer:
 
         Raises:
             DerivativeError: another loss; a parameter that it does not depend on and `unused` does not name; a
-                parameter that the function has written into before; an operator without a derivative.
-            ArgumentError: outside of a fused function.
+                parameter that the function has written into before; an operator without a derivative; a call outside
+                of a fused function.
         """
         run = active()
         what = f"{self.name}.minimize"
         if run is None:
-            raise ArgumentError(f"{what} is called outside of a trace: decorate the function with "
-                                f"jf.fuse(training=True), or give {self.name}.apply the gradients of jf.grad. A fused "
-                                "function that runs as plain Python has a warning that says why.")
+            raise DerivativeError(f"{what} is called outside of a trace: decorate the function with "
+                                  f"jf.fuse(training=True), or give {self.name}.apply the gradients of jf.grad. A fused "
+                                  "function that runs as plain Python has a warning that says why.")
         seen = [read(run, p, p.name) for p in self.parameters]
         self._check_unwritten(what, seen)
         scale = self._own(run, "loss_scale")

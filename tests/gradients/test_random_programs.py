@@ -56,6 +56,22 @@ def by_differences(program: Program, tangents: list[Any]) -> float | None:
     return middle
 
 
+def by_elements(program: Program) -> list[Any]:
+    """Return the gradients by central differences, element by element."""
+    function = program.compiled(np, Plain(np))
+    found = [np.zeros(a.shape) for a in program.arguments]
+    for k, a in enumerate(program.arguments):
+        for index in np.ndindex(a.shape):
+            ends = []
+            for s in (STEP, -STEP):
+                moved = [x.copy() for x in program.arguments]
+                moved[k][index] += s
+                with np.errstate(all="ignore"):
+                    ends.append(float(function(*moved)))
+            found[k][index] = (ends[0] - ends[1]) / (2 * STEP)
+    return found
+
+
 class TorchFunctions:
     """Functions of NumPy's names over torch's tensors: those whose names or signatures differ."""
 
@@ -135,7 +151,11 @@ def judge_others(program: Program, by: tuple[int, ...], tangents: list[Any], wan
 def judge(program: Program, seed: int) -> str:
     """Return by what the gradient was found right; raise MismatchError where it is not."""
     by = tuple(range(len(program.arguments)))
-    got = jf.grad(jitfuse_function(program), by)(*program.arguments)
+    try:
+        got = jf.grad(jitfuse_function(program), by)(*program.arguments)
+    except jf.errors.ReadOnlyError:  # np.add.at writes into broadcast arrays all the same, and there all at once
+        assert any(".at(" in line for line in program.lines)
+        return "read-only"
     for gradient, a in zip(got, program.arguments, strict=True):
         if np.shape(gradient) != a.shape or np.asarray(gradient).dtype != a.dtype:
             made = np.asarray(gradient)
@@ -156,6 +176,8 @@ def judge(program: Program, seed: int) -> str:
         return "by differences"
     for g, t in zip(got, theirs, strict=True):
         if not np.allclose(g, np.where(np.isnan(t), g, t), rtol=1e-7, atol=1e-9 * size):  # NaN beside np.where: theirs
+            if all(np.allclose(g, n, rtol=1e-6, atol=1e-7 * size) for g, n in zip(got, by_elements(program), strict=True)):
+                return "by differences, not by torch"  # such as the std of equal numbers, which rounding decides there
             raise MismatchError(f"torch's gradient is {t}, and ours {g}")
     return "by differences and torch"
 
