@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from jitfuse import random
 from jitfuse.base.records import Record
 from jitfuse.errors import ArgumentError, DerivativeError
 from jitfuse.fuse import FusedFunction, fuse, hides_frames, transform
+from jitfuse.random_state import state as random_state
 from jitfuse.tracing.control.derivatives import PullBack, changes_like, differentiable, push, record
 from jitfuse.tracing.record.foreign import bare
 from jitfuse.tracing.record.recorder import Recorder, active
@@ -110,7 +110,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def _pull_back_again(fused: Callable[..., Any], primals: tuple[Any, ...]) -> Callable[[Any], Any]:
     """Return the pull-back that computes the value again: of the primals as they are now, with the same draws."""
-    tree, state = tree_of(primals, "primals"), random.state()
+    tree, state = tree_of(primals, "primals"), random_state()
     before = state.copy()
     kept = tree.filled([deepcopy(leaf) for leaf in tree.leaves])
 

@@ -40,8 +40,8 @@ compile.debugging compile.call_plans compile.objects compile.guards compile.bind
 compile.gpu compile
 exporting
 arrays
-random graph_breaks function reports fuse gpu
-control array_api nn linalg fft derivatives own_derivatives optim
+random_state graph_breaks function reports fuse gpu
+control array_api own_derivatives random nn linalg fft derivatives optim
 cli __main__
 """
 ORDER = _ORDER.split()

@@ -26,9 +26,9 @@ class State(NumPyArray):
 
     over = staticmethod(NumPyArray.over)  # type: ignore[assignment]  # what is computed of it is any array
 
-    def call(self, name: str, *args: Any, **attrs: Any) -> Any:
+    def call(self, op_name: str, *others: Any, **attrs: Any) -> Any:
         """Return an operator's result: an array of its own."""
-        return NumPyArray.over(self.array).call(name, *args, **attrs)
+        return NumPyArray.over(self.array).call(op_name, *others, **attrs)
 
     def __repr__(self) -> str:
         array = self.array

@@ -11,7 +11,7 @@ from jitfuse.compile.interface import Specialisation
 from jitfuse.compile.run.delivery import Delivery
 from jitfuse.errors import JitfuseError, OverlapError, VolatileError
 from jitfuse.function.call import Call
-from jitfuse.random import state_feeds
+from jitfuse.random_state import state_feeds
 from jitfuse.tracing.interruption import comes_from_outside
 from jitfuse.tracing.record import output
 from jitfuse.tracing.record.source import raised_by_user

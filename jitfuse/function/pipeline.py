@@ -27,7 +27,7 @@ from jitfuse.function.adapters import needs_adapting, raising_error_state, reads
 from jitfuse.function.call import Call, call_left_by_native_code, normalise
 from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
 from jitfuse.graph_breaks.call_path import Path
-from jitfuse.random import state_feeds
+from jitfuse.random_state import state_feeds
 from jitfuse.tracing.interruption import WORK, interrupts_trace, trace_suspended
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import hide_own_frames

@@ -21,7 +21,7 @@ from jitfuse.function.counters import Counters
 from jitfuse.function.rng_state import RngUse
 from jitfuse.function.signatures import Signatures
 from jitfuse.graph_breaks.breaks import Breaks
-from jitfuse.random import state_feeds
+from jitfuse.random_state import state_feeds
 from jitfuse.tracing.trace import Trace, TraceEnd
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from jitfuse.plans import AbstractPlan
 from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
-from jitfuse.random import state_feeds
+from jitfuse.random_state import state_feeds
 from jitfuse.reasons import Why
 from jitfuse.tracing.results.returned import AccessPathLeaf, ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf, window
 

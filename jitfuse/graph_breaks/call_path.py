@@ -15,7 +15,7 @@ from jitfuse.compile.native_entries import Returned
 from jitfuse.compile.run.delivery import Delivery
 from jitfuse.errors import VolatileError
 from jitfuse.ir.program import RANDOM_STATE
-from jitfuse.random import state_feeds
+from jitfuse.random_state import state_feeds
 from jitfuse.tracing.record import output
 from jitfuse.tracing.record.fallback_reason import why_plain
 from jitfuse.tracing.trace import Trace, TraceEnd

@@ -17,7 +17,7 @@ from jitfuse.graph_breaks.signals import UnfitSignal
 from jitfuse.graph_breaks.table import Left, PathTable
 from jitfuse.graph_breaks.tree import TraceTree, TreePosition, Walk
 from jitfuse.ir.program import RANDOM_STATE
-from jitfuse.random import state_feeds
+from jitfuse.random_state import state_feeds
 
 MAX_ENTRIES: Final = 64
 """Entries of a function; they differ in what they expect of arguments and state."""

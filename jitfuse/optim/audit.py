@@ -14,7 +14,7 @@ from jitfuse.fuse import FusedFunction, fuse
 from jitfuse.gradients.findings import collected
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.random import state_feeds
+from jitfuse.random_state import state_feeds
 from jitfuse.reports import public_methods
 
 

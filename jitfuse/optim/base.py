@@ -150,7 +150,7 @@ class Optimizer:
         run = active()
         what = f"{self.name}.minimize"
         if run is None:
-            raise DerivativeError(f"{what} is called outside of a trace: decorate the function with "
+            raise DerivativeError(f"{what} is called outside of a trace: decorate it with "
                                   f"jf.fuse(training=True), or give {self.name}.apply the gradients of jf.grad. A fused "
                                   "function that runs as plain Python has a warning that says why.")
         seen = [read(run, p, p.name) for p in self.parameters]

@@ -70,7 +70,10 @@ class Creation(Pieces):
         return self.node("add", dtype, (self.param(dtype, start), at))
 
     def _in_random_uniform(self, step: OpStep, key: ValueKey) -> list[ValueKey]:
-        return [ValueKey(step.input_ids[1], ())]  # the state is read by its two elements, where it is used
+        state, call = step.input_ids
+        if state in self.program.feeds:  # read where it is used: nothing has to be computed before
+            return [ValueKey(call, ())]
+        return [ValueKey(state, (Lin(0),)), ValueKey(state, (Lin(1),)), ValueKey(call, ())]
 
     def _make_random_uniform(self, step: OpStep, key: ValueKey) -> Node:
         state, call = step.input_ids

@@ -80,6 +80,7 @@ class Values:
         self._find_outputs()
         self._find_host_operands()
         self._store_copies()
+        self._store_keys()
         self.inlining = Inlining(program, policy, self.memory, self.must, self.choices)
 
     def base(self, value: int) -> int:
@@ -271,6 +272,12 @@ class Values:
             reshaped = step.op_name == "windows" and any(r.op_name == "reshape" for r in readers)
             if reshaped or step.op_name == "copy":
                 self.must.add(step.result_id)
+
+    def _store_keys(self) -> None:
+        """Store the random states that are computed, such as keys split from another: all elements read them."""
+        for step in self.program.steps:
+            if step.op_name == "random_uniform" and step.input_ids[0] not in self.memory:
+                self.must.add(step.input_ids[0])
 
     # ------------------------------------------------------------------ views
     def _view(self, value: int, allowed: tuple[str, ...]) -> BufferView | None:

@@ -176,7 +176,8 @@ def judge(program: Program, seed: int) -> str:
         return "by differences"
     for g, t in zip(got, theirs, strict=True):
         if not np.allclose(g, np.where(np.isnan(t), g, t), rtol=1e-7, atol=1e-9 * size):  # NaN beside np.where: theirs
-            if all(np.allclose(g, n, rtol=1e-6, atol=1e-7 * size) for g, n in zip(got, by_elements(program), strict=True)):
+            numbers = by_elements(program)
+            if all(np.allclose(g, n, rtol=1e-6, atol=1e-7 * size) for g, n in zip(got, numbers, strict=True)):
                 return "by differences, not by torch"  # such as the std of equal numbers, which rounding decides there
             raise MismatchError(f"torch's gradient is {t}, and ours {g}")
     return "by differences and torch"

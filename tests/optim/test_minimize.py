@@ -277,7 +277,7 @@ def test_averages_of_parameters(made: Made, data: Any) -> None:
 def test_a_program_with_updates_is_replayed(made: Made, data: Any) -> None:
     """From its JSON, in the interpreter, with the state that it returns: the same losses."""
     from jitfuse.compile.run.delivery import bind_feeds
-    from jitfuse.random import state_feeds
+    from jitfuse.random_state import state_feeds
     from jitfuse.reports import public_methods
 
     _, _, step = made(jf.optim.Adam)

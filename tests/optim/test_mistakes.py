@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import jitfuse as jf
-
-scipy = pytest.importorskip("scipy")
-import scipy.special  # noqa: E402
 
 X = np.ones((8, 4))
 Y = np.zeros((8, 3))
@@ -72,7 +70,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a parameter written before": (
         step_of(written_first), jf.DerivativeError, "has written into w before.*Minimise first"),
     "an operator without a derivative": (
-        step_of(lambda p, o: o.minimize(np.sum(scipy.special.zeta(p["w"] + 2)) + np.sum(p["b"]))), jf.DerivativeError, "has no derivative.*test_mistakes.py"),
+        step_of(lambda p, o: o.minimize(np.sum(scipy.special.zeta(p["w"] + 2)) + np.sum(p["b"]))), jf.DerivativeError,
+        "has no derivative.*test_mistakes.py"),
     "parameters of integers": (
         lambda: jf.nn.parameters({"w": np.arange(3)}), jf.DTypeError, "'w' of int64.*jf.Buffer"),
     "no parameters": (

@@ -49,7 +49,11 @@ def test_they_behave_as_arrays() -> None:
     assert type(w) is jf.Parameter and w[0, 0] == -1.0
 
 
-@pytest.mark.parametrize("through", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"])
+def through_pickle(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("through", [copy.deepcopy, through_pickle])
 def test_copies_train_on_by_themselves(through: Any, made: Made, data: Any) -> None:
     params, optimiser, step = made(jf.optim.Adam)
     step(*data)

@@ -72,6 +72,8 @@ def misuse(x: Floats, model: Model) -> None:
     jf.random.uniform("3")  # wrong
     jf.random.uniform(3, hihg=2.0)  # wrong
     jf.random.seed("zero")  # wrong
+    jf.random.normal(3, sigma=2.0)  # wrong
+    jf.random.split(jf.random.key(0), "two")  # wrong
     jf.linalg.svd(x, full=False)  # wrong
     jf.fft.nofft(x)  # wrong
     jf.cond(x[0] > 0, lambda v: v, lambda v: v, operand=x)  # wrong
