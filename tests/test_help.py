@@ -79,6 +79,7 @@ def test_examples_give_what_they_say(name: str) -> None:
 def test_texts_are_of_the_public_names_alone() -> None:
     from jitfuse import derivatives, own_derivatives
     from jitfuse.array_api import descriptions
+    from jitfuse.arrays import state_trees
 
     rows = [line.split(" | ") for line in descriptions._TABLE.strip().splitlines()]
     spaces = {"": jf, "linalg": jf.linalg, "fft": jf.fft, "nn": jf.nn}
@@ -86,5 +87,5 @@ def test_texts_are_of_the_public_names_alone() -> None:
     assert {row[0] for row in rows} == {
         name for name in FUNCTIONS if not name.startswith("random.") and hasattr(
             spaces[name.rpartition(".")[0]], name.rpartition(".")[2])
-    } - {*derivatives.__all__, *own_derivatives.__all__} - {
+    } - {*derivatives.__all__, *own_derivatives.__all__} - {f"nn.{name}" for name in state_trees.__all__} - {
         "cond", "export", "fori_loop", "fuse", "is_training", "map", "scan", "spec", "while_loop"}

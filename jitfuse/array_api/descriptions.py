@@ -59,6 +59,21 @@ _PARAMETERS: Final = {
     "bias": "a summand, which broadcasts with x", "eps": "added to the variance or mean square",
     "p": "the share of elements that become 0, in [0, 1)", "training": "a bool; None: the mode of the fused function",
     "kwargs": "options of NumPy's function of this name",
+    "nn.linear.x": "an array (..., in)", "nn.linear.weight": "an array (in, out)", "nn.linear.bias": "an array (out,)",
+    "nn.batch_norm.axis": "the axis of channels", "nn.batch_norm.weight": "a factor for each channel",
+    "nn.batch_norm.bias": "a summand for each channel", "running_mean": "an array (channels,), written in training",
+    "running_var": "an array (channels,), written in training", "momentum": "the share of a batch in running statistics",
+    "shared_axes": "axes along which all elements are dropped or none",
+    "predictions": "an array of floats", "target": "an array of the shape of the first one, or a number",
+    "reduction": '"mean", "sum" or "none"', "delta": "where the loss becomes linear, above 0",
+    "nn.smooth_l1_loss.beta": "where the loss becomes linear; 0 or above",
+    "logits": "an array of floats, unnormalised logarithms of probabilities", "pos_weight": "a factor of targets that are 1",
+    "nn.binary_cross_entropy_with_logits.weight": "a factor, which broadcasts with the logits",
+    "log_input": "an array of floats, logarithms of probabilities", "log_probabilities": "as log_softmax returns them",
+    "targets": "an array of classes; for cross_entropy also of probabilities",
+    **{f"nn.{name}.{parameter}": text for name in ("nll_loss", "cross_entropy") for parameter, text in (
+        ("axis", "the axis of classes"), ("weight", "a factor for each class"))},
+    "ignore_index": "a target that does not count", "label_smoothing": "in [0, 1]",
 }
 
 
@@ -424,23 +439,33 @@ fft.irfftn |  | jf.fft.irfftn(np.ones((2, 3))).shape | (2, 4)
 fft.rfft |  | [1.0, 2.0] | array([ 3.+0.j, -1.+0.j])
 fft.rfftfreq |  | 4 | NumPyArray(array([0.  , 0.25, 0.5 ]))
 fft.rfftn |  | jf.fft.rfftn(np.ones((2, 4))).shape | (2, 3)
+nn.batch_norm |  | jf.nn.batch_norm(np.array([[1.0, 5.0], [3.0, 5.0]]), eps=0.5).round(2).tolist() | [[-0.82, 0.0], [0.82, 0.0]]
+nn.binary_cross_entropy_with_logits |  | np.array([0.0, 2.0]), np.array([1.0, 1.0]), reduction="none" | array([0.69314718, 0.12692801])
+nn.cross_entropy |  | np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1, 1]), reduction="none" | array([0.31326169, 2.12692801])
 nn.dropout |  | jf.nn.dropout(np.ones(2), 0.5) | array([1., 1.])
 nn.elu | x above 0, alpha (exp(x) - 1) elsewhere (Clevert et al. 2015). | np.array([1.0, -1.0]) | array([ 1.        , -0.63212056])
 nn.gelu | x Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016). | np.array([-1.0, 1.0]), approximate="tanh" | array([-0.15880801,  0.84119199])
 nn.hard_sigmoid |  | np.array([-4.0, 0.0]) | array([0. , 0.5])
 nn.hard_silu |  | np.array([-4.0, 3.0]) | array([-0.,  3.])
 nn.hard_tanh |  | np.array([-4.0, 0.5]) | array([-1. ,  0.5])
+nn.huber_loss |  | np.array([0.5, 3.0]), np.zeros(2), reduction="none" | array([0.125, 2.5  ])
+nn.kl_div |  | np.log([0.5, 0.5]), np.array([0.0, 1.0]), reduction="sum" | np.float64(0.6931471805599453)
+nn.l1_loss |  | np.array([1.0, 4.0]), np.array([2.0, 2.0]) | np.float64(1.5)
 nn.layer_norm | (x - mean) / sqrt(variance + eps) over the axes, times `weight`, plus `bias` (Ba et al. 2016). | np.array([1.0, 3.0]), eps=0.0 | array([-1.,  1.])
 nn.leaky_relu | x above 0, negative_slope * x elsewhere (Maas et al. 2013). | np.array([1.0, -1.0]) | array([ 1.  , -0.01])
+nn.linear |  | np.array([1.0, 2.0]), np.array([[1.0], [3.0]]), np.array([0.5]) | array([7.5])
 nn.log_sigmoid |  | np.array([0.0, -1.0]) | array([-0.69314718, -1.31326169])
 nn.log_softmax |  | np.array([0.0, 1.0]) | array([-1.31326169, -0.31326169])
 nn.mish | x tanh(softplus(x)) (Misra 2019). | np.array([0.0, 1.0]) | array([0.        , 0.86509839])
+nn.mse_loss |  | np.array([1.0, 4.0]), np.array([2.0, 2.0]) | np.float64(2.5)
+nn.nll_loss |  | np.log([[0.5, 0.5], [0.25, 0.75]]), np.array([0, 0]), reduction="none" | array([0.69314718, 1.38629436])
 nn.relu |  | np.array([-1.0, 2.0]) | array([0., 2.])
 nn.relu6 |  | np.array([-1.0, 9.0]) | array([0., 6.])
 nn.rms_norm | x / sqrt(mean(x * x) + eps) over the axes, times `weight` (Zhang and Sennrich 2019). | np.array([1.0, 7.0]), eps=0.0 | array([0.2, 1.4])
 nn.selu |  | np.array([0.0, 1.0]) | array([0.        , 1.05070099])
 nn.sigmoid |  | np.array([0.0, 1.0]) | array([0.5       , 0.73105858])
 nn.silu | x sigmoid(x), also called swish; -0.0 at minus infinity (Elfwing et al. 2017). | np.array([0.0, 1.0]) | array([0.        , 0.73105858])
+nn.smooth_l1_loss |  | np.array([0.5, 3.0]), np.zeros(2), reduction="none" | array([0.125, 2.5  ])
 nn.softmax |  | np.array([0.0, 1.0]) | array([0.26894142, 0.73105858])
 nn.softplus |  | np.array([0.0, 1.0]) | array([0.69314718, 1.31326169])
 nn.softsign |  | np.array([0.0, 1.0]) | array([0. , 0.5])

@@ -20,6 +20,7 @@ from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.tracing.record.foreign import is_torch_tensor
 from jitfuse.tracing.results.trees import tree_of
 
+__all__ = ["load", "load_state_dict", "parameters", "save", "state_dict"]
 _PATH: Final = re.compile(r"\['([^']*)'\]|\[([^\]]*)\]|\.(\w+)")
 _FORMAT: Final = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",

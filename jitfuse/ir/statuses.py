@@ -8,6 +8,7 @@ from jitfuse.errors import (
     JitfuseError,
     NumberTooLargeError,
     NumericError,
+    ShapeError,
     TensorDivisionError,
     WideIntError,
 )
@@ -36,6 +37,7 @@ WIDE_RANGE: Final = 16
 NO_WEIGHT: Final = 17
 NO_LARGEST: Final = 18
 NO_SMALLEST: Final = 19
+ONE_VALUE: Final = 20
 
 FALLIBLE: Final = frozenset({
     "require", "power", "gather", "scatter", "take", "take_along_axis", "nanargmin", "nanargmax",
@@ -60,12 +62,14 @@ MESSAGES: Final = {
     NO_WEIGHT: "Weights sum to zero, can't be normalized",
     NO_LARGEST: "zero-size array to reduction operation maximum which has no identity",
     NO_SMALLEST: "zero-size array to reduction operation minimum which has no identity",
+    ONE_VALUE: "batch_norm: one value per channel has no variance; training needs more of them",
 }
 """The error message of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {
     DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
     MATH_RANGE: NumberTooLargeError, INFINITE: NumberTooLargeError, WIDE_INT: WideIntError, WIDE_RANGE: WideIntError,
     INTEGER_DIVISION: TensorDivisionError, NO_WEIGHT: DivisionByZeroError,
+    ONE_VALUE: ShapeError,
 }
 
 

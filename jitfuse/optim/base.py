@@ -150,9 +150,10 @@ class Optimizer:
         run = active()
         what = f"{self.name}.minimize"
         if run is None:
-            raise DerivativeError(f"{what} is called outside of a trace: decorate it with "
-                                  f"jf.fuse(training=True), or give {self.name}.apply the gradients of jf.grad. A fused "
-                                  "function that runs as plain Python has a warning that says why.")
+            raise DerivativeError(
+                f"{what} is called outside of a trace: decorate the function with jf.fuse(training=True), or give "
+                f"{self.name}.apply the gradients of jf.grad. A fused function that runs as plain Python has a warning "
+                "that says why.")
         seen = [read(run, p, p.name) for p in self.parameters]
         self._check_unwritten(what, seen)
         scale = self._own(run, "loss_scale")

@@ -107,7 +107,7 @@ def test_dtypes_are_numpys_for_everyone() -> None:
 
 
 PUBLIC = ["cond", "fori_loop", "fuse", "map", "scan", "while_loop", "errors", "gpu", "nn", "random", "spec", "export"]
-NN = ["dropout", "gelu", "layer_norm", "relu", "softmax"]
+NN = ["batch_norm", "cross_entropy", "dropout", "gelu", "layer_norm", "linear", "mse_loss", "relu", "softmax"]
 
 
 @pytest.mark.parametrize(("space", "names"), [

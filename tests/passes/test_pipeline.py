@@ -148,6 +148,18 @@ def test_modes_are_resolved(traced: Callable[..., Any], assert_same: Callable[..
     assert_same(t.run(training), t.run(t.program))
 
 
+def test_what_one_mode_writes_is_no_write_in_the_other(traced: Callable[..., Any]) -> None:
+    def f(x: Any, held: Any) -> Any:
+        if jf.is_training():
+            held += x
+        return x * held
+
+    t = traced(f, np.ones(3), np.ones(3))
+    evaluation, training = run_passes(t.program, False), run_passes(t.program, True)
+    assert not evaluation.writes and counts(evaluation) == {"multiply": 1}
+    assert len(training.writes) == 1
+
+
 def test_what_is_delivered_twice_has_memory_of_its_own(traced: Callable[..., Any]) -> None:
     def f(x: Any, c: Any) -> Any:
         y = x + 1

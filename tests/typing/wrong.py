@@ -69,6 +69,7 @@ def misuse(x: Floats, model: Model) -> None:
     jf.nn.rleu(x)  # wrong
     jf.nn.relu("x")  # wrong
     jf.nn.gelu(x, approximate="tan")  # wrong
+    jf.nn.mse_loss(x, x, reduction="avg")  # wrong
     jf.random.uniform("3")  # wrong
     jf.random.uniform(3, hihg=2.0)  # wrong
     jf.random.seed("zero")  # wrong

@@ -1,6 +1,7 @@
 """torch.nn.functional's losses over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`, and the meaning of `reduction`.
+Owns their entries in `jitfuse.tracing.torch_like.table`. Formulas that `jf.nn` has too are in
+`jitfuse.ir.decompositions.layers`.
 """
 from __future__ import annotations
 
@@ -11,13 +12,11 @@ import torch
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir.rules import shape_rules
+from jitfuse.ir.decompositions import layers
 from jitfuse.ir.statuses import NO_PROBABILITY
-from jitfuse.tracing.numpy_like import shapes
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.dispatcher import through
-from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import same_dtype
 from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand
 from jitfuse.tracing.torch_like.table import implements, of_floats
@@ -26,9 +25,13 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 def reduced(loss: Tensor, reduction: str) -> Any:
     """Return the mean of losses, their sum, or the losses themselves."""
+    return wrap(layers.reduced(loss, _checked(reduction)))
+
+
+def _checked(reduction: str) -> str:
     if reduction not in ("mean", "sum", "none"):
         raise ArgumentError(f"{reduction!r} is not a valid value for reduction, at {user_line()}")
-    return wrap(loss if reduction == "none" else loss.call(reduction, axis=None, keepdims=False))
+    return reduction
 
 
 def _difference(input: Any, target: Any) -> Tensor:
@@ -83,8 +86,9 @@ def nll_loss(input: Any, target: Any, weight: Any = None, size_average: Any = No
              reduce: Any = None, reduction: str = "mean") -> Any:
     """Return the negative log likelihood of classes."""
     x, t = operand(input), operand(target)
-    losses, weights = _of_classes(x, t, weight, int(numbers(ignore_index)))
-    return _weighted_mean(losses, weights, reduction)
+    axis, weights = _class_axis(x, t), _class_weights(x, weight)
+    losses, each = layers.class_losses(x, cast(t, "int64"), weights, axis, int(numbers(ignore_index)))
+    return wrap(layers.weighted_mean(losses, each, _checked(reduction)))
 
 
 def _class_axis(x: Tensor, target: Tensor) -> int:
@@ -95,25 +99,13 @@ def _class_axis(x: Tensor, target: Tensor) -> int:
     return axis
 
 
-def _of_classes(x: Tensor, target: Tensor, weight: Any, ignored: int) -> tuple[Tensor, Tensor]:
-    """Return the weighted losses of targets (0 for ignored ones) and their weights."""
-    axis = _class_axis(x, target)
-    counts = target.call("not_equal", ignored)
-    class_index = from_zero(counts.call("where", cast(target, "int64"), 0), x.shape[axis])
-    if weight is not None and operand(weight).shape != (x.shape[axis],):
-        raise ShapeError(f"a loss of classes: {x.shape[axis]} weights are expected, got {operand(weight).shape}, at "
-                         f"{user_line()}")
-    picked = x.call("take_along_axis", shapes.expand_dims(class_index, axis), axis=axis)
-    picked = picked.reshape(target.shape)
-    one = x.create("full", shape=(), value=1, dtype=str(x.dtype))
-    each = counts.call("where", one if weight is None else operand(weight)[class_index], 0.0)
-    return -picked * each, each
-
-
-def _weighted_mean(losses: Tensor, weights: Tensor, reduction: str) -> Any:
-    if reduction != "mean":
-        return reduced(losses, reduction)
-    return wrap(losses.call("sum", axis=None, keepdims=False) / weights.call("sum", axis=None, keepdims=False))
+def _class_weights(x: Tensor, weight: Any) -> Tensor | None:
+    if weight is None:
+        return None
+    classes, weights = x.shape[0 if x.ndim == 1 else 1], operand(weight)
+    if weights.shape != (classes,):
+        raise ShapeError(f"a loss of classes: {classes} weights are expected, got {weights.shape}, at {user_line()}")
+    return weights
 
 
 @of_floats("cross_entropy")
@@ -121,37 +113,21 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any
                   reduce: Any = None, reduction: str = "mean", label_smoothing: Any = 0.0) -> Any:
     """Return the cross entropy of logits with classes, or with probabilities of classes."""
     x, t = operand(input), operand(target)
-    axis = 0 if x.ndim == 1 else 1
-    logs, smooth = x.call("log_softmax", axis=axis), float(numbers(label_smoothing))
-    classes = x.shape[axis]
+    smooth, reduction = float(numbers(label_smoothing)), _checked(reduction)
     if kind(str(t.dtype)) == "float":
-        shares = t * (1.0 - smooth) + smooth / classes if smooth else t
-        if weight is not None:
-            shares = shares * _along(operand(weight), x, axis)
-        losses = -(logs * shares).call("sum", axis=axis, keepdims=False)
-        return reduced(losses, reduction)
-    losses, weights = _of_classes(logs, t, weight, int(numbers(ignore_index)))
-    made = _weighted_mean(losses, weights, reduction)
-    if not smooth:
-        return made
-    every = logs if weight is None else logs * _along(operand(weight), x, axis)
-    counts = t.call("not_equal", int(numbers(ignore_index)))
-    others = counts.call("where", -every.call("sum", axis=axis, keepdims=False), 0.0)
-    return wrap(made.tensor * (1.0 - smooth) + _weighted_mean(others, weights, reduction).tensor * (smooth / classes))
-
-
-def _along(weight: Tensor, x: Tensor, axis: int) -> Tensor:
-    axis = shape_rules.normalize_axis("classes", axis, x.ndim)
-    return weight.reshape(tuple(-1 if k == axis else 1 for k in range(x.ndim)))
+        axis = 0 if x.ndim == 1 else 1
+        weights = None if weight is None else operand(weight)
+        return wrap(layers.cross_entropy_of_shares(x, t, weights, axis, smooth, reduction))
+    axis, weights = _class_axis(x, t), _class_weights(x, weight)
+    ignored = int(numbers(ignore_index))
+    return wrap(layers.cross_entropy(x, cast(t, "int64"), weights, axis, ignored, smooth, reduction))
 
 
 @of_floats("smooth_l1_loss")
 def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
                    beta: Any = 1.0) -> Any:
     """Return half squares over beta of differences below beta, and linear losses above."""
-    size, b = _difference(input, target).call("abs"), float(numbers(beta))
+    b = float(numbers(beta))
     if b < 0.0:
         raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, at {user_line()}")
-    if b == 0.0:
-        return reduced(size, reduction)
-    return reduced(size.call("less", b).call("where", size * size * 0.5 / b, size - 0.5 * b), reduction)
+    return reduced(layers.smooth_l1(_difference(input, target), b), reduction)

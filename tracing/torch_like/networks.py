@@ -12,6 +12,7 @@ import torch
 
 from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.ir.decompositions import layers
 from jitfuse.tracing.numpy_like import arrangements
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor import gathering
@@ -146,25 +147,19 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
     require_float("batch_norm", input)
     own = str(operand(input).dtype)
     x = cast(operand(input), "float32" if is_narrow(own) else own)
-    shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
     if training:
-        over = tuple(k for k in range(x.ndim) if k != 1)
-        mean = x.call("mean", axis=over)
-        variance = x.call("var", axis=over, correction=0.0)
-        count = x.size // max(x.shape[1], 1)
+        mean, variance = layers.batch_statistics(x, 1)
         if isinstance(running_mean, TracedTorchTensor):
-            _moved(running_mean, mean, momentum)
-            _moved(running_var, variance * (count / max(count - 1, 1)), momentum)
+            _move(running_mean, mean, momentum)
+            _move(running_var, layers.unbiased(variance, x.size // max(x.shape[1], 1)), momentum)
     else:
         mean, variance = operand(running_mean), operand(running_var)
-    scale = in_common("add", variance, eps).call("sqrt").call("reciprocal")
-    made = (x - mean.reshape(shape)) * scale.reshape(shape)
-    return wrap(cast(_scaled(made, weight, bias, shape), own))
+    made = layers.normalised(x, mean, variance, numbers(eps), 1)
+    return wrap(cast(_scaled(made, weight, bias, (1, x.shape[1]) + (1,) * (x.ndim - 2)), own))
 
 
-def _moved(running: TracedTorchTensor, new: Tensor, momentum: Any) -> None:
-    x = running.tensor
-    running.tensor._assign(cast(x * (1.0 - numbers(momentum)) + new * numbers(momentum), str(x.dtype)))
+def _move(running: TracedTorchTensor, new: Tensor, momentum: Any) -> None:
+    running.tensor._assign(layers.moved(running.tensor, new, numbers(momentum)))
 
 
 # ---------------------------------------------------------------- dropout

@@ -1,4 +1,4 @@
-"""Specialise a program for one mode, and drop what that mode does not compute."""
+"""Specialise a program for one mode, and drop what that mode does not compute, nor write."""
 from __future__ import annotations
 
 from typing import Any

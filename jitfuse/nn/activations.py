@@ -1,35 +1,19 @@
-"""Functions of neural networks over traced and NumPy arrays: `jf.nn`."""
+"""Activations: functions of elements, and softmax."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from jitfuse import random
-from jitfuse.array_api.descriptions import documentation
 from jitfuse.array_api.namespace import operate
-from jitfuse.arrays.state_trees import load, load_state_dict, parameters, save, state_dict
-from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.record.mode import ModeFlag, is_training
-from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:
     from jitfuse.array_api.signatures import ArrayLike
 
-__all__ = [
-    "dropout", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_tanh", "layer_norm", "leaky_relu", "load",
-    "load_state_dict", "log_sigmoid", "log_softmax", "mish", "parameters", "relu", "relu6", "rms_norm", "save", "selu",
-    "sigmoid", "silu", "softmax", "softplus", "softsign", "state_dict",
-]
 _np: Any = np  # its type hints omit traced and eager arrays
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
-# ---------------------------------------------------------------- activations
 def relu(x: ArrayLike) -> Any:
     """Return max(x, 0), NaN where x is NaN."""
     return operate("relu", x)
@@ -120,45 +104,3 @@ def softmax(x: ArrayLike, axis: int | tuple[int, ...] = -1) -> Any:
 def log_softmax(x: ArrayLike, axis: int | tuple[int, ...] = -1) -> Any:
     """Return x - max - log(sum(exp(x - max))) over the axes."""
     return operate("log_softmax", x, axis=axis)
-
-
-def layer_norm(
-    x: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None, *,
-    axis: int | tuple[int, ...] = -1, eps: float = 1e-5,
-) -> Any:
-    """Return (x - mean) / sqrt(variance + eps) over the axes, times `weight`, plus `bias` if they are given."""
-    return _affine(operate("layer_norm", x, axis=axis, eps=eps), weight, bias)
-
-
-def rms_norm(
-    x: ArrayLike, weight: ArrayLike | None = None, *, axis: int | tuple[int, ...] = -1, eps: float = 1e-6
-) -> Any:
-    """Return x / sqrt(mean(x * x) + eps) over the axes, times `weight` if it is given."""
-    return _affine(operate("rms_norm", x, axis=axis, eps=eps), weight, None)
-
-
-def _affine(x: Any, weight: Any, bias: Any) -> Any:
-    x = x if weight is None else x * weight
-    return x if bias is None else x + bias
-
-
-def dropout(x: Any, p: float = 0.5, training: bool | None = None) -> Any:
-    """Zero each element with probability p and scale the rest by 1 / (1 - p), in training; else return x.
-
-    `training` defaults to the mode of the fused function; True drops in every mode.
-    """
-    if not 0.0 <= p < 1.0:
-        raise ArgumentError(f"dropout: the probability must be in [0, 1), not {p}")
-    flag = is_training() if training is None else training
-    if type(x) is TracedTensor and type(flag) is ModeFlag:
-        run = x._run
-        state, index = run.random_operands()
-        return fresh(run, run.emit("dropout", (x._id(), state, index), {"p": float(p)}))
-    if not flag or p == 0.0:
-        return x
-    keep = random.uniform(x.shape, dtype=x.dtype) >= p
-    return np.where(keep, x * (1.0 / (1.0 - p)), numpy_dtype(str(x.dtype)).type(0))
-
-
-for _name in __all__:
-    globals()[_name].__doc__ = documentation(f"nn.{_name}", globals()[_name])
