@@ -5,7 +5,7 @@ from typing import Any
 
 from jitfuse.arrays.state import Buffer, Parameter
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.control.state import moves, read, read_attribute
+from jitfuse.tracing.control.state import moves, read, read_attribute, updating
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.results.trees import tree_of
 
@@ -46,9 +46,10 @@ class EMA:
         """Move the averages towards the parameters: in a fused function in training alone."""
         run = active()
         decay = read_attribute(run, self, "decay", "EMA")
-        for parameter, buffer in zip(self._parameters, self._buffers, strict=True):
-            average, p = read(run, buffer, buffer.name), read(run, parameter, parameter.name)
-            moves(average, decay * average + (1.0 - decay) * p)
+        with updating(run):
+            for parameter, buffer in zip(self._parameters, self._buffers, strict=True):
+                average, p = read(run, buffer, buffer.name), read(run, parameter, parameter.name)
+                moves(average, decay * average + (1.0 - decay) * p)
 
     def buffers(self) -> list[Buffer]:
         """Return the averages, for `jf.nn.save`."""

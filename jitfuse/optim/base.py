@@ -16,7 +16,7 @@ from jitfuse.errors import ArgumentError, DerivativeError
 from jitfuse.gradients.findings import raise_or_note
 from jitfuse.optim import clipping
 from jitfuse.tracing.control.minimised import gradients_of
-from jitfuse.tracing.control.state import moves, read, read_attribute
+from jitfuse.tracing.control.state import moves, read, read_attribute, updating
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
@@ -166,7 +166,8 @@ class Optimizer:
                                           "Leave them out of the optimiser, or name them: unused=[...]."))
         if scale is not None:
             found = [None if g is None else g / scale for g in found]
-        self._move(run, found, scale is not None)
+        with updating(run):
+            self._move(run, found, scale is not None)
 
     def apply(self, gradients: Any) -> None:
         """Move all parameters by gradients that are there already, in a fused function or outside.
@@ -180,7 +181,9 @@ class Optimizer:
         leaves = tree_of(gradients, "gradients").leaves
         if len(leaves) != len(self.parameters):
             raise ArgumentError(f"{self.name}.apply: {len(leaves)} gradients for {len(self.parameters)} parameters")
-        self._move(active(), list(leaves))
+        run = active()
+        with updating(run):
+            self._move(run, list(leaves))
 
     def _check_unwritten(self, what: str, seen: Sequence[Any]) -> None:
         for p, x in zip(self.parameters, seen, strict=True):

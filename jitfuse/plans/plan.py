@@ -8,7 +8,7 @@ the choice. Does not own grouping, bodies or forms.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jitfuse.base.lazy import cached_property
@@ -17,9 +17,11 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.plans.algebra import regrouped, vectors_summed
 from jitfuse.plans.chain import chain
+from jitfuse.plans.commits import Target, write_in_place
 from jitfuse.plans.contraction import is_contraction
 from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
 from jitfuse.plans.equal_kernels import EqualKernels
+from jitfuse.plans.frame import contiguous_layout
 from jitfuse.plans.group import Group, RefusedMerge
 from jitfuse.plans.groups import Grouping, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
@@ -27,11 +29,11 @@ from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
 from jitfuse.plans.order import execution_order
-from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
+from jitfuse.plans.policy import DEFAULT, OF_PRODUCTS, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.structure import structure
 from jitfuse.plans.updates import updated_in_place
-from jitfuse.plans.values import BufferView, Values
+from jitfuse.plans.values import BufferView, Commit, Values
 from jitfuse.tracing.schedule.scheduler import BY_BYTES
 
 LONG: Final = 500
@@ -183,9 +185,14 @@ class SymbolicPlan:
             launches, kept = build_group(program, grouping, group, plan.known, keep=policy.keep)
             keeps_rows |= kept
             self.steps += [launch for launch in launches if not launch.empty]
-        commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
-        self.commits = [launch for launch in commits if not launch.empty]
+        commits = [(c, build_commit(program, grouping, c)) for c in grouping.values.commits]
+        commits = [(c, launch) for c, launch in commits if not launch.empty]
+        self.commits = [launch for _, launch in commits]
         chains = self._chain()
+        if plan.in_place and commits:
+            targets = [self._target(c) for c, _ in commits]
+            self.steps, done = write_in_place(self.steps, self._touched(self.steps), targets)
+            self.commits = [launch for k, (_, launch) in enumerate(commits) if k not in done]
         self.offsets, self.sizes, self.arena_bytes = self._plan_memory()
         rows = {"keep"} if keeps_rows or not policy.keep else set()
         found = algebra | ({"chain"} if chains else set())
@@ -209,12 +216,23 @@ class SymbolicPlan:
         """Chain contractions if the policy says so; return whether there are any to chain."""
         delivered = {("value", v) for v in self.outputs}
         late = {b for c in self.commits for b, _ in c.buffers}
-        touched = [{b for b, _ in buffers_of(s)} for s in self.steps]
-        made = chain(self.steps, touched, delivered | late)
+        made = chain(self.steps, self._touched(self.steps), delivered | late)
         found = len(made) < len(self.steps)
         if self.policy.chain:
             self.steps = made
         return found
+
+    @staticmethod
+    def _touched(steps: Sequence[RuntimeStep]) -> list[set[Any]]:
+        return [{b for b, _ in buffers_of(s)} for s in steps]
+
+    def _target(self, commit: Commit) -> Target | None:
+        """Return what a commit writes where it is a plain copy of a whole temporary value into a whole argument."""
+        values, meta, value = self.grouping.values, self.program.meta, commit.value
+        plain = value not in values.views and value not in values.memory and value not in self.outputs
+        whole = not commit.offset and commit.layout == contiguous_layout(meta[value]) and (
+            meta[value].dtype == meta[commit.feed].dtype)
+        return Target(("value", value), ("feed", commit.feed)) if plain and whole else None
 
     def _plan_memory(self) -> tuple[dict[Any, int], dict[Any, int], int]:
         program = self.program
@@ -243,11 +261,11 @@ class SymbolicPlan:
     def cost_ns(self, choice: str) -> int:
         """Return the estimated time by which a choice is made, over the reference shapes of the launches.
 
-        Choices about products depend on sizes: they are compared over extents rounded up to powers of two.
+        Choices about products depend on sizes, and so do the others beside products: they are compared over extents
+        rounded up to powers of two.
         """
-        if choice in ("regroup", "own", "chain"):
-            return class_ns(self.launches, self._libraries)
-        return self.reference_ns
+        sized = choice in OF_PRODUCTS or self._libraries or any(launch.form.contracted for launch in self.launches)
+        return class_ns(self.launches, self._libraries) if sized else self.reference_ns
 
     @cached_property
     def reference_ns(self) -> int:

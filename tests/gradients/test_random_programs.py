@@ -211,6 +211,8 @@ def main() -> None:
     found: collections.Counter[str] = collections.Counter()
     began = time.perf_counter()
     for seed in range(options.first, options.first + options.count):
+        if seed % 100 == 0:
+            print(f"seed {seed} after {time.perf_counter() - began:.0f} s: {dict(found)}", flush=True)
         try:
             found[judge_seed(seed)] += 1
         except Exception as error:

@@ -80,6 +80,26 @@ def test_evaluation_runs_the_kernels_of_the_loss_alone(made: Made, data: Any) ->
     assert step.stats()["launches"] == loss.stats()["launches"] > 0
 
 
+def test_the_report_tells_the_phases_apart(made: Made, data: Any) -> None:
+    rng = np.random.default_rng(0)
+    params = jf.nn.parameters({"w": rng.normal(size=(64, 32)), "v": rng.normal(size=(32, 8))})
+    optimiser = jf.optim.Adam(params)
+
+    @jf.fuse(training=True)
+    def step(x: Any, y: Any) -> Any:
+        loss = np.mean((np.tanh(x @ params["w"]) @ params["v"] - y) ** 2)
+        optimiser.minimize(loss)
+        return loss
+
+    x, y = rng.normal(size=(128, 64)), rng.normal(size=(128, 8))
+    text = step.explain(x, y)
+    phases = {line.split(": ")[1].split(",")[0] for line in text.splitlines() if line.startswith(
+        ("  kernel ", "  library call")) and ": " in line and "over" not in line}
+    assert {"forward", "update"} <= phases
+    assert "(update)" in text and "(backward)" in text
+    assert "(update)" not in step.explain(x, y, training=False).partition("plan:")[2]
+
+
 def test_numbers_change_without_a_trace(made: Made, data: Any) -> None:
     params, optimiser, step = made(jf.optim.Adam)
     other, reference, again = made(jf.optim.Adam)

@@ -5,9 +5,12 @@ there. Outside of a trace the array is written at once.
 """
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from jitfuse.errors import ShapeError
+from jitfuse.ir.formats.phases import UPDATE, in_phase
 from jitfuse.tracing.control.combinators import strong
 from jitfuse.tracing.interception.chain import Chain
 from jitfuse.tracing.record.recorder import Recorder, active
@@ -30,6 +33,19 @@ def read_attribute(run: Recorder | None, owner: Any, name: str, label: str) -> A
     if type(value) is tuple:
         return tuple(run.environment.read(chain.index(k), part) for k, part in enumerate(value))
     return run.environment.read(chain, value)
+
+
+@contextlib.contextmanager
+def updating(run: Recorder | None) -> Iterator[None]:
+    """Mark what is recorded as an update of state, at the user's line that is running."""
+    if run is None:
+        yield
+        return
+    before, run.fixed_source = run.fixed_source, in_phase(user_line(), UPDATE)
+    try:
+        yield
+    finally:
+        run.fixed_source = before
 
 
 def moves(array: Any, new: Any, condition: Any = None) -> None:

@@ -14,11 +14,9 @@ from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.kernels.stages import Instr, Stage
-from jitfuse.ir.kernels.values import access
+from jitfuse.ir.kernels.values import access, may_report
 from jitfuse.ir.operators.op import get
 
-CHECKED: Final = frozenset({"require", "bounded"})
-"""Operators that report invalid arguments."""
 SIMPLE_EXPONENTS: Final = (2, 1, 0, 0.5, -1)
 """Exponents that NumPy treats as other operations when they are scalars."""
 
@@ -254,9 +252,8 @@ class Analysis(Record, frozen=True, eq=False):
 
     @cached_property
     def reports(self) -> bool:
-        """Whether the kernel may return a status: some instruction checks its arguments."""
-        instructions = [i for _, body, _ in self.form.numbered for _, i in body]
-        return any(i.op in CHECKED or (i.op == "power" and KIND[i.dtype] == "int") for i in instructions)
+        """Whether the kernel may return a status."""
+        return may_report(self.form)
 
     @property
     def _text(self) -> int:

@@ -9,7 +9,8 @@ from typing import Final
 
 BACKWARD: Final = "backward"
 TANGENT: Final = "tangent"
-_PHASES: Final = (BACKWARD, TANGENT)
+UPDATE: Final = "update"
+_PHASES: Final = (BACKWARD, TANGENT, UPDATE)
 
 
 def in_phase(source: str, phase: str) -> str:
