@@ -108,8 +108,12 @@ class TracingHooks:
         if is_torch_tensor(value):
             return torch_modules.read(self.run, chain, value)
         session, wrapped = self.run.session, isinstance(value, HostArray)
+        if wrapped and value.is_owner:  # its memory is read as an attribute: native code can
+            session.trains = session.trains or value.is_trained
+            tensor = self.array(chain.attr("value"), value.array)
+            session.owners.add(tensor._storage.feed.id)
+            return tensor
         session.eager = session.eager or wrapped
-        session.trains = session.trains or (wrapped and value.is_trained)
         session.on_device = session.on_device or isinstance(value, DeviceArray)
         value = seen(value)
         if type(value) is not np.ndarray:

@@ -26,12 +26,14 @@ class FeedSource(Record, frozen=True):
     kind     "array" (np.ndarray with exactly these shape, dtype and strides), "python" (exact int or float),
              "numpy" (a NumPy scalar of this dtype), "state"
     strides  in bytes
+    owns     whether it is the only array over its memory
     """
 
     source: Any
     kind: str
     meta: Meta
     strides: tuple[int, ...]
+    owns: bool = False
 
 
 class Trace(Record, frozen=True):
@@ -100,7 +102,8 @@ def guards_of(
 
 def feed_sources(session: Session) -> dict[int, FeedSource]:
     """Return the source of each feed."""
-    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
+    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides, f.id in session.owners)
+            for f in session.feeds.values()}
 
 
 def reject_overlap(session: Session, writes: Mapping[int, int]) -> None:

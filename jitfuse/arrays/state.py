@@ -19,6 +19,7 @@ class State(NumPyArray):
     """An array with memory of its own, and a name."""
 
     __slots__ = ("name",)
+    is_owner = True
 
     def __init__(self, value: Any, name: str = "") -> None:
         super().__init__(np.array(unwrap(value), order="C"))

@@ -28,6 +28,8 @@ class HostArray:
     """A wrapper of an array on the host; a trace and a call use its `array`."""
 
     __slots__ = ()
+    is_owner: ClassVar[bool] = False
+    """Whether it always is the only array over its memory."""
     is_trained: ClassVar[bool] = False
     """Whether a loss may be differentiated by it."""
 

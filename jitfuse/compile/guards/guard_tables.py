@@ -210,7 +210,7 @@ class BoundEntry:
         written = [f for f in self.entrance.writes if f in arrays]
         for a in written:
             for other in arrays:
-                if other != a and (other not in written or a < other):
+                if other != a and (other not in written or a < other) and not (arrays[a].owns and arrays[other].owns):
                     self._builder.guard_disjoint(
                         self.feed_values[a], self.feed_values[other],
                         extent_a=_extent(arrays[a].meta, arrays[a].strides),
