@@ -109,12 +109,13 @@ def feed_sources(session: Session) -> dict[int, FeedSource]:
 def reject_overlap(session: Session, writes: Mapping[int, int]) -> None:
     """Raise OverlapError where a written array shares memory with another feed, or with itself."""
     arrays = [f for f in session.feeds.values() if f.kind == "array"]
+    shared = [f for f in arrays if f.id not in session.owners]
     for feed in (session.feeds[w] for w in writes):
         name = session.graph.feed_names[feed.id]
         repeats = any(s == 0 and n > 1 for n, s in zip(feed.meta.shape, feed.layout.strides, strict=True))
         if repeats and 0 not in feed.meta.shape:
             raise OverlapError(f"{name} is written and its elements share memory")
-        for other in arrays:
+        for other in shared if feed.id in session.owners else arrays:
             if other is not feed and np.may_share_memory(feed.value, other.value):
                 other_name = session.graph.feed_names[other.id]
                 raise OverlapError(f"{name} is written and shares memory with {other_name}")

@@ -207,15 +207,14 @@ class BoundEntry:
     def _guard_overlaps(self) -> None:
         """Guard that written arguments overlap no other array, as in the trace."""
         arrays = {f: s for f, s in self.entrance.feeds.items() if s.kind == "array"}
-        written = [f for f in self.entrance.writes if f in arrays]
-        for a in written:
-            for other in arrays:
-                if other != a and (other not in written or a < other) and not (arrays[a].owns and arrays[other].owns):
-                    self._builder.guard_disjoint(
-                        self.feed_values[a], self.feed_values[other],
-                        extent_a=_extent(arrays[a].meta, arrays[a].strides),
-                        extent_b=_extent(arrays[other].meta, arrays[other].strides),
-                    )
+        written = {f for f in self.entrance.writes if f in arrays}
+        extents = {f: _extent(s.meta, s.strides) for f, s in arrays.items()} if written else {}
+        shared = [f for f, s in arrays.items() if not s.owns]
+        for a in sorted(written):
+            for other in shared if arrays[a].owns else arrays:
+                if other != a and (other not in written or a < other or arrays[a].owns):
+                    self._builder.guard_disjoint(self.feed_values[a], self.feed_values[other], extent_a=extents[a],
+                                                 extent_b=extents[other])
 
 
 def _with_checks(handler: Handler, checks: Sequence[Any]) -> Handler:
