@@ -127,6 +127,10 @@ class DerivativeError(JitfuseError, TypeError):
     """
 
 
+class NeedsTraceError(DerivativeError):
+    """What needs the trace of a function, such as `minimize`, is called where there is none."""
+
+
 class OverlapError(JitfuseError):
     """A written array shares memory with another argument; the call runs as plain Python instead.
 

@@ -13,11 +13,13 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.arrays.base import unwrap
-from jitfuse.arrays.state import Parameter, State
+from jitfuse.arrays.state import Buffer, Parameter, State
 from jitfuse.base.files import write_whole
-from jitfuse.dtypes import SUPPORTED, numpy_dtype
-from jitfuse.errors import ArgumentError, DTypeError, ShapeError
+from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UntraceableError
 from jitfuse.tracing.record.foreign import is_torch_tensor
+from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
 
 __all__ = ["load", "load_state_dict", "parameters", "save", "state_dict"]
@@ -122,23 +124,43 @@ def load_into(arrays: Mapping[str, State], state: Mapping[str, Any]) -> None:
     for name, x in arrays.items():
         if given[name].shape != x.shape:
             raise ShapeError(f"the state's {name} has the shape {given[name].shape}, and {x.shape} is needed")
+        sort = given[name].dtype.kind
+        if sort not in "biufcV" or (sort == "c" and kind(str(x.dtype)) != "complex"):
+            raise DTypeError(f"the state's {name} is {given[name].dtype}, and {x.dtype} is needed")
+    cast = {name: np.array(given[name]).astype(x.array.dtype) for name, x in arrays.items()}  # before any is written
     for name, x in arrays.items():
-        x.array[...] = given[name]
+        x.array[...] = cast[name]
 
 
-def named(tree: Any, prefix: str = "") -> dict[str, State]:
+class Keeper:
+    """An object with state of its own: an optimiser, an average."""
+
+    def buffers(self) -> list[Buffer]:
+        """Return its arrays, each with a name."""
+        raise NotImplementedError
+
+
+def named(tree: Any) -> dict[str, State]:
     """Return the parameters and buffers of a tree and of the optimisers in it, by name."""
-    made, found = tree_of(tree, ""), {}
+    if active() is not None:
+        raise UntraceableError(f"state is copied, saved or loaded at {user_line()} in a fused function, whose compiled "
+                               "calls would not do it again. Do it outside.")
+    made = tree_of(tree, "")
+    found: list[tuple[str, State]] = []
     for path, leaf in zip(made.paths, made.leaves, strict=True):
-        name = ".".join(filter(None, (prefix, dotted(path))))
+        name = dotted(path)
         if isinstance(leaf, State):
-            found[name or leaf.name or "array"] = leaf
-        elif hasattr(leaf, "buffers"):
-            found.update({".".join(filter(None, (name, b.name))): b for b in leaf.buffers()})
+            found.append((name or leaf.name or "array", leaf))
+        elif isinstance(leaf, Keeper):
+            found += [(".".join(filter(None, (name, b.name))), b) for b in leaf.buffers()]
         else:
             raise ArgumentError(f"{name or 'the tree'} is a {type(leaf).__name__}, and no jf.Parameter, jf.Buffer or "
                                 "optimiser; make a tree's arrays parameters with jf.nn.parameters(tree)")
-    return found
+    names = [name for name, _ in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ArgumentError(f"two arrays of the tree are named {twice}: give their keys other names")
+    return dict(found)
 
 
 def _as_numpy(value: Any) -> Any:

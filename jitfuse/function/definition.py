@@ -18,7 +18,7 @@ from jitfuse.function.adapters import holds_eager
 from jitfuse.function.options import Options
 from jitfuse.reasons import Why
 from jitfuse.tracing.record.device_array import DeviceArray
-from jitfuse.tracing.record.mode import EagerMode, is_training
+from jitfuse.tracing.record.mode import EagerMode, ModeFlag, inlined_mode, is_training
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.tracer import trace_call, transformed
@@ -108,12 +108,16 @@ class Definition:
         """
         inlined = active() is not None
         args, kwargs = self._with_mode_by_name(args, kwargs)
+        own = inlined and _MODE in kwargs and type(kwargs[_MODE]) is not ModeFlag
         if training is None:
             training = kwargs.get(_MODE, is_training() if inlined else self.training)
         given = {name: value for name, value in kwargs.items() if name != _MODE}
         if self._declares_training or (self.hands_on_mode and _MODE in kwargs):
             given[_MODE] = training
         function = transformed(self.fn, self.options.transforms)
+        if own:
+            with inlined_mode(bool(training)):
+                return function(*args, **given)
         if inlined:
             return function(*args, **given)
         with EagerMode(bool(training), not holds_eager(args, given)):

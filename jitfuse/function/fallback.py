@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jitfuse.compile.interface import Specialisation
 from jitfuse.compile.run.delivery import Delivery
-from jitfuse.errors import JitfuseError, OverlapError, VolatileError
+from jitfuse.errors import JitfuseError, NeedsTraceError, OverlapError, VolatileError
 from jitfuse.function.call import Call
 from jitfuse.random_state import state_feeds
 from jitfuse.tracing.interruption import comes_from_outside
@@ -82,6 +82,8 @@ def fall_back(call: Call, failed: Failed, limits: Limits | None) -> Any:
         try:
             result = call.run_fallback()
         except Exception as own:
+            if isinstance(own, NeedsTraceError):  # plain Python cannot tell more than the trace has
+                raise error from None
             if not isinstance(error, JitfuseError) or raised_by_user(error):
                 (limits or table.breaks.limits).note_raised()
                 raise

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+import ml_dtypes
 import numpy as np
 
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.optim.base import Common, Optimizer, Schedule, Slots, decayed, like
 
 _np: Any = np  # its type hints omit traced and eager arrays
@@ -299,9 +301,6 @@ class Adafactor(Optimizer):
         super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d,
                                   "weight_decay": weight_decay, "maximize": maximize}, **common)
 
-    def check(self, group: Any) -> None:
-        """Leave the sign of `beta2_decay` as it is: it is negative."""
-
     def start(self, p: np.ndarray[Any, Any], group: Any) -> Slots:
         """Keep the average squares of rows and of columns, or of all elements of a vector."""
         if p.ndim < 2:
@@ -313,7 +312,8 @@ class Adafactor(Optimizer):
         """Return the step."""
         g = -g if by.maximize else g
         least, smallest = by.eps
-        least = float(np.finfo(str(p.dtype)).eps) if least is None else least
+        if least is None:
+            least = float(ml_dtypes.finfo(numpy_dtype(str(p.dtype))).eps)  # type: ignore[no-untyped-call]
         share = like(p, by.count**by.beta2_decay)
         size = _np.maximum(smallest, _np.sqrt(_np.mean(p * p)))
         rate = size * like(p, _np.minimum(by.lr, 1.0 / _np.sqrt(by.count)))

@@ -47,6 +47,7 @@ def audit(step: Any, *args: Any, exempt: Collection[str] = (), **kwargs: Any) ->
         ...     print(str(error).splitlines()[0])
         the audit of step finds 3 faults:
     """
+    exempt = (exempt,) if isinstance(exempt, str) else tuple(exempt)
     if not isinstance(step, FusedFunction):
         raise ArgumentError(f"jf.optim.audit takes a fused function, not a {type(step).__name__}; decorate it with "
                             "jf.fuse(training=True)")

@@ -4,13 +4,14 @@ from __future__ import annotations
 from typing import Any
 
 from jitfuse.arrays.state import Buffer, Parameter
+from jitfuse.arrays.state_trees import Keeper
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.control.state import moves, read, read_attribute, updating
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.results.trees import tree_of
 
 
-class EMA:
+class EMA(Keeper):
     """The exponential moving average of parameters (Polyak and Juditsky 1992).
 
     Args:

@@ -11,8 +11,9 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from jitfuse.arrays.state import Buffer, Parameter
-from jitfuse.arrays.state_trees import dotted, load_into
-from jitfuse.errors import ArgumentError, DerivativeError
+from jitfuse.arrays.state_trees import Keeper, dotted, load_into
+from jitfuse.dtypes import kind
+from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError, ShapeError
 from jitfuse.gradients.findings import raise_or_note
 from jitfuse.optim import clipping
 from jitfuse.tracing.control.minimised import gradients_of
@@ -25,6 +26,7 @@ Schedule = Callable[[Any], Any]
 """The learning rate by the number of steps so far, as array code (`jitfuse.optim.schedules`)."""
 Slots = dict[str, Any]
 _np: Any = np  # its type hints omit traced and eager arrays
+LIMITS: Final = ("clip_value", "clip_norm", "loss_scale")
 KEEPING: Final = frozenset({"momentum", "amsgrad", "centered"})
 """Options that decide which arrays are kept for a parameter."""
 
@@ -52,13 +54,14 @@ class Group:
         old = self.__dict__.get(name)
         if name in ("owner", "parameters") or name not in self.__dict__:
             raise ArgumentError(f"{self.owner}: a group has no option {name!r} to set")
+        check_option(self.owner, name, value)
         if name in KEEPING and bool(old) is not bool(value):
             raise ArgumentError(f"{self.owner}: {name} decides which arrays are kept; make another optimiser "
                                 f"for {value}")
         self.__dict__[name] = value
 
 
-class Optimizer:
+class Optimizer(Keeper):
     """Moves parameters against the gradient of a loss; subclasses say how.
 
     Args:
@@ -82,6 +85,10 @@ class Optimizer:
         unused: Sequence[str] = (),
     ) -> None:
         self.name = type(self).__name__
+        for name, value in {"clip_value": clip_value, "clip_norm": clip_norm, "loss_scale": loss_scale}.items():
+            _check_limit(self.name, name, value)
+        if isinstance(unused, str):
+            raise ArgumentError(f"{self.name}: unused is a list of names, such as [{unused!r}]")
         self.clip_value, self.clip_norm, self.loss_scale = clip_value, clip_norm, loss_scale
         if type(accumulate) is not int or accumulate < 1:
             raise ArgumentError(f"{self.name}: accumulate is {accumulate!r}, and must be an integer from 1 on")
@@ -93,6 +100,14 @@ class Optimizer:
         self.slots = [{name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(p.array, group).items()}
                       for group in self.groups for p in group.parameters]
         self.sums = [Buffer(np.zeros_like(p.array), f"{p.name}.sum") for p in self.parameters if accumulate > 1]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "sums" in self.__dict__:  # made
+            if name not in LIMITS:
+                raise ArgumentError(f"{self.name} has no option {name!r} to set: options of parameters are those of "
+                                    f"groups, as in optimiser.groups[0].lr = 0.01; its own are {', '.join(LIMITS)}")
+            _check_limit(self.name, name, value)
+        self.__dict__[name] = value
 
     @property
     def accumulate(self) -> int:
@@ -113,13 +128,17 @@ class Optimizer:
         return group
 
     # ------------------------------------------------------------------ what subclasses give
+    takes_complex = False
+    """Whether the step of a complex parameter is that of its real and imaginary part."""
+
     def check(self, group: Group) -> None:
-        """Raise ArgumentError for options that make no sense: negative numbers."""
+        """Raise ArgumentError for options that make no sense, and for complex parameters."""
         for name in self._options:
-            value = getattr(group, name)
-            for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, int | float) and not isinstance(number, bool) and not number >= 0:
-                    raise ArgumentError(f"{self.name}: {name} is {value}, and must be 0 or more")
+            check_option(self.name, name, getattr(group, name))
+        for p in group.parameters:
+            if kind(str(p.dtype)) == "complex" and not self.takes_complex:
+                raise ArgumentError(f"{self.name}: {p.name} is {p.dtype}, and only SGD takes complex parameters. Keep "
+                                    "real and imaginary part as two parameters.")
 
     def start(self, p: np.ndarray[Any, Any], group: Group) -> Slots:
         """Return the arrays that are kept for a parameter, by name, as they are before the first step."""
@@ -150,7 +169,7 @@ class Optimizer:
         run = active()
         what = f"{self.name}.minimize"
         if run is None:
-            raise DerivativeError(
+            raise NeedsTraceError(
                 f"{what} is called outside of a trace: decorate the function with jf.fuse(training=True), or give "
                 f"{self.name}.apply the gradients of jf.grad. A fused function that runs as plain Python has a warning "
                 "that says why.")
@@ -162,8 +181,9 @@ class Optimizer:
         missing = [p.name for p, g in zip(self.parameters, found, strict=True)
                    if g is None and p.name not in self.unused]
         if missing:
-            raise_or_note(DerivativeError(f"{what} at {user_line()}: the loss does not depend on {', '.join(missing)}. "
-                                          "Leave them out of the optimiser, or name them: unused=[...]."))
+            raise_or_note(DerivativeError(
+                f"{what} at {user_line()}: the loss does not depend on {', '.join(missing)}. Leave them out of the "
+                "optimiser, or name them: unused=[...]. Read parameters where they are, not as arguments."))
         if scale is not None:
             found = [None if g is None else g / scale for g in found]
         with updating(run):
@@ -173,17 +193,34 @@ class Optimizer:
         """Move all parameters by gradients that are there already, in a fused function or outside.
 
         Args:
-            gradients: a tree like that of the parameters, or a list of one array for each of them.
+            gradients: a tree with the parameters' names, or a list of one array for each of them, in the order of
+                `parameters`. They are taken as they are: `loss_scale` is that of `minimize` alone.
 
         Raises:
-            ArgumentError: another structure.
+            ArgumentError: other names, or another number of gradients.
+            ShapeError: a gradient of another shape than its parameter.
         """
-        leaves = tree_of(gradients, "gradients").leaves
-        if len(leaves) != len(self.parameters):
-            raise ArgumentError(f"{self.name}.apply: {len(leaves)} gradients for {len(self.parameters)} parameters")
+        leaves = self._by_parameter(gradients)
         run = active()
         with updating(run):
             self._move(run, list(leaves))
+
+    def _by_parameter(self, gradients: Any) -> list[Any]:
+        """Return the leaves of a tree of gradients in the order of the parameters."""
+        tree, names = tree_of(gradients, ""), [p.name for p in self.parameters]
+        given = dict(zip(map(dotted, tree.paths), tree.leaves, strict=True))
+        if given.keys() == set(names):
+            leaves = [given[name] for name in names]
+        elif isinstance(gradients, list | tuple) and len(tree.leaves) == len(gradients) == len(names):
+            leaves = list(tree.leaves)
+        else:
+            raise ArgumentError(f"{self.name}.apply: {len(tree.leaves)} gradients ({', '.join(list(given)[:5])}) for "
+                                f"{len(names)} parameters ({', '.join(names[:5])})")
+        for p, g in zip(self.parameters, leaves, strict=True):
+            if np.shape(g) != p.shape:
+                raise ShapeError(f"{self.name}.apply: the gradient of {p.name} has the shape {np.shape(g)}, and "
+                                 f"{p.shape} is needed")
+        return leaves
 
     def _check_unwritten(self, what: str, seen: Sequence[Any]) -> None:
         for p, x in zip(self.parameters, seen, strict=True):
@@ -198,6 +235,7 @@ class Optimizer:
             gradients, due = self._averaged(run, gradients, due)
         gradients = clipping.limited(gradients, self._own(run, "clip_value"), self._own(run, "clip_norm"))
         counted, at = read(run, self.count, "step") + 1, 0
+        changes: list[tuple[Any, Any]] = []
         for k, group in enumerate(self.groups):
             by = self._seen_options(run, group, counted * 1.0, f"{self.name}.groups[{k}]")
             for parameter in group.parameters:
@@ -208,9 +246,9 @@ class Optimizer:
                 p = read(run, parameter, parameter.name)
                 held = {name: read(run, buffer, buffer.name) for name, buffer in slots.items()}
                 new, kept = self.step(p, gradient, held, by)
-                moves(p, new, due)
-                for name, value in kept.items():
-                    moves(held[name], value, due)
+                changes += [(p, new), *((held[name], value) for name, value in kept.items())]
+        for array, new in changes:  # once all are computed
+            moves(array, new, due)
         moves(read(run, self.count, "step"), counted, due)
 
     def _averaged(self, run: Recorder | None, gradients: list[Any], finite: Any) -> tuple[list[Any], Any]:
@@ -220,10 +258,9 @@ class Optimizer:
         averages = []
         for gradient, buffer in zip(gradients, self.sums, strict=True):
             total = read(run, buffer, buffer.name)
-            added = None if gradient is None else total + gradient
-            averages.append(None if added is None else added / self.accumulate)
-            if added is not None:
-                moves(total, _np.where(last, like(added, last * 0.0), added), finite)
+            added = total if gradient is None else total + gradient
+            averages.append(added / self.accumulate)
+            moves(total, _np.where(last, like(added, last * 0.0), added), finite)
         moves(read(run, self.calls, "calls"), calls, finite)
         return averages, last if finite is None else finite & last
 
@@ -257,8 +294,33 @@ class Optimizer:
                 f"step {self.count.item()})")
 
 
+def check_option(owner: str, name: str, value: Any) -> None:
+    """Raise ArgumentError for numbers that an option cannot have."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    known = all((x is None and name == "eps") or isinstance(x, bool | int | float | np.number) or (name == "lr" and callable(x))
+                or getattr(x, "shape", None) == () for x in numbers)
+    if not known or (name == "betas" and (not isinstance(value, tuple) or len(value) != 2)):
+        raise ArgumentError(f"{owner}: {name} is {value!r}, and must be " + (
+            "a pair of numbers" if name in ("betas", "etas", "step_sizes") else "a number or a function of the number "
+            "of steps" if name == "lr" else "a number"))
+    for x in numbers:
+        if isinstance(x, int | float | np.number) and name != "beta2_decay" and not (
+                x >= 0 and (name != "betas" or x < 1)):
+            raise ArgumentError(f"{owner}: {name} is {value}, and must be 0 or more" + ", below 1" * (name == "betas"))
+
+
+def _check_limit(owner: str, name: str, value: Any) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if value is not None and not (number and value > 0):
+        raise ArgumentError(f"{owner}: {name} is {value!r}, and must be a number above 0, or None")
+
+
 def _groups(params: Any) -> list[tuple[Any, dict[str, Any]]]:
-    if isinstance(params, list) and params and all(isinstance(x, dict) and "params" in x for x in params):
+    if isinstance(params, dict) and "params" in params:
+        params = [params]
+    if isinstance(params, list | tuple) and any(isinstance(x, dict) and "params" in x for x in params):
+        if not all(isinstance(x, dict) and "params" in x for x in params):
+            raise ArgumentError('groups are dicts with "params" each, and one of them is none')
         return [(x["params"], {name: value for name, value in x.items() if name != "params"}) for x in params]
     return [(params, {})]
 

@@ -41,6 +41,8 @@ class SGD(Optimizer):
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
                                   "nesterov": nesterov, "maximize": maximize}, **common)
 
+    takes_complex = True
+
     def check(self, group: Any) -> None:
         """Raise ArgumentError for Nesterov's rule without momentum, or with dampening."""
         super().check(group)

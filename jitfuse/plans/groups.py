@@ -64,6 +64,8 @@ class Grouping(Probing):
         self._needed_by: list[set[int]] = []
         self._must = values.must | set(materialise)
         self._lifetimes = Lifetimes(program, values, self._must, self.order) if by_bytes else None
+        self._last_reader: dict[int, int] = {}
+        """The last group that reads a value from memory: another reader of it joins it, however many came since."""
         self._readers: dict[int, set[int]] = {head: set() for head, _, _ in values.windows.values()}
         """The groups that read an array that is updated in place, since its last update."""
         for step in program.steps:
@@ -106,8 +108,10 @@ class Grouping(Probing):
             self._place_anchor(step, is_reduction)
 
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
-        reached = self._groups_reached(step)
-        for group in reversed(self.groups[-_WINDOW:]):
+        reached, near = self._groups_reached(step)
+        recent = range(max(len(self.groups) - _WINDOW, 0), len(self.groups))
+        for number in (*reversed(recent), *sorted(near.difference(recent), reverse=True)):
+            group = self.groups[number]
             reason = reasons.BETWEEN if reached >> group.number & 1 else self._try_join(step, is_reduction, group)
             if reason is None:
                 return
@@ -115,12 +119,18 @@ class Grouping(Probing):
                 self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
         self._open(step, is_reduction)
 
-    def _groups_reached(self, step: OpStep) -> int:
-        """Return the groups, as bits, that must run before a step's operands are in memory: it cannot join them."""
+    def _groups_reached(self, step: OpStep) -> tuple[int, set[int]]:
+        """Return the groups, as bits, that must run before a step's operands are in memory: it cannot join them.
+
+        And those that were the last to read what the step reads from memory.
+        """
         leaves: set[int] = set()
+        near: set[int] = set()
         seen, stack = set(step.input_ids), list(step.input_ids)
         while stack:
             value = stack.pop()
+            if value in self._last_reader:
+                near.add(self._last_reader[value])
             if value in self.home:
                 leaves.add(value)
             elif value in self.program.producers and value not in self.values.memory:
@@ -130,7 +140,7 @@ class Grouping(Probing):
         reached = 0
         for home in self._homes(leaves):
             reached |= self._reachable[home]
-        return reached
+        return reached, near
 
     def _open(self, step: OpStep, is_reduction: bool) -> None:
         value = step.result_id
@@ -183,6 +193,7 @@ class Grouping(Probing):
         group.leaves |= probe.leaves
         for leaf, _ in probe.leaves:
             self._note_reader(group, self.values.base(leaf))
+            self._last_reader[leaf] = group.number
         group.inlined |= probe.inlined
         group.size += probe.size
         group.reach.update(probe.reach)

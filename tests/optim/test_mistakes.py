@@ -90,7 +90,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: jf.optim.SGD(params(), lr=0.1, nesterov=True), jf.ArgumentError, "nesterov needs a momentum"),
     "Muon for vectors": (lambda: jf.optim.Muon(params()), jf.ArgumentError, "b has 1 axes.*another optimiser"),
     "gradients of another tree": (
-        lambda: jf.optim.SGD(params(), lr=0.1).apply([np.ones(3)]), jf.ArgumentError, "1 gradients for 2 parameters"),
+        lambda: jf.optim.SGD(params(), lr=0.1).apply([np.ones(3)]), jf.ArgumentError,
+        r"1 gradients \(0\) for 2 parameters \(b, w\)"),
     "a state of other names": (other_state, jf.ArgumentError, "the state lacks"),
     "an unknown name in unused": (
         lambda: jf.optim.SGD(params(), lr=0.1, unused=["v"]), jf.ArgumentError, "unused names 'v'"),

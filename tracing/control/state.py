@@ -13,6 +13,7 @@ from jitfuse.errors import ShapeError
 from jitfuse.ir.formats.phases import UPDATE, in_phase
 from jitfuse.tracing.control.combinators import strong
 from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.record.mode import is_training, runs_plain
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.lifting import lift
@@ -55,8 +56,11 @@ def moves(array: Any, new: Any, condition: Any = None) -> None:
     """
     run = active()
     if run is None or not isinstance(array, TracedTensor):
-        if condition is None or condition:
+        if (condition is None or condition) and (is_training() or not runs_plain()):
             array[...] = new
+        return
+    mode = is_training()
+    if mode is False:  # a call inside of another, with a mode of its own
         return
     value = strong(lift(run, new))
     if value.shape != array.shape:
@@ -64,4 +68,5 @@ def moves(array: Any, new: Any, condition: Any = None) -> None:
     if condition is not None:
         value = condition.call("where", value, array)
     fitted = run.fit(tensor_id(value), array.shape, str(array.dtype))
-    run.replace(array._storage, run.emit("mode_select", (fitted, tensor_id(array))))
+    constant = run.emit("stop_gradient", (fitted,))  # a loss that is computed later does not see how it was made
+    run.replace(array._storage, constant if mode is True else run.emit("mode_select", (constant, tensor_id(array))))

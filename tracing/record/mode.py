@@ -5,7 +5,9 @@ the function is traced once per mode. Operators that depend on the mode take the
 """
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from jitfuse.errors import LeakedTracerError
@@ -63,6 +65,7 @@ class ModeFlag:
 class _Eager(threading.local):
     training: bool = False
     plain: bool = False
+    inlined: bool | None = None
 
 
 _eager = _Eager()
@@ -80,7 +83,19 @@ def is_training() -> Any:
         (array([1., 1.]), array([2., 2.]))
     """
     run = active()
-    return _eager.training if run is None else ModeFlag(run)
+    if run is None:
+        return _eager.training
+    return ModeFlag(run) if _eager.inlined is None else _eager.inlined
+
+
+@contextlib.contextmanager
+def inlined_mode(training: bool) -> Iterator[None]:
+    """Make `is_training()` return `training` in a trace: for a fused function that is called with a mode of its own."""
+    before, _eager.inlined = _eager.inlined, training
+    try:
+        yield
+    finally:
+        _eager.inlined = before
 
 
 class EagerMode:
