@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from jitfuse.ir.analysis.regions import are_disjoint, region_of
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.passes.array.mode import prune
 from jitfuse.plans.inlining import UPDATES, is_arithmetic
+from jitfuse.plans.regions import are_disjoint, region_of
 from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 LEAD: Final = {"fori_loop": 2, "while_loop": 0, "rolled_loop": 0}

@@ -14,10 +14,10 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.ir.analysis.regions import Region, are_disjoint, region_of, whole, within
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.inlining import is_arithmetic, is_tiny
+from jitfuse.plans.regions import Region, are_disjoint, region_of, whole, within
 from jitfuse.plans.updates import LEAD, SHORTEST, chain_lengths, donated_updates, updated_by
 
 _NEVER: Final = 1 << 60

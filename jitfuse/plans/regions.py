@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from jitfuse.ir.schema import OpStep
+from jitfuse.ir.program import OpStep
 
 Region = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Starts, steps and counts along the axes."""
