@@ -297,8 +297,9 @@ class Optimizer(Keeper):
 def check_option(owner: str, name: str, value: Any) -> None:
     """Raise ArgumentError for numbers that an option cannot have."""
     numbers = value if isinstance(value, tuple) else (value,)
-    known = all((x is None and name == "eps") or isinstance(x, bool | int | float | np.number) or (name == "lr" and callable(x))
-                or getattr(x, "shape", None) == () for x in numbers)
+    known = all(
+        isinstance(x, bool | int | float | np.number) or getattr(x, "shape", None) == () or (
+            x is None and name == "eps") or (callable(x) and name == "lr") for x in numbers)
     if not known or (name == "betas" and (not isinstance(value, tuple) or len(value) != 2)):
         raise ArgumentError(f"{owner}: {name} is {value!r}, and must be " + (
             "a pair of numbers" if name in ("betas", "etas", "step_sizes") else "a number or a function of the number "

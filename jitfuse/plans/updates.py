@@ -6,6 +6,7 @@ the value itself. Owns these rewritings. Does not own which updates are stored i
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,13 +14,14 @@ from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.passes.array.mode import prune
 from jitfuse.plans.inlining import UPDATES, is_arithmetic
-from jitfuse.plans.regions import are_disjoint, region_of
 from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 LEAD: Final = {"fori_loop": 2, "while_loop": 0, "rolled_loop": 0}
 """Loops that may write into their initial values, and how many operands come before those."""
 SHORTEST: Final = 4
 """Shorter chains of updates stay masks in the kernels that need the array."""
+Region = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Starts, steps and counts along the axes."""
 
 
 def updated_in_place(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgram:
@@ -166,3 +168,37 @@ def _computed(program: FusedProgram, step: OpStep) -> list[int]:
     fits = maker is not None and is_arithmetic(maker) and maker.op_name not in UPDATES
     whole = program.meta[operand].shape == step.attr("counts")
     return same if fits and whole and meta.dtype == base.dtype and not meta.weak else []
+
+
+# ---------------------------------------------------------------- regions
+def region_of(step: OpStep) -> Region:
+    """Return the region that a slice reads or an update writes."""
+    (_, counts), (_, starts), (_, steps) = step.attrs  # in alphabetical order
+    return starts, steps, counts  # type: ignore[return-value]
+
+
+def whole(shape: tuple[int, ...]) -> Region:
+    """Return the region that is all of an array."""
+    return (0,) * len(shape), (1,) * len(shape), shape
+
+
+def within(outer: Region, inner: Region) -> Region:
+    """Return a region of a region."""
+    starts = tuple(a + b * s for a, b, s in zip(outer[0], inner[0], outer[1], strict=True))
+    return starts, tuple(s * t for s, t in zip(outer[1], inner[1], strict=True)), inner[2]
+
+
+def are_disjoint(a: Region, b: Region) -> bool:
+    """Return whether two regions of one array are known to have no element in common."""
+    return any(_are_disjoint(x, y) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
+
+
+def _are_disjoint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Return whether two (start, step, count) along one axis are known to have no position in common."""
+    if not a[2] or not b[2]:
+        return True
+    ends = [sorted((start, start + step * (count - 1))) for start, step, count in (a, b)]
+    if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
+        return True
+    common = math.gcd(a[1], b[1])
+    return common > 1 and (a[0] - b[0]) % common != 0

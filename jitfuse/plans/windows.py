@@ -17,8 +17,18 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.inlining import is_arithmetic, is_tiny
-from jitfuse.plans.regions import Region, are_disjoint, region_of, whole, within
-from jitfuse.plans.updates import LEAD, SHORTEST, chain_lengths, donated_updates, updated_by
+from jitfuse.plans.updates import (
+    LEAD,
+    SHORTEST,
+    Region,
+    are_disjoint,
+    chain_lengths,
+    donated_updates,
+    region_of,
+    updated_by,
+    whole,
+    within,
+)
 
 _NEVER: Final = 1 << 60
 _MOST: Final = 12
