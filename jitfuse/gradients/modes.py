@@ -37,7 +37,7 @@ def pull_back(
             with _named_line(builder, step):
                 parts, chosen = _reversed(builder, _rule(step), call, found)
         except DerivativeError as error:
-            raise_or_note(error)
+            raise_or_note(error, step.op_name)
             continue
         held = any(isinstance(value, ProgramData) and chooses(value) for _, value in step.attrs)
         reached = call.masked or rule_of(step.op_name).masks or chosen or held

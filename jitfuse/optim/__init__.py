@@ -1,7 +1,8 @@
 """Optimisers: `jf.optim`. Their steps are steps of the fused function's program, and run in training alone."""
 from __future__ import annotations
 
-from jitfuse.optim.adaptive import Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop
+from jitfuse.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
+from jitfuse.optim.adaptive import Adadelta, Adafactor, Adagrad, RMSprop
 from jitfuse.optim.audit import audit
 from jitfuse.optim.averages import EMA
 from jitfuse.optim.base import Optimizer

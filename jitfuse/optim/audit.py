@@ -1,6 +1,7 @@
 """The audit of a train step before training: all that is wrong with it at once, with lines."""
 from __future__ import annotations
 
+import types
 from collections.abc import Collection
 from typing import Any
 
@@ -48,13 +49,15 @@ def audit(step: Any, *args: Any, exempt: Collection[str] = (), **kwargs: Any) ->
         the audit of step finds 3 faults:
     """
     exempt = (exempt,) if isinstance(exempt, str) else tuple(exempt)
+    if isinstance(step, types.MethodType) and isinstance(step.__func__, FusedFunction):
+        step, args = step.__func__, (step.__self__, *args)
     if not isinstance(step, FusedFunction):
         raise ArgumentError(f"jf.optim.audit takes a fused function, not a {type(step).__name__}; decorate it with "
                             "jf.fuse(training=True)")
     again = fuse(step.__wrapped__, training=True, name=step.name)
     with collected() as found:
         faults = public_methods.report(lambda call: _non_finite(call, exempt), again.parts, args, kwargs)
-    known = [text for text in found if not any(name in text.split() or f"{name}." in text.split() for name in exempt)]
+    known = [text for about, text in found if not (about and about <= set(exempt))]
     if faults or known:
         listed = [*known, *faults]
         lines = "".join(f"\n- {text}" for text in listed)

@@ -1,64 +1,32 @@
 """What all optimisers share: parameter groups, gradients of a loss, and state that moves in training alone.
 
 Owns `Optimizer`. A subclass names its options, the arrays that it keeps for each parameter, and its step as array code.
+Does not own options (`jitfuse.optim.options`).
 """
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from jitfuse.arrays import state_trees
 from jitfuse.arrays.state import Buffer, Parameter
-from jitfuse.arrays.state_trees import Keeper, dotted, load_into
+from jitfuse.arrays.state_trees import Keeper, dotted
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError, ShapeError
 from jitfuse.gradients.findings import raise_or_note
 from jitfuse.optim import clipping
+from jitfuse.optim.options import LIMITS, Group, check_limit, check_option, check_parameters, groups_of
 from jitfuse.tracing.control.minimised import gradients_of
 from jitfuse.tracing.control.state import moves, read, read_attribute, updating
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
 
-Schedule = Callable[[Any], Any]
-"""The learning rate by the number of steps so far, as array code (`jitfuse.optim.schedules`)."""
 Slots = dict[str, Any]
 _np: Any = np  # its type hints omit traced and eager arrays
-LIMITS: Final = ("clip_value", "clip_norm", "loss_scale")
-KEEPING: Final = frozenset({"momentum", "amsgrad", "centered"})
-"""Options that decide which arrays are kept for a parameter."""
-
-
-class Common(TypedDict, total=False):
-    """The options of every optimiser."""
-
-    clip_value: float | None
-    clip_norm: float | None
-    loss_scale: float | None
-    accumulate: int
-    unused: Sequence[str]
-
-
-class Group:
-    """Parameters with options of their own: `optimiser.groups[0].lr = 0.01` counts from the next call on."""
-
-    owner: str
-    parameters: tuple[Parameter, ...]
-
-    def __init__(self, owner: str, parameters: Sequence[Parameter], options: Mapping[str, Any]) -> None:
-        self.__dict__.update(options, owner=owner, parameters=tuple(parameters))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        old = self.__dict__.get(name)
-        if name in ("owner", "parameters") or name not in self.__dict__:
-            raise ArgumentError(f"{self.owner}: a group has no option {name!r} to set")
-        check_option(self.owner, name, value)
-        if name in KEEPING and bool(old) is not bool(value):
-            raise ArgumentError(f"{self.owner}: {name} decides which arrays are kept; make another optimiser "
-                                f"for {value}")
-        self.__dict__[name] = value
 
 
 class Optimizer(Keeper):
@@ -86,16 +54,16 @@ class Optimizer(Keeper):
     ) -> None:
         self.name = type(self).__name__
         for name, value in {"clip_value": clip_value, "clip_norm": clip_norm, "loss_scale": loss_scale}.items():
-            _check_limit(self.name, name, value)
+            check_limit(self.name, name, value)
         if isinstance(unused, str):
             raise ArgumentError(f"{self.name}: unused is a list of names, such as [{unused!r}]")
         self.clip_value, self.clip_norm, self.loss_scale = clip_value, clip_norm, loss_scale
         if type(accumulate) is not int or accumulate < 1:
             raise ArgumentError(f"{self.name}: accumulate is {accumulate!r}, and must be an integer from 1 on")
         self.unused, self._accumulate, self._options = frozenset(unused), accumulate, tuple(options)
-        self.groups = [self._group(tree, {**options, **own}) for tree, own in _groups(params)]
+        self.groups = [self._group(tree, {**options, **own}) for tree, own in groups_of(params)]
         self.parameters = [p for group in self.groups for p in group.parameters]
-        _check_parameters(self.name, self.parameters, self.unused)
+        check_parameters(self.name, self.parameters, self.unused)
         self.count, self.calls = Buffer(np.int64(0), "step"), Buffer(np.int64(0), "calls")
         self.slots = [{name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(p.array, group).items()}
                       for group in self.groups for p in group.parameters]
@@ -106,7 +74,7 @@ class Optimizer(Keeper):
             if name not in LIMITS:
                 raise ArgumentError(f"{self.name} has no option {name!r} to set: options of parameters are those of "
                                     f"groups, as in optimiser.groups[0].lr = 0.01; its own are {', '.join(LIMITS)}")
-            _check_limit(self.name, name, value)
+            check_limit(self.name, name, value)
         self.__dict__[name] = value
 
     @property
@@ -183,7 +151,7 @@ class Optimizer(Keeper):
         if missing:
             raise_or_note(DerivativeError(
                 f"{what} at {user_line()}: the loss does not depend on {', '.join(missing)}. Leave them out of the "
-                "optimiser, or name them: unused=[...]. Read parameters where they are, not as arguments."))
+                "optimiser, or name them: unused=[...]. Read parameters where they are, not as arguments."), *missing)
         if scale is not None:
             found = [None if g is None else g / scale for g in found]
         with updating(run):
@@ -276,11 +244,11 @@ class Optimizer(Keeper):
     # ------------------------------------------------------------------ state
     def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return copies of the step counter and of what is kept for each parameter, by name."""
-        return {buffer.name: buffer.array.copy() for buffer in self.buffers()}
+        return state_trees.state_dict(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` has returned; raises ArgumentError, and changes nothing, where names differ."""
-        load_into({buffer.name: buffer for buffer in self.buffers()}, state)
+        state_trees.load_state_dict(self, state)
 
     def buffers(self) -> list[Buffer]:
         """Return the arrays of the optimiser's state: the step counter, and what is kept for each parameter."""
@@ -292,53 +260,6 @@ class Optimizer(Keeper):
         kept = sum(b.array.nbytes for b in self.buffers())
         return (f"{self.name}({len(self.parameters)} parameters of {size:,} B, state of {kept:,} B, "
                 f"step {self.count.item()})")
-
-
-def check_option(owner: str, name: str, value: Any) -> None:
-    """Raise ArgumentError for numbers that an option cannot have."""
-    numbers = value if isinstance(value, tuple) else (value,)
-    known = all(
-        isinstance(x, bool | int | float | np.number) or getattr(x, "shape", None) == () or (
-            x is None and name == "eps") or (callable(x) and name == "lr") for x in numbers)
-    if not known or (name == "betas" and (not isinstance(value, tuple) or len(value) != 2)):
-        raise ArgumentError(f"{owner}: {name} is {value!r}, and must be " + (
-            "a pair of numbers" if name in ("betas", "etas", "step_sizes") else "a number or a function of the number "
-            "of steps" if name == "lr" else "a number"))
-    for x in numbers:
-        if isinstance(x, int | float | np.number) and name != "beta2_decay" and not (
-                x >= 0 and (name != "betas" or x < 1)):
-            raise ArgumentError(f"{owner}: {name} is {value}, and must be 0 or more" + ", below 1" * (name == "betas"))
-
-
-def _check_limit(owner: str, name: str, value: Any) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if value is not None and not (number and value > 0):
-        raise ArgumentError(f"{owner}: {name} is {value!r}, and must be a number above 0, or None")
-
-
-def _groups(params: Any) -> list[tuple[Any, dict[str, Any]]]:
-    if isinstance(params, dict) and "params" in params:
-        params = [params]
-    if isinstance(params, list | tuple) and any(isinstance(x, dict) and "params" in x for x in params):
-        if not all(isinstance(x, dict) and "params" in x for x in params):
-            raise ArgumentError('groups are dicts with "params" each, and one of them is none')
-        return [(x["params"], {name: value for name, value in x.items() if name != "params"}) for x in params]
-    return [(params, {})]
-
-
-def _check_parameters(name: str, parameters: Sequence[Parameter], unused: frozenset[str]) -> None:
-    if not parameters:
-        raise ArgumentError(f"{name}: there is no jf.Parameter among params; make a tree's arrays parameters with "
-                            "jf.nn.parameters(tree)")
-    if len({id(p) for p in parameters}) < len(parameters):
-        raise ArgumentError(f"{name}: a parameter is in two places of params or groups; give each once")
-    names = [p.name for p in parameters]
-    twice = next((n for n in names if names.count(n) > 1), None)
-    if twice is not None:
-        raise ArgumentError(f"{name}: two parameters are named {twice!r}; give them names of their own")
-    unknown = sorted(unused - set(names))
-    if unknown:
-        raise ArgumentError(f"{name}: unused names {unknown[0]!r}, and the parameters are {', '.join(names)}")
 
 
 def like(p: Any, number: Any) -> Any:

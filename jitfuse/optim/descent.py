@@ -7,7 +7,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from jitfuse.errors import ArgumentError
-from jitfuse.optim.base import Common, Group, Optimizer, Schedule, Slots, decayed, like
+from jitfuse.optim.base import Optimizer, Slots, decayed, like
+from jitfuse.optim.options import Common, Group, Schedule
 
 _np: Any = np  # its type hints omit traced and eager arrays
 

@@ -131,6 +131,9 @@ def test_the_audit_lists_all_at_once() -> None:
     with pytest.raises(jf.DerivativeError) as found:
         jf.optim.audit(step, np.ones(2), exempt=("log", "b"))
     assert "log makes" not in str(found.value) and "depend on b" not in str(found.value)
+    with pytest.raises(jf.DerivativeError) as found:
+        jf.optim.audit(step, np.ones(2), exempt="the")
+    assert "log makes" in str(found.value) and "depend on b" in str(found.value)
 
 
 def test_the_audit_of_a_good_step_is_silent(made: Any, data: Any) -> None:
