@@ -111,11 +111,11 @@ class EagerArray(HostArray, ArrayMethods):
 
     def as_copy(self, scalar: bool = False) -> Any:
         """Return the same value in memory of its own."""
-        return self.over(np.array(self.array, order="C"))
+        return type(self)(np.array(self.array, order="C"))
 
     def _part(self, name: str) -> Any:
         """Return the real or imaginary part; a view for complex numbers."""
-        return self.over(getattr(self.array, name)) if kind(str(self.dtype)) == "complex" else super()._part(name)
+        return type(self)(getattr(self.array, name)) if kind(str(self.dtype)) == "complex" else super()._part(name)
 
     @property
     def T(self) -> Any:  # noqa: N802

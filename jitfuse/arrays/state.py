@@ -31,6 +31,13 @@ class State(NumPyArray):
         """Return an operator's result: an array of its own."""
         return NumPyArray.over(self.array).call(op_name, *others, **attrs)
 
+    def as_copy(self, scalar: bool = False) -> Any:
+        """Return the same value in an array of its own."""
+        return NumPyArray.over(self.array).as_copy(scalar)
+
+    def _part(self, name: str) -> Any:
+        return NumPyArray.over(self.array)._part(name)
+
     def __repr__(self) -> str:
         array = self.array
         shown = np.array2string(array, threshold=6, edgeitems=2, precision=4, separator=", ")
