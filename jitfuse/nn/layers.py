@@ -19,6 +19,7 @@ from jitfuse.ir import statuses
 from jitfuse.ir.decompositions import layers
 from jitfuse.ir.rules import shape_rules
 from jitfuse.nn.operands import cast, floats, narrowed, operand, require_floats
+from jitfuse.tracing.control.state import moves
 from jitfuse.tracing.record.foreign import bare, is_torch_tensor
 from jitfuse.tracing.record.mode import ModeFlag, is_training
 from jitfuse.tracing.record.recorder import active
@@ -110,7 +111,7 @@ def _batch_norm(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: 
     if running_mean is not None and own_mean is not None:  # after the last use of the old ones
         unbiased = layers.unbiased(own_variance, count)
         for value, new in (parts["running_mean"], own_mean), (parts["running_var"], unbiased):
-            value[...] = _by_mode(flag, layers.moved(value, new, momentum), value)
+            moves(value, layers.moved(value, new, momentum), mode=flag)
     return narrowed(made, given)
 
 

@@ -6,6 +6,7 @@ where nothing can raise from there on: a call that raises leaves its arguments a
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -33,17 +34,19 @@ def write_in_place(
     """
     made, done = list(steps), set()
     safe = _last_that_may_raise(steps)
+    uses: dict[Buffer, list[int]] = {}
+    for k, used in enumerate(touched):
+        for buffer in used:
+            uses.setdefault(buffer, []).append(k)
+    written = Counter(target.value for target in targets if target is not None)
     for number, target in enumerate(targets):
         if target is None:
             continue
-        users = [k for k, used in enumerate(touched) if target.value in used]
-        readers = [k for k, used in enumerate(touched) if target.feed in used]
+        users, readers = uses.get(target.value, []), uses.get(target.feed, [])
         writer = users[0] if users else -1
         if writer <= safe or readers[-1:] > [writer] or not isinstance(made[writer], Launch):
             continue
-        if any(other is not None and other is not target and other.value == target.value for other in targets):
-            continue
-        if _writes_what_it_reads(made[writer], target):
+        if written[target.value] == 1 and _writes_what_it_reads(made[writer], target):
             done.add(number)
             for k in users:
                 made[k] = _redirected(made[k], target, k == writer)

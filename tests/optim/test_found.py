@@ -41,6 +41,22 @@ def test_averages_are_constants_of_a_loss() -> None:
     assert a.item() == pytest.approx(2 - 0.1 * 2 * (2 - 6))
 
 
+def test_running_statistics_are_constants_of_a_loss() -> None:
+    (a,) = scalars(2.0)
+    mean, var = jf.Buffer(np.zeros(3)), jf.Buffer(np.ones(3))
+    optimiser = jf.optim.SGD([a], lr=0.1)
+
+    @jf.fuse(training=True)
+    def step(x: Any) -> None:
+        jf.nn.batch_norm(x * a, None, None, mean, var)
+        optimiser.minimize(a + np.sum(mean * mean))
+
+    x = np.arange(6.0).reshape(2, 3)
+    step(x)
+    assert a.item() == pytest.approx(1.9)
+    np.testing.assert_allclose(mean.array, 0.1 * x.mean(axis=0) * 2.0)
+
+
 @pytest.mark.parametrize("outer", [True, False])
 @pytest.mark.parametrize("inner", [True, False])
 def test_a_fused_function_within_has_its_own_mode(outer: bool, inner: bool) -> None:

@@ -13,11 +13,11 @@ from jitfuse.errors import ShapeError
 from jitfuse.ir.formats.phases import UPDATE, in_phase
 from jitfuse.tracing.control.combinators import strong
 from jitfuse.tracing.interception.chain import Chain
-from jitfuse.tracing.record.mode import is_training, runs_plain
+from jitfuse.tracing.record.mode import ModeFlag, is_training, runs_plain
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.lifting import lift
-from jitfuse.tracing.tensor.traced import TracedTensor, tensor_id
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh, tensor_id
 
 
 def read(run: Recorder | None, owner: Any, label: str) -> Any:
@@ -49,18 +49,18 @@ def updating(run: Recorder | None) -> Iterator[None]:
         run.fixed_source = before
 
 
-def moves(array: Any, new: Any, condition: Any = None) -> None:
+def moves(array: Any, new: Any, condition: Any = None, mode: Any = None) -> None:
     """Give an array new elements, in training alone where a trace sees it, and where a condition holds.
 
-    Raises ShapeError for another shape.
+    `mode`: that of a layer; None: that of the call. Raises ShapeError for another shape.
     """
+    mode = is_training() if mode is None else mode
     run = active()
     if run is None or not isinstance(array, TracedTensor):
-        if (condition is None or condition) and (is_training() or not runs_plain()):
+        if (condition is None or condition) and (mode or not runs_plain()):
             array[...] = new
         return
-    mode = is_training()
-    if mode is False:  # a call inside of another, with a mode of its own
+    if type(mode) is not ModeFlag and not mode:  # a call inside of another, with a mode of its own
         return
     value = strong(lift(run, new))
     if value.shape != array.shape:
@@ -69,4 +69,5 @@ def moves(array: Any, new: Any, condition: Any = None) -> None:
         value = condition.call("where", value, array)
     fitted = run.fit(tensor_id(value), array.shape, str(array.dtype))
     constant = run.emit("stop_gradient", (fitted,))  # a loss that is computed later does not see how it was made
-    run.replace(array._storage, constant if mode is True else run.emit("mode_select", (constant, tensor_id(array))))
+    by_call = type(mode) is ModeFlag
+    array[...] = fresh(run, run.emit("mode_select", (constant, tensor_id(array))) if by_call else constant)
