@@ -22,6 +22,8 @@ METHODS = {f"FusedFunction.{name}": inspect.getattr_static(jf.FusedFunction, nam
            for name in dir(jf.fuse(lambda x: x)) if not name.startswith("_")}
 ERRORS = {name: value for name, value in vars(jf.errors).items()
           if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == "jitfuse.errors"}
+TRAINING = {**{f"optim.{name}": getattr(jf.optim, name) for name in jf.optim.__all__}, "Parameter": jf.Parameter,
+            "Buffer": jf.Buffer}
 _NEEDS_SCIPY = "SciPy computes it"
 
 
@@ -62,10 +64,10 @@ def test_errors_say_what_went_wrong() -> None:
     assert [name for name in public if "Example:" not in text(ERRORS[name])] == []
 
 
-@pytest.mark.parametrize("name", {**FUNCTIONS, **METHODS, **ERRORS})
+@pytest.mark.parametrize("name", {**FUNCTIONS, **METHODS, **ERRORS, **TRAINING})
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_examples_give_what_they_say(name: str) -> None:
-    value = {**FUNCTIONS, **METHODS, **ERRORS}[name]
+    value = {**FUNCTIONS, **METHODS, **ERRORS, **TRAINING}[name]
     if _NEEDS_SCIPY in text(value):
         pytest.importorskip("scipy")
     scope = {"jf": jf, "np": np}

@@ -40,7 +40,7 @@ class State(NumPyArray):
 
     def __repr__(self) -> str:
         array = self.array
-        shown = np.array2string(array, threshold=6, edgeitems=2, precision=4, separator=", ")
+        shown = np.array2string(array, threshold=6, edgeitems=2, precision=4, separator=", ").replace("\n", "")
         named = f"{self.name}: " if self.name else ""
         size = f"{array.nbytes:,} B" if array.nbytes < 1 << 20 else f"{array.nbytes / (1 << 20):,.1f} MiB"
         return f"{type(self).__name__}({named}{self.dtype}{list(array.shape)}, {size}, {shown})"

@@ -14,7 +14,27 @@ _np: Any = np  # its type hints omit traced and eager arrays
 
 
 @dataclass(frozen=True)
-class Cosine:
+class _Falling:
+    """A linear rise over `warmup` steps, then a fall from `lr` to `end`, whose form subclasses give."""
+
+    lr: float
+    steps: int
+    warmup: int = 0
+    end: float = 0.0
+
+    def level(self, share: Any) -> Any:
+        """Return the rate after a share of the steps that fall."""
+        raise NotImplementedError
+
+    def __call__(self, count: Any) -> Any:
+        """Return the rate."""
+        share = _np.clip((count - self.warmup) / max(self.steps - self.warmup, 1), 0.0, 1.0)
+        then = self.level(share)
+        return _np.where(count < self.warmup, self.lr * count / self.warmup, then) if self.warmup else then
+
+
+@dataclass(frozen=True)
+class Cosine(_Falling):
     """Half a cosine from `lr` to `end` (Loshchilov and Hutter 2017), after a linear rise.
 
     Args:
@@ -29,20 +49,13 @@ class Cosine:
         [0.0, 0.25, 0.5, 0.25, 0.0, 0.0]
     """
 
-    lr: float
-    steps: int
-    warmup: int = 0
-    end: float = 0.0
-
-    def __call__(self, count: Any) -> Any:
-        """Return the rate."""
-        share = _np.clip((count - self.warmup) / max(self.steps - self.warmup, 1), 0.0, 1.0)
-        falling = self.end + (self.lr - self.end) * 0.5 * (1.0 + _np.cos(np.pi * share))
-        return _rising(self.lr, count, self.warmup, falling)
+    def level(self, share: Any) -> Any:
+        """Return the rate after a share of the steps that fall."""
+        return self.end + (self.lr - self.end) * 0.5 * (1.0 + _np.cos(np.pi * share))
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(_Falling):
     """A straight line from `lr` to `end`, after a linear rise.
 
     Args:
@@ -54,15 +67,9 @@ class Linear:
         [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
     """
 
-    lr: float
-    steps: int
-    warmup: int = 0
-    end: float = 0.0
-
-    def __call__(self, count: Any) -> Any:
-        """Return the rate."""
-        share = _np.clip((count - self.warmup) / max(self.steps - self.warmup, 1), 0.0, 1.0)
-        return _rising(self.lr, count, self.warmup, self.lr + (self.end - self.lr) * share)
+    def level(self, share: Any) -> Any:
+        """Return the rate after a share of the steps that fall."""
+        return self.lr + (self.end - self.lr) * share
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,3 @@ class Exponential:
         """Return the rate."""
         times = count / self.every
         return self.lr * self.factor ** (times if self.smooth else _np.floor(times))
-
-
-def _rising(lr: float, count: Any, warmup: int, then: Any) -> Any:
-    return _np.where(count < warmup, lr * count / warmup, then) if warmup else then
