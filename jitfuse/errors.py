@@ -53,6 +53,37 @@ class AxisError(ShapeError, IndexError):
     """An axis that an array does not have."""
 
 
+class AxesError(JitfuseError, ValueError):
+    """An operation over named axes that is written wrongly, or does not fit its arrays.
+
+    Fields: `code` (one of a closed set, see docs/named-axes.md), `reason` (one line), `written` (the operation, with a
+    caret under the place, if it is known), `sizes` (those known so far), `help` (the way out).
+
+    Example:
+        >>> from jitfuse.axes import ax, axes, rearrange
+        >>> b, n = axes("b", "n")
+        >>> rearrange(ax[b, n], ax[n])
+        Traceback (most recent call last):
+        jitfuse.errors.AxesError: lost_axis: ...
+    """
+
+    def __init__(self, code: str, reason: str, *, written: str = "", sizes: str = "", help: str = "") -> None:
+        self.code = code
+        self.reason = reason
+        self.written = written
+        self.sizes = sizes
+        self.help = help
+        known = f"sizes so far: {sizes}" if sizes else ""
+        super().__init__("\n".join(filter(None, (f"{code}: {reason}", written, known, help))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _axes_error, (type(self), self.code, self.reason, self.written, self.sizes, self.help)
+
+
+def _axes_error(kind: type[AxesError], code: str, reason: str, written: str, sizes: str, help: str) -> AxesError:
+    return kind(code, reason, written=written, sizes=sizes, help=help)
+
+
 class DTypeError(JitfuseError, TypeError):
     """A dtype that an operator does not take, or a result that cannot be cast as asked.
 

@@ -1,0 +1,75 @@
+"""Checks of an operation before there are arrays, and the error of a view that does not exist."""
+from __future__ import annotations
+
+from jitfuse.axes.faults import Fault, Place
+from jitfuse.axes.parts import names
+from jitfuse.axes.plans.abstract import AbstractPlan
+from jitfuse.axes.plans.steps import Reshape, SpecializationContext
+from jitfuse.axes.plans.symbolic import SymbolicPlan
+from jitfuse.axes.routing import GAINS, LOSES
+from jitfuse.axes.terms import Axis, Pack, Product, Sum, Term
+
+ONE_ARRAY = frozenset({"view", "repeat", "reduce"})
+ONE_RESULT = frozenset({"repeat", "reduce"})
+
+
+def check_sides(plan: AbstractPlan) -> None:
+    """Check the numbers of arrays, and that axes neither vanish nor come from nowhere.
+
+    Raises:
+        Fault: they do.
+    """
+    operation = plan.op_name
+    if not plan.lhs or not plan.rhs:
+        raise Fault("wrong_arity", "a side has no array", help="Write ax[...] for each array; ax[()] is a number.")
+    if operation in ONE_ARRAY and len(plan.lhs) != 1:
+        raise Fault("wrong_arity", f"{operation} takes one array, not {len(plan.lhs)}", place=Place("left", 1),
+                    help="rearrange, contract and einop take several.")
+    if operation in ONE_RESULT and len(plan.rhs) != 1:
+        raise Fault("wrong_arity", f"{operation} gives one array, not {len(plan.rhs)}", place=Place("right", 1),
+                    help="view, rearrange, contract and einop give several.")
+    _check_kinds(plan)
+    left = {n for axes in plan.lhs for t in axes for n in names(t)}
+    right = {n for axes in plan.rhs for t in axes for n in names(t)}
+    if operation not in GAINS and (new := sorted(right - left)):
+        raise Fault("added_axis", f"{new[0]} is on the right alone", place=_place(plan, "right", new[0]),
+                    help="repeat and einop make new axes; the others use those of the left.")
+    if operation not in LOSES and (gone := sorted(left - right)):
+        raise Fault("lost_axis", f"{gone[0]} is on the left alone", place=_place(plan, "left", gone[0]),
+                    help="reduce, contract and einop take axes away; the others keep them all.")
+
+
+def _check_kinds(plan: AbstractPlan) -> None:
+    kinds: dict[str, type[Term]] = {}
+    stack: list[Term] = [t for axes in (*plan.lhs, *plan.rhs) for t in axes]
+    while stack:
+        term = stack.pop()
+        if isinstance(term, Axis | Pack) and kinds.setdefault(term.name, type(term)) is not type(term):
+            raise Fault("bad_term", f"{term.name} is an axis and a pack", help="Give them different names.",
+                        place=_place(plan, "left", term.name) or _place(plan, "right", term.name))
+        stack += term.factors if isinstance(term, Product) else term.terms if isinstance(term, Sum) else ()
+
+
+def _place(plan: AbstractPlan, side: str, name: str) -> Place | None:
+    lists = plan.lhs if side == "left" else plan.rhs
+    return next((Place(side, k, n) for k, axes in enumerate(lists) for n, t in enumerate(axes) if name in names(t)), None)
+
+
+def not_a_view(plan: SymbolicPlan, context: SpecializationContext) -> Fault:
+    """Return the error of a view whose first copying step is named, with the strides that are in the way."""
+    layouts = dict(enumerate(context.layouts))
+    for step in plan.steps:
+        operands = [layouts[s] for s in step.operands]
+        made, cost = step.score(context, operands)
+        layouts.update(zip(step.results, made))
+        if not cost.allocations:
+            continue
+        if isinstance(step, Reshape):
+            shape = context.shape(step.dims)
+            merged = " * ".join(next(keys for keys in step.dims if len(keys) > 1))
+            return Fault("not_a_view", f"{merged} takes a copy: an array of shape {operands[0].shape} with strides "
+                         f"{operands[0].strides} has no view of shape {shape}",
+                         help="rearrange copies where it must; or take the array in the order in which it lies.")
+        what = "joining arrays" if step.name == "concat" else "filling a diagonal"
+        return Fault("not_a_view", f"{what} takes a copy", help="rearrange copies where it must.")
+    raise AssertionError("a plan without copies is a view")

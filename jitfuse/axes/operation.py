@@ -1,0 +1,300 @@
+"""TensorOp: an operation over named axes as a value, and its calls.
+
+A call finds its function by the classes and shapes of its arrays; the first one of each solves the sizes, makes all
+plans, and compiles the best. Owns the table of functions, and the messages. Does not own plans.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.axes.arrays import NUMPY, layout_of, library_of
+from jitfuse.axes.checks import check_sides, not_a_view
+from jitfuse.axes.faults import Fault, Place
+from jitfuse.axes.layouts import Layout, contiguous
+from jitfuse.axes.libraries import Library
+from jitfuse.axes.notation import Notation, Writer
+from jitfuse.axes.parts import names
+from jitfuse.axes.plans.abstract import AbstractPlan, Reductions
+from jitfuse.axes.plans.report import PlanReport
+from jitfuse.axes.plans.steps import SpecializationContext
+from jitfuse.axes.plans.symbolic import SymbolicPlan
+from jitfuse.axes.reducers import NAMES, Reducer
+from jitfuse.axes.terms import AxisList, Pack
+from jitfuse.errors import AxesError
+from jitfuse.tracing.record.source import user_line
+
+MAX_FUNCTIONS: Final = 512
+"""Functions for other shapes that an operation keeps."""
+_set: Final = object.__setattr__
+
+
+class TensorOp:
+    """An operation over named axes: immutable, hashable, picklable, and callable.
+
+    Make one with `view`, `rearrange`, `repeat`, `reduce`, `contract` or `einop`.
+
+    Example:
+        >>> b, h, w = axes("b", "h", "w")
+        >>> op = rearrange(ax[b, h * w], ax[w, b, h]).with_sizes(h=2)
+        >>> op(np.arange(6).reshape(1, 6)).shape
+        (3, 1, 2)
+        >>> op
+        rearrange(ax[b, h * w], ax[w, b, h]).with_sizes(h=2)
+    """
+
+    __slots__ = ("_functions", "_notation", "_plan", "_reductions", "_single", "_sizes")
+
+    def __init__(
+        self, plan: AbstractPlan, *, single: bool, sizes: Mapping[str, int | tuple[int, ...]] | None = None,
+        reductions: Reductions = None, notation: Notation | None = None,
+    ) -> None:
+        for name, value in (
+            ("_plan", plan), ("_single", single), ("_sizes", dict(sizes or {})), ("_reductions", reductions),
+            ("_functions", {}), ("_notation", notation),
+        ):
+            _set(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"TensorOp.{name} cannot be changed: an operation is a value; make another one")
+
+    # ------------------------------------------------------------ calls
+    def __call__(self, *tensors: Any) -> Any:
+        """Return the result for these arrays, or the tuple of results.
+
+        Raises:
+            AxesError: the arrays do not fit; the message says where, and what the sizes known so far are.
+        """
+        try:
+            if len(tensors) == 1:
+                x = tensors[0]
+                run = self._functions[x.__class__, x.shape]
+            else:
+                run = self._functions[tuple([(x.__class__, x.shape) for x in tensors])]
+        except (KeyError, AttributeError, TypeError):
+            return self._first(tensors)
+        return run(*tensors)
+
+    def _first(self, tensors: tuple[Any, ...]) -> Any:
+        """Carry out a call of new shapes."""
+        try:
+            self._check_arity(len(tensors), "is called with")
+            arrays = tuple(x if type(x) is not np.memmap and not isinstance(x, np.generic) else np.asarray(x)
+                           for x in tensors)
+            library = library_of(arrays)
+            layouts = tuple(map(layout_of, arrays))
+            best, context = self._best(layouts, library)
+            run = best.function(best.specialize(context), single=self._single)
+        except Fault as fault:
+            raise self.error(fault) from None
+        if self._plan.op_name != "view":  # whose strides are looked at in each call
+            if len(self._functions) >= MAX_FUNCTIONS:
+                self._functions.clear()
+            kinds = [(x.__class__, x.shape) for x in tensors]
+            self._functions[kinds[0] if len(kinds) == 1 else tuple(kinds)] = run
+        return run(*arrays)
+
+    def _best(self, layouts: Sequence[Layout], library: Library) -> tuple[SymbolicPlan, SpecializationContext]:
+        found, context = self._candidates(layouts, library)
+        return (found[0] if len(found) == 1 else min(found, key=lambda plan: plan.score(context))), context
+
+    def _candidates(
+        self, layouts: Sequence[Layout], library: Library
+    ) -> tuple[tuple[SymbolicPlan, ...], SpecializationContext]:
+        """Return the plans that compete. A view's must not copy."""
+        solution = self._plan.solve([layout.shape for layout in layouts], self._sizes)
+        operation = self._plan.operation(solution, self._reductions)
+        is_view = self._plan.op_name == "view"
+        seen = layouts if is_view and not library.lazy else [contiguous(layout.shape) for layout in layouts]
+        context = SpecializationContext(tuple(seen), operation.solution.sizes, library)
+        found = tuple(p for p in self._plan.lower(operation) if library.writes or not p.writes)
+        if is_view and not library.lazy:
+            views = tuple(plan for plan in found if plan.score(context).allocation_count == 0)
+            if not views:
+                raise not_a_view(found[0], context)
+            found = views
+        return found, context
+
+    def plan(self, *arrays: Any) -> PlanReport:
+        """Return the plans for arrays, or for shapes: all candidates with their scores, and the one that is taken.
+
+        Example:
+            >>> b, n = axes("b", "n")
+            >>> print(rearrange(ax[b, n], ax[n, b]).plan((2, 3)))
+            rearrange(ax[b, n], ax[n, b]) for (2, 3): n=3, b=2
+            ...
+        """
+        try:
+            self._check_arity(len(arrays), "is planned for")
+            shapes = all(isinstance(x, tuple | list) for x in arrays)
+            library = NUMPY if shapes else library_of(arrays)
+            layouts = tuple(contiguous(tuple(x)) if shapes else layout_of(x) for x in arrays)
+            found, context = self._candidates(layouts, library)
+        except Fault as fault:
+            raise self.error(fault) from None
+        return PlanReport(repr(self), found, context)
+
+    # ------------------------------------------------------------ changes
+    def with_sizes(self, **sizes: int | tuple[int, ...]) -> TensorOp:
+        """Return the operation with sizes of axes given: integers, and tuples for packs.
+
+        Raises:
+            AxesError: a name is not in the operation, or a size is negative.
+        """
+        own = {name for t in self._terms() for name in names(t)}
+        made = self._changed(sizes={**self._sizes, **sizes})
+        for name, size in sizes.items():
+            place = Place(name)
+            if name not in own:
+                raise made.error(Fault("unknown_name", f"{name} is no axis of the operation", place=place, help=(
+                    f"Its axes are {', '.join(sorted(own))}.")))
+            given = size if isinstance(size, tuple) else (size,)
+            if any(not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0 for n in given):
+                raise made.error(Fault("bad_size", f"{name}={size!r} is no size", place=place,
+                                       help="Sizes are integers from 0 on; for a pack, a tuple of them."))
+            if isinstance(size, tuple) != (name in self._packs()):
+                raise made.error(Fault("bad_size", f"{name}={size!r} is not the size of "
+                                       f"{'a pack' if name in self._packs() else 'an axis'}", place=place,
+                                       help="Give an axis an integer, and a pack a tuple."))
+        return made
+
+    def reduce_by(self, *reducers: Reducer | tuple[AxisList, Reducer]) -> TensorOp:
+        """Return the operation with a reducer, or with several in order: ``reduce_by((ax[h], "max"), (ax[w], "sum"))``.
+
+        A reducer is "sum", "mean", "max", "min", "prod", "any", "all", "logsumexp", "var" (of the population), or a
+        function of an array and a tuple of axes.
+
+        Raises:
+            AxesError: the operation does not reduce, or the reducer is none.
+        """
+        made = self._changed(reductions=reducers[0] if len(reducers) == 1 and not isinstance(reducers[0], tuple) else (
+            reducers))
+        try:
+            made._check_reducers(reducers)
+        except Fault as fault:
+            raise made.error(fault) from None
+        return made
+
+    def _changed(self, **changes: Any) -> TensorOp:
+        return TensorOp(**{"plan": self._plan, "single": self._single, "sizes": self._sizes,
+                           "reductions": self._reductions, **changes})
+
+    # ------------------------------------------------------------ checks
+    def check(self) -> TensorOp:
+        """Check what is known without shapes; return the operation.
+
+        Raises:
+            AxesError: the numbers of arrays are not those of the operation, or axes are lost or come from nowhere.
+        """
+        try:
+            check_sides(self._plan)
+        except Fault as fault:
+            raise self.error(fault) from None
+        return self
+
+    def _check_arity(self, count: int, verb: str) -> None:
+        wanted = len(self._plan.lhs)
+        if count != wanted:
+            raise Fault("wrong_arity", f"the operation takes {_arrays(wanted)} and {verb} {count}",
+                        help="Give one array for each ax[...] on the left.")
+        if self._plan.op_name == "reduce" and self._reductions is None:
+            raise Fault("bad_reducer", "nothing says how to reduce", help='Add .reduce_by("sum"), or another reducer.')
+
+    def _check_reducers(self, reducers: tuple[Any, ...]) -> None:
+        place = Place("reducer")
+        if self._plan.op_name not in ("reduce", "einop"):
+            raise Fault("bad_reducer", f"{self._plan.op_name} takes no reducer", place=place,
+                        help="reduce and einop do; contract sums.")
+        phases = [r for r in reducers if isinstance(r, tuple)]
+        if not reducers or (phases and len(phases) != len(reducers)):
+            raise Fault("bad_reducer", "one reducer, or pairs of axes and reducers are wanted", place=place,
+                        help='Such as reduce_by("sum") or reduce_by((ax[h], "max"), (ax[w], "sum")).')
+        for reducer in reducers:
+            function = reducer[1] if isinstance(reducer, tuple) and len(reducer) == 2 else reducer
+            if function not in NAMES if isinstance(function, str) else not callable(function):
+                raise Fault("bad_reducer", f"{function!r} is no reducer", place=place,
+                            help=f"Reducers are {', '.join(NAMES)}, and functions of an array and a tuple of axes.")
+        if phases:
+            self._check_phases([axes for axes, _ in phases], place)
+
+    def _check_phases(self, phases: Sequence[Any], place: Place) -> None:
+        gone = {n for axes in self._plan.lhs for t in axes for n in names(t)}
+        gone -= {n for axes in self._plan.rhs for t in axes for n in names(t)}
+        listed = [n for axes in phases for t in axes for n in names(t)] if all(
+            isinstance(axes, AxisList) for axes in phases) else []
+        if sorted(listed) != sorted(gone):
+            raise Fault("bad_reducer", f"the axes that are reduced are {', '.join(sorted(gone)) or 'none'}", place=place,
+                        help="Name each of them once: reduce_by((ax[h], \"max\"), (ax[w], \"sum\")).")
+
+    def error(self, fault: Fault) -> AxesError:
+        """Return the error for a fault, with the operation's text."""
+        sizes = ", ".join(f"{k}={n}" for k, n in fault.sizes.items() if "#" not in k)
+        written = self._written()
+        return AxesError(fault.code, f"{fault.reason}, at {user_line()}", written=written.marked(fault.place),
+                         sizes=sizes, help=fault.help)
+
+    # ------------------------------------------------------------ a value
+    def _terms(self) -> list[Any]:
+        return [t for axes in (*self._plan.lhs, *self._plan.rhs) for t in axes]
+
+    def _packs(self) -> set[str]:
+        found: set[str] = set()
+        stack = self._terms()
+        while stack:
+            term = stack.pop()
+            if isinstance(term, Pack):
+                found.add(term.name)
+            stack += getattr(term, "factors", ()) or getattr(term, "terms", ())
+        return found
+
+    def _written(self) -> Notation:
+        if self._notation is not None:
+            return self._notation
+        plan, writer = self._plan, Writer()
+        writer.add(f"{plan.op_name}(")
+        writer.side("left", plan.lhs, single=len(plan.lhs) == 1)
+        writer.add(", ")
+        writer.side("right", plan.rhs, single=self._single)
+        writer.add(")")
+        if self._reductions is not None:
+            shown = self._reductions if isinstance(self._reductions, tuple) else (self._reductions,)
+            writer.add(".")
+            writer.add(f"reduce_by({', '.join(map(_shown, shown))})", Place("reducer"))
+        if self._sizes:
+            writer.add(".with_sizes(")
+            for k, (name, size) in enumerate(self._sizes.items()):
+                writer.add(", " if k else "")
+                writer.add(f"{name}={size!r}", Place(name))
+            writer.add(")")
+        return writer.notation()
+
+    def __repr__(self) -> str:
+        return self._written().text
+
+    def _value(self) -> tuple[Any, ...]:
+        return self._plan, self._single, tuple(sorted(self._sizes.items())), self._reductions
+
+    def __eq__(self, other: object) -> bool:
+        return self._value() == other._value() if isinstance(other, TensorOp) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._value())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._plan, self._single, self._sizes, self._reductions, self._notation)
+
+
+def _restored(plan: AbstractPlan, single: bool, sizes: Any, reductions: Any, notation: Any) -> TensorOp:
+    return TensorOp(plan, single=single, sizes=sizes, reductions=reductions, notation=notation)
+
+
+def _shown(reducer: Any) -> str:
+    if isinstance(reducer, tuple):
+        return f"({reducer[0]!r}, {_shown(reducer[1])})"
+    return repr(reducer) if isinstance(reducer, str) else getattr(reducer, "__qualname__", repr(reducer))
+
+
+def _arrays(count: int) -> str:
+    return "one array" if count == 1 else f"{count} arrays"

@@ -1,0 +1,1 @@
+"""The plan hierarchy of operations over named axes: abstract plans, symbolic plans and their steps, runtime steps."""
