@@ -27,6 +27,8 @@ Grouping = Literal["as written", "merged", "as wanted"]
 Product = Literal["einsum", "einsum chain", "contract chain"]
 Assembly = Literal["concat", "reindex"]
 Phases = tuple[tuple[frozenset[str], Reducer], ...]
+Orders = dict[tuple[tuple[Dims, ...], Dims], list[tuple[int, int]]]
+"""In which order the operands of a product meet: forms share it."""
 
 
 class Form(NamedTuple):
@@ -57,15 +59,19 @@ class LoweringProgram(Record, frozen=True):
 
     def candidates(self, operation: Operation) -> tuple[SymbolicPlan, ...]:
         """Return the plan of each form that exists; equal ones once, under the first form's name."""
-        products = self.products if any(len(s) > 1 for s in operation.sources) else self.products[:1]
-        assemblies = self.assemblies if _gathers(operation) else self.assemblies[:1]
+        groups = any(len(keys) != 1 for p in (*operation.lefts, *operation.rights) for keys in p.dims)
+        choices = (
+            self.groupings if groups else self.groupings[:1],
+            self.products if any(len(s) > 1 for s in operation.sources) else self.products[:1],
+            self.assemblies if _gathers(operation) else self.assemblies[:1],
+        )
         found: dict[object, SymbolicPlan] = {}
-        for form in map(Form._make, itertools.product(self.groupings, products, assemblies)):
-            lowered = _Lowering(operation, form).run()
+        orders: Orders = {}
+        for form in map(Form._make, itertools.product(*choices)):
+            lowered = _Lowering(operation, form, orders).run()
             if lowered is not None:
                 steps, outputs = lowered
-                kind = ", ".join(choice for choice, among in zip(form, (self.groupings, products, assemblies))
-                                 if len(among) > 1)
+                kind = ", ".join(choice for choice, among in zip(form, choices) if len(among) > 1)
                 found.setdefault(lowered, SymbolicPlan(kind, len(operation.solution.lefts), outputs, steps))
         return tuple(found.values())
 
@@ -81,9 +87,10 @@ def _gathers(operation: Operation) -> bool:
 class _Lowering:
     """One candidate."""
 
-    def __init__(self, operation: Operation, form: Form) -> None:
+    def __init__(self, operation: Operation, form: Form, orders: Orders) -> None:
         self.operation = operation
         self.form = form
+        self.orders = orders
         self.draft = Draft(len(operation.solution.lefts))
         self.sizes: Mapping[str, int] = operation.solution.sizes
 
@@ -194,8 +201,10 @@ class _Lowering:
         output = _ordered(tuple(dict.fromkeys(groups)), wanted)
         if self.form.product == "einsum":
             return self._einsum(slots, terms, output), output
-        size = {group: _size(group, self.sizes) for group in groups}
-        rounds = pairs(terms, output, size)
+        product = (tuple(terms), output)
+        if product not in self.orders:
+            self.orders[product] = pairs(terms, output, {group: _size(group, self.sizes) for group in groups})
+        rounds = self.orders[product]
         for k, dims in enumerate(terms):
             others = {group for n, t in enumerate(terms) if n != k for group in t} | set(output)
             slots[k], terms[k] = self._summed(slots[k], dims, [group for group in dims if group not in others])
