@@ -1,0 +1,1 @@
+"""Layers that carry patterns out; those of torch are in `jitfuse.einops.layers.torch`."""
