@@ -17,7 +17,7 @@ _COLOURS: Final = (
 )
 _STYLE: Final = (
     "text{font-family:ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1b2733;text-anchor:middle}"
-    ".name{font-size:13px;font-weight:600}.size{font-size:10.5px;fill:#51606f}.note{font-size:11px;fill:#51606f}"
+    ".name{font-size:13px;font-weight:600}.size{font-size:10.5px;fill:#51606f}.note{font-size:9.5px;fill:#51606f}"
     ".title{font-size:13px;font-family:ui-monospace,Consolas,monospace;text-anchor:start}"
     ".line{fill:none;stroke-width:2}.array{fill:#f6f8fa;stroke:#8a97a5}.sum{fill:none;stroke:#8a97a5;"
     "stroke-dasharray:4 3}"
