@@ -146,6 +146,24 @@ class TensorOp:
             raise self.error(fault) from None
         return PlanReport(repr(self), found, context)
 
+    def picture(self, *shapes: tuple[int, ...]) -> str:
+        """Return the operation as a picture, the text of an SVG file: axes as boxes, before and after.
+
+        With shapes of arrays, boxes show the sizes of axes.
+
+        Example:
+            >>> b, h, w = axes("b", "h", "w")
+            >>> rearrange(ax[b, h, w], ax[b * w, h]).picture((2, 3, 4)).startswith("<svg")
+            True
+        """
+        from jitfuse.axes.picture import operation_svg
+
+        sizes = {}
+        if shapes:
+            report = self.plan(*shapes)
+            sizes = dict(report.context.sizes)
+        return operation_svg(repr(self), self._plan.lhs, self._plan.rhs, sizes)
+
     # ------------------------------------------------------------ changes
     def with_sizes(self, **sizes: int | tuple[int, ...]) -> TensorOp:
         """Return the operation with sizes of axes given: integers, and tuples for packs.
@@ -218,7 +236,7 @@ class TensorOp:
             raise Fault("bad_reducer", f"{self._plan.op_name} takes no reducer", place=place,
                         help="reduce and einop do; contract sums.")
         phases = [r for r in reducers if isinstance(r, tuple)]
-        if not reducers or (phases and len(phases) != len(reducers)):
+        if not reducers or (len(phases) != len(reducers) and len(reducers) != 1):
             raise Fault("bad_reducer", "one reducer, or pairs of axes and reducers are wanted", place=place,
                         help='Such as reduce_by("sum") or reduce_by((ax[h], "max"), (ax[w], "sum")).')
         for reducer in reducers:

@@ -63,8 +63,8 @@ class AbstractPlan(Record, frozen=True):
             if len(own) > 1:
                 self._check_product(right, [lefts[k] for k in own], reductions)
             elif phases and (forgotten := lefts[own[0]].axes - right.axes - reduced):
-                raise Fault("bad_reducer", f"no reducer is for {min(forgotten).partition('#')[0]}", place=Place("reducer"),
-                            help="Name every axis that is reduced, numbers too.")
+                raise Fault("bad_reducer", f"no reducer is for {min(forgotten).partition('#')[0]}",
+                            help="Name every axis that is reduced, numbers too.", place=Place("reducer"))
         sized = {key: int(key.partition("#")[0]) for p in (*lefts, *rights) for key in p.axes if "#" in key}
         for dims in (*solution.lefts, *solution.rights):
             for item in (item for dim in dims for item in dim):

@@ -12,10 +12,11 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
+from jitfuse.axes.faults import Fault
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
 from jitfuse.axes.plans.draft import Draft, first_split, flat_keys
 from jitfuse.axes.plans.paths import pairs
-from jitfuse.axes.plans.products import Contract, Einsum, is_matrix_product, product_order, roles
+from jitfuse.axes.plans.products import MAX_LABELS, Contract, Einsum, is_matrix_product, product_order, roles
 from jitfuse.axes.plans.steps import Dims, Reindex, Slot, SymbolicStep
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
@@ -58,8 +59,13 @@ class LoweringProgram(Record, frozen=True):
     assemblies: tuple[Assembly, ...] = ("concat", "reindex")
 
     def candidates(self, operation: Operation) -> tuple[SymbolicPlan, ...]:
-        """Return the plan of each form that exists; equal ones once, under the first form's name."""
-        groups = any(len(keys) != 1 for p in (*operation.lefts, *operation.rights) for keys in p.dims)
+        """Return the plan of each form that exists; equal ones once, under the first form's name.
+
+        Raises:
+            Fault: there is none.
+        """
+        groups = len(operation.solution.sizes) > MAX_LABELS or any(
+            len(keys) != 1 for p in (*operation.lefts, *operation.rights) for keys in p.dims)
         choices = (
             self.groupings if groups else self.groupings[:1],
             self.products if any(len(s) > 1 for s in operation.sources) else self.products[:1],
@@ -69,10 +75,13 @@ class LoweringProgram(Record, frozen=True):
         orders: Orders = {}
         for form in map(Form._make, itertools.product(*choices)):
             lowered = _Lowering(operation, form, orders).run()
-            if lowered is not None:
+            if lowered is not None and all(step.feasible for step in lowered[0]):
                 steps, outputs = lowered
                 kind = ", ".join(choice for choice, among in zip(form, choices) if len(among) > 1)
                 found.setdefault(lowered, SymbolicPlan(kind, len(operation.solution.lefts), outputs, steps))
+        if not found:
+            raise Fault("too_many_axes", "a sum of products has more axes than einsum has letters",
+                        help="Merge axes that stay together into one, or multiply fewer arrays at once.")
         return tuple(found.values())
 
 
