@@ -47,8 +47,13 @@ def _kind(x: Any, number: int) -> str:
 
 
 def layout_of(x: Any) -> Layout:
-    """Return an array's shape and strides, in bytes for NumPy's: proofs compare strides with each other alone."""
+    """Return an array's shape and strides, in bytes for NumPy's: proofs compare strides with each other alone.
+
+    Where torch traces, its sizes are objects of its own, that become integers here: plans hold for one shape.
+    """
     if type(x) is np.ndarray:
         return Layout(x.shape, x.strides)
-    shape = tuple(x.shape)
-    return contiguous(shape) if isinstance(x, AbstractTensor | Foreign) else Layout(shape, tuple(x.stride()))
+    shape = tuple(map(int, x.shape))
+    if isinstance(x, AbstractTensor | Foreign):
+        return contiguous(shape)
+    return Layout(shape, tuple(map(int, x.stride())))

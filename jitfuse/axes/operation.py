@@ -96,14 +96,14 @@ class TensorOp:
         except Fault as fault:
             raise self.error(fault) from None
         if self._plan.op_name != "view":  # whose strides are looked at in each call
-            self._keep(tensors, run)
+            self._keep(tensors, layouts, run)
         return run(*arrays)
 
-    def _keep(self, tensors: Sequence[Any], run: Callable[..., Any]) -> None:
+    def _keep(self, tensors: Sequence[Any], layouts: Sequence[Layout], run: Callable[..., Any]) -> None:
         """Keep what carries out calls with arrays of these classes and shapes."""
         if len(self._functions) >= MAX_FUNCTIONS:
             self._functions.clear()
-        kinds = [(x.__class__, x.shape) for x in tensors]
+        kinds = [(x.__class__, layout.shape) for x, layout in zip(tensors, layouts)]
         self._functions[kinds[0] if len(kinds) == 1 else tuple(kinds)] = run
 
     def _best(self, layouts: Sequence[Layout], library: Library) -> tuple[SymbolicPlan, SpecializationContext]:
