@@ -15,7 +15,7 @@ from jitfuse.einops.operation import is_torch
 from jitfuse.einops.parsing import ELLIPSIS
 from jitfuse.einops.patterns import Pattern, Sizes, read
 
-Run = Callable[[Any], Any]
+Run = Callable[..., Any]
 Made = TypeVar("Made")
 MAX_PATTERNS: Final = 1024
 """Patterns that are kept; then all are forgotten."""
@@ -70,7 +70,7 @@ def _run(checked: Pattern) -> Run:
         return _repeated(checked)
     if not checked.reduced and checked.left.number() is None:
         return checked.operation("rearrange")
-    run = _floating(checked) if checked.reduction == "mean" else checked.operation("reduce")
+    run = _floating(checked) if checked.reduction == "mean" else _reduced(checked)
     if checked.reduced != {ELLIPSIS} or checked.left.number() is not None:
         return run
     return _reduced_ellipsis(checked, run)
@@ -93,15 +93,31 @@ def _repeated(checked: Pattern) -> Run:
 def _reduced_ellipsis(checked: Pattern, run: Run) -> Run:
     """Return a reduction of `...` alone: an array without these axes is not reduced, whatever the reduction."""
     left = AxisList(tuple(t for t, g in zip(checked.left.terms(), checked.left.groups) if not g.is_ellipsis))
-    same, rank = checked.operation("rearrange", left or AxisList((Number(1),))), len(left)
-    if not rank:
-        same = checked.operation("rearrange", AxisList(()))
+    same, rank = checked.operation("rearrange", left), len(left)
     return lambda tensor: run(tensor) if getattr(tensor, "ndim", None) != rank else same(tensor)
+
+
+def _reduced(checked: Pattern) -> Run:
+    """Return a reduction. torch's are of the axes in their new order: then the result is contiguous, as einops' is."""
+    op, everything = checked.operation("reduce"), _spread(checked)
+    order = [item.axis for item in checked.left.items() if item.axis in checked.right.names]
+    if order == [item.axis for item in checked.right.items()]:
+        return op
+    apart, rest = checked.operation("rearrange", right=everything), checked.operation("reduce", left=everything)
+    return lambda tensor: rest(apart(tensor)) if is_torch(tensor) else op(tensor)
+
+
+def _spread(checked: Pattern) -> AxisList:
+    """Return all axes on their own: those of the right side in its order, then those that are reduced."""
+    kept = [item.axis for item in checked.right.items()]
+    gone = [item.axis for item in checked.left.items() if isinstance(item.axis, int) or item.axis not in kept]
+    return AxisList(tuple(
+        Number(a) if isinstance(a, int) else Pack(a) if a == ELLIPSIS else Axis(a) for a in (*kept, *gone)))
 
 
 def _floating(checked: Pattern) -> Run:
     """Return the mean, which is one of floating numbers alone."""
-    op = checked.operation("reduce")
+    run = _reduced(checked)
 
     def mean(tensor: Any) -> Any:
         if (dtype := getattr(tensor, "dtype", None)) not in _floats and dtype is not None:
@@ -110,7 +126,7 @@ def _floating(checked: Pattern) -> Run:
                     "bad_dtype", f"The mean of {dtype} is no {dtype}", "reducer", kind=UnsupportedPatternError,
                     help="Cast the array to a floating dtype first.")
             _floats.add(dtype)
-        return op(tensor)
+        return run(tensor)
 
     return mean
 
@@ -121,12 +137,9 @@ def _called(checked: Pattern) -> Callable[[Any, Any], Any]:
     It takes the array with an axis for each name, those that are left first, in the order of the right side.
     """
     groups = checked.right.groups
-    kept = [item.axis for item in checked.right.items()]
-    everything = [*kept, *(item.axis for item in checked.left.items() if isinstance(item.axis, int) or (
-        item.axis not in kept))]
-    apart = checked.operation("rearrange", right=AxisList(tuple(
-        Number(a) if isinstance(a, int) else Pack(a) if a == ELLIPSIS else Axis(a) for a in everything)))
-    named = sum(axis != ELLIPSIS for axis in everything)
+    everything = _spread(checked)
+    apart = checked.operation("rearrange", right=everything)
+    named = sum(not isinstance(term, Pack) for term in everything)
     grouped = any(len(g.items) != 1 or (g.brackets and g.items[0].axis == ELLIPSIS) for g in groups)
 
     def reduced(tensor: Any, reduction: Any) -> Any:

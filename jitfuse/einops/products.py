@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.axes.arrays import library_of
+from jitfuse.axes.arrays import layout_of, library_of
 from jitfuse.axes.faults import Fault, Place
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.terms import Axis, AxisList, Number, Pack
 from jitfuse.einops.errors import EinopsError, UnsupportedPatternError, Writing
 from jitfuse.einops.operation import PatternOp
 from jitfuse.einops.parsing import ELLIPSIS, Side, arrow, parse
-from jitfuse.einops.preparation import kept
+from jitfuse.einops.preparation import Run, kept
 
 MAX_AXES: Final = len(string.ascii_letters)
 """Axes that the libraries' einsum has letters for."""
-_products: Final[dict[str, Einsum]] = {}
+_products: Final[dict[str, Run]] = {}
 _STRETCHING: Final = frozenset({"inconsistent_sizes", "rank_mismatch"})
 """Faults of arrays that may fit all the same, once axes of size 1 are stretched."""
 
@@ -46,7 +46,7 @@ def einsum(*tensors_and_pattern: Any) -> Any:
     return run(*tensors_and_pattern[:-1])
 
 
-def _prepared(arguments: tuple[Any, ...]) -> Einsum:
+def _prepared(arguments: tuple[Any, ...]) -> Run:
     writing = Writing("einsum", str(arguments[-1]) if arguments else "")
     if len(arguments) <= 1:
         raise EinopsError("wrong_arity", "`einops.einsum` takes one array at least, and the pattern behind the arrays",
@@ -58,7 +58,7 @@ def _prepared(arguments: tuple[Any, ...]) -> Einsum:
     return kept(_products, pattern, lambda: _read(writing, pattern))
 
 
-def _read(writing: Writing, pattern: str) -> Einsum:
+def _read(writing: Writing, pattern: str) -> Run:
     """Return the operation of a pattern; raise EinopsError."""
     end = arrow(writing)
     lefts, start = [], 0
@@ -72,12 +72,12 @@ def _read(writing: Writing, pattern: str) -> Einsum:
     if len(known) > MAX_AXES + 1:
         raise writing.error("too_many_axes", f"Too many axes in einsum: {len(known) - 1}", help=(
             f"The libraries' einsum has letters for {MAX_AXES}; multiply fewer arrays at once."))
-    written = [item for item in right.items()]
-    for k, item in enumerate(written):
+    written = [item.axis for item in right.items()]
+    for k, item in enumerate(right.items()):
         if item.axis not in known:
             raise writing.error("added_axis", f"Unknown axis {item.axis} on the right", item.range, help=(
                 "einsum makes no new axes; repeat does."))
-        if item in written[:k] or item.axis in [other.axis for other in written[:k]]:
+        if item.axis in written[:k]:
             raise writing.error("repeated_axis", f"{item.axis} stands twice on the right", item.range, help=(
                 "einsum fills no diagonals."))
     ranges = right.ranges("right")
@@ -86,8 +86,11 @@ def _read(writing: Writing, pattern: str) -> Einsum:
     terms = right.terms()
     if all(ELLIPSIS not in left.names for left in lefts):
         terms = AxisList(tuple(term for term in terms if not isinstance(term, Pack)))
-    return Einsum(AbstractPlan("contract", tuple(left.terms() for left in lefts), (terms,)), single=True,
-                  notation=writing.notation(ranges))
+    op = Einsum(AbstractPlan("contract", tuple(left.terms() for left in lefts), (terms,)), single=True,
+                notation=writing.notation(ranges))
+    if len(lefts) > 1 or not all(group.is_ellipsis for group in lefts[0].groups):
+        return op
+    return lambda *tensors: made if (made := op(*tensors)).ndim else made[()]  # a number, as NumPy's einsum gives
 
 
 def _check(writing: Writing, side: Side) -> None:
@@ -117,7 +120,7 @@ class Einsum(PatternOp):
             stretched = self._stretched([tuple(x.shape) for x in tensors]) if error.code in _STRETCHING else None
             if stretched is None:
                 raise
-        self._keep(tensors, stretched)
+        self._keep(tensors, list(map(layout_of, tensors)), stretched)
         return stretched(*tensors)
 
     def _arrays(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,0 +1,82 @@
+"""einops' own public tests, from its wheel, run with our functions in place of its: each is a test here."""
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import jitfuse.einops as ours
+
+pytest.importorskip("torch")
+theirs = pytest.importorskip("einops")
+os.environ["EINOPS_TEST_BACKENDS"] = "numpy,torch"
+import einops.layers.torch
+import einops.tests
+
+from jitfuse.einops.layers import torch as our_layers
+
+FUNCTIONS = ("rearrange", "reduce", "repeat", "einsum", "parse_shape", "asnumpy", "pack", "unpack")
+DIFFERS = {
+    "test_other.test_torch_compile_for_functions": "torch.compile does not trace the first call of a pattern",
+    "test_other.test_torch_compile_for_layers": "torch.compile does not trace the first call of a pattern",
+    "test_ops.test_torch_compile_with_dynamic_shape": "torch.compile does not trace the first call of a pattern",
+}
+"""Tests that we do not pass, and why."""
+SYMBOLIC = {"test_other.test_parse_shape_symbolic", "test_other.test_parse_shape_symbolic_ellipsis"}
+"""Tests with an argument for each symbolic library, of which there are none here."""
+SLOW = {"test_other.test_einops_threading", "test_layers.test_torch_layers_scripting", "test_layers.test_reduce_imperative"}
+Patch = Callable[[Any, str, Any], None]
+
+
+def patch(put: Patch) -> None:
+    """Put our functions where einops' are; tests take either error."""
+    put(theirs, "EinopsError", (theirs.EinopsError, ours.EinopsError))
+    for module in (theirs, importlib.import_module("einops.einops"), importlib.import_module("einops.packing")):
+        for name in FUNCTIONS:
+            if hasattr(module, name):
+                put(module, name, getattr(ours, name))
+    layers = importlib.import_module("einops.layers.torch")
+    for name in ("Rearrange", "Reduce", "EinMix"):
+        put(layers, name, getattr(our_layers, name))
+
+
+def found_tests() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield einops' tests. Their modules are imported while our functions are in place."""
+    before = set(sys.modules)
+    with pytest.MonkeyPatch.context() as place:
+        patch(place.setattr)
+        place.setattr(sys.modules["einops.einops"], "EinopsError", theirs.EinopsError)
+        modules = [importlib.import_module(f"einops.tests.{found.name}")
+                   for found in pkgutil.iter_modules(einops.tests.__path__) if found.name.startswith("test_")]
+    for module in modules:
+        for name, function in vars(module).items():
+            if name.startswith("test_") and inspect.isfunction(function) and function.__module__ == module.__name__:
+                yield f"{module.__name__.rpartition('.')[2]}.{name}", function
+    for name in set(sys.modules) - before:
+        if name.startswith("einops.tests."):
+            del sys.modules[name]
+
+
+TESTS = dict(found_tests())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.full] if name in SLOW else []) for name in TESTS if name not in SYMBOLIC
+])
+def test_public(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in DIFFERS:
+        pytest.skip(DIFFERS[name])
+    patch(monkeypatch.setattr)
+    TESTS[name]()
+
+
+def test_all_of_einops_tests_are_here() -> None:
+    assert len(TESTS) >= 62
+    assert DIFFERS.keys() | SYMBOLIC | SLOW <= TESTS.keys()
