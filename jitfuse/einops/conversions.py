@@ -7,7 +7,7 @@ import numpy as np
 
 from jitfuse.axes.arrays import library_of
 from jitfuse.axes.faults import Fault
-from jitfuse.einops.errors import EinopsError, Writing
+from jitfuse.einops.errors import Writing
 from jitfuse.einops.operation import is_torch
 from jitfuse.einops.parsing import ELLIPSIS, parse
 

@@ -139,25 +139,26 @@ def _unpacker(pattern: Any, shapes: tuple[tuple[Any, ...], ...]) -> Callable[[An
     try:
         shapes = tuple(tuple(map(operator.index, shape)) for shape in shapes)
     except TypeError:
-        raise read.writing.error("bad_size", f"{list(shapes)} are no shapes", help="Shapes are tuples of integers.") from None
+        raise read.writing.error("bad_size", f"{list(shapes)} are no shapes", help=(
+            "Shapes are tuples of integers.")) from None
     return kept(_unpackers, (pattern, shapes), lambda: _made_unpacker(read, shapes))
 
 
 def _made_unpacker(read: StarPattern, shapes: tuple[tuple[int, ...], ...]) -> Callable[[Any], Any]:
-    open_ = [n for shape in shapes for n in shape if n == -1]
+    open_, error = [n for shape in shapes for n in shape if n == -1], read.writing.error
     if not shapes:
-        raise read.writing.error("wrong_arity", "There are no shapes to unpack", help="Give one shape for each result.")
+        raise error("wrong_arity", "There are no shapes to unpack", help="Give one shape for each result.")
     if any(n < -1 for shape in shapes for n in shape):
-        raise read.writing.error("bad_size", "The shapes have a negative size", help="One size may be -1: that is left over.")
+        raise error("bad_size", "The shapes have a negative size", help="One size may be -1: that is left over.")
     if len(open_) > 1:
-        raise read.writing.error("ambiguous_sizes", "The shapes have more than one -1", help="Only one size may be left open.")
+        raise error("ambiguous_sizes", "The shapes have more than one -1", help="Only one size may be left open.")
     terms: list[list[Axis]] = []
     sizes: dict[str, int] = {}
     for k, shape in enumerate(shapes):
         terms.append([Axis(f"{STAR}{k}_{n}") for n in range(len(shape))])
         sizes |= {axis.name: n for axis, n in zip(terms[-1], shape) if n != -1}
     if open_ and any(-1 in shape and 0 in shape for shape in shapes):
-        raise read.writing.error("ambiguous_sizes", "The shapes have a -1 beside a 0", help="Any size would fit: give it.")
+        raise error("ambiguous_sizes", "The shapes have a -1 beside a 0", help="Any size would fit: give it.")
     left = read.terms([_sum([Product(tuple(own)) for own in terms])])
     return read.operation([left], [read.terms(own) for own in terms], single=False, sizes=sizes)
 
@@ -180,7 +181,8 @@ def _read(function: str, pattern: Any, before: str = "...") -> StarPattern:
             raise writing.error("bad_pattern", f"Invalid axis identifier: {name} {why}", at, help=(
                 "Names are Python identifiers that neither begin nor end with an underscore."))
     if STAR not in names:
-        raise writing.error("bad_pattern", "No * stands for the axes that are packed", help="Write one, such as 'batch *'.")
+        raise writing.error("bad_pattern", "No * stands for the axes that are packed", help=(
+            "Write one, such as 'batch *'."))
     place = names.index(STAR)
     return StarPattern(writing, tuple(names[:place]), tuple(names[place + 1 :]), tuple(ranges))
 

@@ -114,7 +114,8 @@ def parse(writing: Writing, start: int, stop: int, *, underscore: bool = False, 
             else:
                 inside += items
     if inside is not None:
-        raise writing.error("bad_pattern", "This bracket is not closed", (opened, opened + 1), help="Write a ) behind it.")
+        raise writing.error("bad_pattern", "This bracket is not closed", (opened, opened + 1), help=(
+            "Write a ) behind it."))
     return Side(tuple(groups), frozenset(seen))
 
 

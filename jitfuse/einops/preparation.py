@@ -79,7 +79,7 @@ def _run(checked: Pattern) -> Run:
 def _repeated(checked: Pattern) -> Run:
     """Return a repetition. Along axes of size 1 alone NumPy's is a copy all the same, as np.tile gives."""
     op = checked.operation("repeat")
-    new = [name for name in checked.right.names - checked.left.names]
+    new = checked.right.names - checked.left.names
     if not new or checked.right.number() is not None or any(checked.sizes[name] != 1 for name in new):
         return op
 

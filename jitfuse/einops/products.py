@@ -100,7 +100,8 @@ def _check(writing: Writing, side: Side) -> None:
                 "Take the axis away with rearrange first."), kind=UnsupportedPatternError)
         if group.brackets and (len(group.items) > 1 or group.items[0].axis == ELLIPSIS):
             raise writing.error("bad_pattern", "Shape rearrangement is not done by einsum", group.range, help=(
-                "Use rearrange before or behind; jitfuse.axes.contract does both at once."), kind=UnsupportedPatternError)
+                "Use rearrange before or behind; jitfuse.axes.contract does both at once."
+            ), kind=UnsupportedPatternError)
         if isinstance(group.items[0].axis, int):
             raise writing.error("bad_pattern", "Anonymous axes are not taken by einsum", group.range,
                                 help="Give the axis a name.", kind=UnsupportedPatternError)

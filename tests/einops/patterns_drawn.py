@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-NAMES = "a b c d e time h1 long_name".split()
+NAMES = ["a", "b", "c", "d", "e", "time", "h1", "long_name"]
 DTYPES = ("float32", "float64", "int32", "int64", "bool", "float16", "complex64", "uint8")
 REDUCTIONS = ("min", "max", "sum", "mean", "prod", "any", "all")
 
@@ -62,7 +62,8 @@ def transform(rng: random.Random) -> Call:
     """Return a call of rearrange, reduce or repeat."""
     function = rng.choice(["rearrange", "reduce", "repeat"])
     names = rng.sample(NAMES, rng.randint(0, 5))
-    sizes: dict[str, Any] = {name: rng.choice([1, 2, 2, 3, 4, 0] if rng.random() < 0.1 else [1, 2, 3]) for name in names}
+    sizes: dict[str, Any] = {
+        name: rng.choice([1, 2, 2, 3, 4, 0] if rng.random() < 0.1 else [1, 2, 3]) for name in names}
     if rng.random() < 0.4:
         names.insert(rng.randint(0, len(names)), "...")
         sizes["..."] = tuple(rng.choice([1, 2, 3]) for _ in range(rng.randint(0, 2)))
@@ -171,7 +172,8 @@ def mistaken(rng: random.Random) -> Call:
         rest[at] = text[:k] + (text[k] * 2 if kind == "double" else "") + text[k + 1 :]
     elif kind == "insert":
         k = rng.randint(0, len(text))
-        new = rng.choice([" a ", "(", ")", "...", " 1 ", " () ", " 2 ", "_", ".", "->", ",", " x", "*", "-", " ... ", "0"])
+        new = rng.choice([
+            " a ", "(", ")", "...", " 1 ", " () ", " 2 ", "_", ".", "->", ",", " x", "*", "-", " ... ", "0"])
         rest[at] = text[:k] + new + text[k:]
     elif kind == "size":
         sizes[rng.choice([*sizes, "new", "_x", "a"])] = rng.choice([0, 1, 2, 5, -1])

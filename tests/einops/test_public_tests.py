@@ -16,10 +16,8 @@ import jitfuse.einops as ours
 pytest.importorskip("torch")
 theirs = pytest.importorskip("einops")
 os.environ["EINOPS_TEST_BACKENDS"] = "numpy,torch"
-import einops.layers.torch
-import einops.tests
-
-from jitfuse.einops.layers import torch as our_layers
+importlib.import_module("einops.layers.torch")
+our_layers = importlib.import_module("jitfuse.einops.layers.torch")
 
 FUNCTIONS = ("rearrange", "reduce", "repeat", "einsum", "parse_shape", "asnumpy", "pack", "unpack")
 DIFFERS = {
@@ -30,7 +28,8 @@ DIFFERS = {
 """Tests that we do not pass, and why."""
 SYMBOLIC = {"test_other.test_parse_shape_symbolic", "test_other.test_parse_shape_symbolic_ellipsis"}
 """Tests with an argument for each symbolic library, of which there are none here."""
-SLOW = {"test_other.test_einops_threading", "test_layers.test_torch_layers_scripting", "test_layers.test_reduce_imperative"}
+SLOW = {"test_other.test_einops_threading", "test_layers.test_torch_layers_scripting",
+        "test_layers.test_reduce_imperative"}
 Patch = Callable[[Any, str, Any], None]
 
 
@@ -53,7 +52,8 @@ def found_tests() -> Iterator[tuple[str, Callable[[], object]]]:
         patch(place.setattr)
         place.setattr(sys.modules["einops.einops"], "EinopsError", theirs.EinopsError)
         modules = [importlib.import_module(f"einops.tests.{found.name}")
-                   for found in pkgutil.iter_modules(einops.tests.__path__) if found.name.startswith("test_")]
+                   for found in pkgutil.iter_modules(importlib.import_module("einops.tests").__path__)
+                   if found.name.startswith("test_")]
     for module in modules:
         for name, function in vars(module).items():
             if name.startswith("test_") and inspect.isfunction(function) and function.__module__ == module.__name__:

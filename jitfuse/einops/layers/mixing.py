@@ -114,7 +114,8 @@ def _ellipsis(left: Side, right: Side) -> Item:
 def _check_sizes(writing: Writing, left: Side, right: Side, weight: Side, sizes: Mapping[str, int]) -> None:
     for name in _names(weight):
         if name not in sizes:
-            raise writing.error("ambiguous_sizes", f"Nothing tells the size of {name}", _place(left, right, name), help=(
+            place = _place(left, right, name)
+            raise writing.error("ambiguous_sizes", f"Nothing tells the size of {name}", place, help=(
                 f"Give the sizes of all axes of the weight: {name}=2."))
     for name in sizes:
         if name not in left.names | weight.names:
@@ -140,7 +141,8 @@ def _bias(writing: Writing, right: Side, text: str, sizes: Mapping[str, int]) ->
             raise writing.error("unknown_name", f"The bias has {name}, and the output has not", help=(
                 "A bias has axes of the output."))
         if name not in sizes:
-            raise writing.error("ambiguous_sizes", f"Nothing tells the size of {name}", _place(right, right, name), help=(
+            place = _place(right, right, name)
+            raise writing.error("ambiguous_sizes", f"Nothing tells the size of {name}", place, help=(
                 f"Give the sizes of all axes of the bias: {name}=2."))
     shape: list[int] = []
     for item in right.items():

@@ -12,7 +12,7 @@ from jitfuse.einops.preparation import prepared
 from jitfuse.einops.products import einsum
 
 
-class _PatternLayer(torch.nn.Module):
+class _PatternLayer(torch.nn.Module):  # type: ignore[misc]
     """A module without parameters that carries a pattern out."""
 
     def __init__(self, pattern: str, reduction: Reducer, axes_lengths: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ class Reduce(_PatternLayer):
         return {"pattern": self.pattern, "reduction": self.reduction, **self.axes_lengths}
 
 
-class EinMix(torch.nn.Module):
+class EinMix(torch.nn.Module):  # type: ignore[misc]
     """A product with a weight, and a bias if it is asked for, over named axes.
 
     Parameters:
@@ -95,8 +95,8 @@ class EinMix(torch.nn.Module):
         bias_shape: the axes of the bias; None: there is none.
         axes_lengths: the sizes of all axes of the weight and of the bias.
 
-    The weight is drawn uniformly within sqrt(3 / n), the bias within sqrt(1 / n), if n elements of the input make one of
-    the output.
+    The weight is drawn uniformly within sqrt(3 / n), the bias within sqrt(1 / n), if n elements of the input make one
+    of the output.
 
     Example:
         >>> import torch
@@ -127,6 +127,7 @@ class EinMix(torch.nn.Module):
         self.post_rearrange = None if made.behind is None else Rearrange(made.behind)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Return the product of an input with the weight, with the bias added."""
         if self.pre_rearrange is not None:
             input = self.pre_rearrange(input)
         result = self._multiplied(input, self.weight)
