@@ -4,6 +4,7 @@ See docs/einops.md.
 """
 from __future__ import annotations
 
+from jitfuse.einops import compiling as _compiling
 from jitfuse.einops.conversions import asnumpy as asnumpy
 from jitfuse.einops.conversions import parse_shape as parse_shape
 from jitfuse.einops.errors import EinopsError as EinopsError
@@ -15,3 +16,5 @@ from jitfuse.einops.transforms import reduce as reduce
 from jitfuse.einops.transforms import repeat as repeat
 
 __all__ = ["EinopsError", "asnumpy", "einsum", "pack", "parse_shape", "rearrange", "reduce", "repeat", "unpack"]
+
+_compiling.allow((rearrange, reduce, repeat, einsum, pack, unpack))

@@ -10,6 +10,7 @@ from jitfuse.axes.reducers import Reducer
 from jitfuse.einops.layers.mixing import mix
 from jitfuse.einops.preparation import prepared
 from jitfuse.einops.products import einsum
+from jitfuse.einops.transforms import reduce
 
 
 class _PatternLayer(torch.nn.Module):  # type: ignore[misc]
@@ -29,7 +30,7 @@ class _PatternLayer(torch.nn.Module):  # type: ignore[misc]
     @torch.jit.ignore  # type: ignore[untyped-decorator]
     def _applied(self, input: torch.Tensor) -> torch.Tensor:
         """Carry the pattern out. A script calls it as Python, with a copy of this object that has simple attributes."""
-        result: torch.Tensor = prepared(self.pattern, self._reduction, dict(self._axes_lengths))(input)
+        result: torch.Tensor = reduce(input, self.pattern, self._reduction, **dict(self._axes_lengths))
         return result
 
     def _state(self) -> dict[str, Any]:
