@@ -22,8 +22,8 @@ our_layers = importlib.import_module("jitfuse.einops.layers.torch")
 
 FUNCTIONS = ("rearrange", "reduce", "repeat", "einsum", "parse_shape", "asnumpy", "pack", "unpack")
 EACH_SHAPE = "test_other.test_torch_compile_for_functions"
-"""Goes through nine pairs of patterns and shapes. Under torch.compile einops' sizes are symbols, ours are constants: each
-shape is compiled on its own, one more than torch does before it gives up."""
+"""Goes through nine pairs of patterns and shapes. Under torch.compile einops' sizes are symbols, ours are constants:
+each shape is compiled on its own, one more than torch does before it gives up."""
 SYMBOLIC = {"test_other.test_parse_shape_symbolic", "test_other.test_parse_shape_symbolic_ellipsis"}
 """Tests with an argument for each symbolic library, of which there are none here."""
 SLOW = {EACH_SHAPE, "test_other.test_torch_compile_for_layers", "test_ops.test_torch_compile_with_dynamic_shape",
