@@ -201,7 +201,8 @@ def leaves(dim: Dim) -> Iterator[str]:
 
 def _misfit(sums: Mapping[str, Dim], sizes: Mapping[str, int], given: Mapping[str, int]) -> str | None:
     """Return a sum that counts as one axis and cannot have its size, whatever its axes are; or None."""
-    return next((key for key, dim in sums.items() if not feasible(Equation(dim, sizes[key], Place("left")), given)), None)
+    equations = {key: Equation(dim, sizes[key], Place("left")) for key, dim in sums.items()}
+    return next((key for key, equation in equations.items() if not feasible(equation, given)), None)
 
 
 def feasible(equation: Equation, given: Mapping[str, int]) -> bool:
