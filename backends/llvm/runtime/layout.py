@@ -146,6 +146,15 @@ class ReadingField:
     QUESTION_COUNT: Final = 5
 
 
+class SpanField:
+    """Words of a piece of memory: the value with its data pointer, the first byte and one past the last from there."""
+
+    VALUE: Final = 0
+    LOW: Final = 1
+    HIGH: Final = 2
+
+
+SPAN_WORDS: Final = 3
 ANY_STRIDE: Final = -(1 << 63)
 """In a tensor guard, stands for a stride that is not checked."""
 SPEC_WORDS: Final = 8
