@@ -110,9 +110,11 @@ class Grouping(Probing):
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
         reached, near = self._groups_reached(step)
         recent = range(max(len(self.groups) - _WINDOW, 0), len(self.groups))
+        read = self.read_by(step.result_id)
+        touched = {leaf for leaf, _ in read.leaves} | read.inlined
         for number in (*reversed(recent), *sorted(near.difference(recent), reverse=True)):
             group = self.groups[number]
-            reason = reasons.BETWEEN if reached >> group.number & 1 else self._try_join(step, is_reduction, group)
+            reason = reasons.BETWEEN if reached >> group.number & 1 else self._try_join(step, is_reduction, group, touched)
             if reason is None:
                 return
             if reason is not reasons.UNRELATED:
@@ -222,11 +224,14 @@ class Grouping(Probing):
         return {self.home[v] for v in values if v in self.home}
 
     # ------------------------------------------------------------------ joining
-    def _try_join(self, step: OpStep, is_reduction: bool, group: Group) -> Reason | None:
+    def _try_join(self, step: OpStep, is_reduction: bool, group: Group, touched: set[int]) -> Reason | None:
+        """Have a step join a group, or return why not; `touched` is all that the step reads and computes."""
         if group.host is not None or group.window is not None:
             return reasons.UNRELATED
         value, reason = step.result_id, reasons.INDEX_SPACES
         for frame, key, placing in self._candidates(step, is_reduction, group):
+            if not self._may_share(group, frame, touched):
+                return reasons.UNRELATED
             fused = group.fused | ({value} if is_reduction else frozenset())
             try:
                 probe = self.probe(frame, fused, key, group)
@@ -248,6 +253,16 @@ class Grouping(Probing):
                 return None
             reason = refused
         return reason
+
+    def _may_share(self, group: Group, frame: Frame, touched: set[int]) -> bool:
+        """Return whether a step that touches these values may share one with a group, without a look at index maps.
+
+        Numbers do not count, unless the group reduced them: all kernels of an optimiser read its rates.
+        """
+        if not frame.shape or not touched.isdisjoint(group.roots) or not touched.isdisjoint(group.fused):
+            return True
+        shared = touched.intersection([leaf for leaf, _ in group.leaves]) | (touched & group.inlined)
+        return any(self.program.meta[value].shape for value in shared)
 
     def _candidates(self, step: OpStep, is_reduction: bool, group: Group) -> Iterable[tuple[Frame, ValueKey, str]]:
         if is_reduction:
