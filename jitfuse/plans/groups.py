@@ -114,7 +114,8 @@ class Grouping(Probing):
         touched = {leaf for leaf, _ in read.leaves} | read.inlined
         for number in (*reversed(recent), *sorted(near.difference(recent), reverse=True)):
             group = self.groups[number]
-            reason = reasons.BETWEEN if reached >> group.number & 1 else self._try_join(step, is_reduction, group, touched)
+            after = reached >> group.number & 1
+            reason = reasons.BETWEEN if after else self._try_join(step, is_reduction, group, touched)
             if reason is None:
                 return
             if reason is not reasons.UNRELATED:

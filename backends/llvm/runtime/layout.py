@@ -228,6 +228,20 @@ class SweepWord:
     TABLE: Final = 7
 
 
+class BatchField:
+    """Words of a batch's table: kernel, how many launches, how many operands and other arguments each has, then rows.
+
+    The row of a launch is its first unit in the batch, then the arguments after the operands. The rows end with the
+    number of all units.
+    """
+
+    KERNEL: Final = 0
+    LAUNCHES: Final = 1
+    OPERANDS: Final = 2
+    WORDS: Final = 3
+    ROWS: Final = 4
+
+
 class PauseField:
     """Words of the block in which a run of a plan's ops counts towards its next pause (pauses.py)."""
 
