@@ -125,7 +125,7 @@ class Grouping(Probing):
     def _groups_reached(self, step: OpStep) -> tuple[int, set[int]]:
         """Return the groups, as bits, that must run before a step's operands are in memory: it cannot join them.
 
-        And those that were the last to read what the step reads from memory.
+        And those that were the last to read what the step reads from memory, or that make it.
         """
         leaves: set[int] = set()
         near: set[int] = set()
@@ -136,6 +136,7 @@ class Grouping(Probing):
                 near.add(self._last_reader[value])
             if value in self.home:
                 leaves.add(value)
+                near.add(self.home[value])
             elif value in self.program.producers and value not in self.values.memory:
                 fresh = [i for i in self.program.producers[value].input_ids if i not in seen]
                 seen.update(fresh)

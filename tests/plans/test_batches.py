@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,24 @@ def test_results_are_those_of_numpy(
 def test_arrays_of_many_sizes_take_one_launch_a_dtype(function: Function, dtypes: Any, count: int) -> None:
     found = arrays((5, 100, 7, 4097, 30_000, 9, 9, 1000), *dtypes)
     assert launches(jf.fuse(function), found) == count
+
+
+def test_kernels_of_many_arrays_hold_all_that_belongs_to_one() -> None:
+    """However many kernels come between the values of one array."""
+    def moved(ps: Any, ms: Any, vs: Any, gs: Any) -> None:
+        for p, m, v, g in zip(ps, ms, vs, gs, strict=True):
+            m[...] = 0.9 * m + 0.1 * g
+            v[...] = 0.99 * v + 0.01 * g * g
+            p -= 0.1 * m / (np.sqrt(v) + 1e-3)
+
+    wanted = [[np.abs(x) for x in arrays((9, 100) * 20, "float64")] for _ in range(4)]
+    found = [[x.copy() for x in xs] for xs in wanted]
+    fused = jf.fuse(moved)
+    assert launches(fused, *found) == 1
+    for _ in range(2):
+        moved(*wanted)
+    for a, b in zip(chain(*wanted), chain(*found), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12)
 
 
 def test_many_arrays_are_as_few_launches_as_one() -> None:
