@@ -110,9 +110,7 @@ class TracingHooks:
         session, wrapped = self.run.session, isinstance(value, HostArray)
         if wrapped and value.is_owner:  # its memory is read as an attribute: native code can
             session.trains = session.trains or value.is_trained
-            tensor = self.array(chain.attr("value"), value.array)
-            session.owners.add(tensor._storage.feed.id)
-            return tensor
+            return self.array(chain.attr("value"), value.array)
         session.eager = session.eager or wrapped
         session.on_device = session.on_device or isinstance(value, DeviceArray)
         value = seen(value)
