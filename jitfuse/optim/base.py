@@ -151,7 +151,8 @@ class Optimizer(Keeper):
         if missing:
             raise_or_note(DerivativeError(
                 f"{what} at {user_line()}: the loss does not depend on {', '.join(missing)}. Leave them out of the "
-                "optimiser, or name them: unused=[...]. Read parameters where they are, not as arguments."), *missing)
+                "optimiser, or name them: unused=[...]. Arguments of the step must be the optimiser's own parameters."),
+                *missing)
         if scale is not None:
             found = [None if g is None else g / scale for g in found]
         with updating(run):

@@ -92,8 +92,9 @@ class Session:
         """The op ids (start, end) of bodies that have been traced."""
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
-        self.owners: set[int] = set()
-        """The feeds that are the only arrays over their memory, so that no two of them overlap."""
+        self.owners: dict[int, Chain] = {}
+        """The feeds that are the only arrays over their memory, so that no two of them overlap, and the wrappers that
+        own them."""
         self.trains = False
         """Whether the function has read a parameter, so that what it computes may be differentiated in the end."""
         self.nonzero_indices: dict[int, int] = {}
