@@ -114,7 +114,8 @@ class TracingHooks:
             tensor = self.run.environment.read(chain.attr("value"), value.array)
             feed = tensor._storage.feed
             if feed.source == chain.attr("value"):
-                session.owners[feed.id] = chain
+                session.owners[feed.id] = chain, value
+                session.distinct.setdefault(feed.id, feed.id if chain.root.kind == "arg" else "fixed")
             return tensor
         session.eager = session.eager or wrapped
         session.on_device = session.on_device or isinstance(value, DeviceArray)

@@ -5,7 +5,7 @@ Owns the records, and how they are filled from a session. Does not own the run o
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,14 @@ class FeedSource(Record, frozen=True):
     kind     "array" (np.ndarray with exactly these shape, dtype and strides), "python" (exact int or float),
              "numpy" (a NumPy scalar of this dtype), "state"
     strides  in bytes
-    owns     whether it is the only array over its memory
+    distinct None, or a set: no two arrays of it share memory in any call
     """
 
     source: Any
     kind: str
     meta: Meta
     strides: tuple[int, ...]
-    owns: bool = False
+    distinct: Hashable = None
 
 
 class Trace(Record, frozen=True):
@@ -83,13 +83,14 @@ class TraceEnd(Record, frozen=True):
 
 # ---------------------------------------------------------------- records from a session
 def guards_of(
-    session: Session, found: Iterable[Guard]
+    session: Session, found: Iterable[Guard], writes: Collection[int]
 ) -> tuple[tuple[Guard, ...], tuple[tuple[Chain, int], ...]]:
     """Return the guards without repetitions, and the aliases.
 
     If one array has two access paths, the tracing environment guards its identity. It only matters that both paths
     lead to the same array, whichever it is: these guards become aliases of the feed. A wrapper that owns its memory
-    stands for the array in it.
+    stands for the array in it. If the trace writes, wrappers that are not reached through arguments are guarded by
+    identity: they are distinct then, whatever is written.
     """
     guards: dict[Any, Guard] = {}
     aliases: dict[Chain, int] = {}
@@ -101,12 +102,16 @@ def guards_of(
             guards.setdefault(guard.key, guard)
         elif chain != session.feeds[feed].source:
             aliases[chain] = feed
+    for chain, wrapper in session.owners.values() if writes else ():
+        if chain.root.kind != "arg" and chain.parent is not None:
+            guard = Guard(chain, "IS", wrapper)
+            guards.setdefault(guard.key, guard)
     return tuple(guards.values()), tuple(aliases.items())
 
 
 def feed_sources(session: Session) -> dict[int, FeedSource]:
     """Return the source of each feed."""
-    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides, f.id in session.owners)
+    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides, session.distinct.get(f.id))
             for f in session.feeds.values()}
 
 

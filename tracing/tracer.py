@@ -152,7 +152,7 @@ def trace_call(
         return TraceEnd(session, runs[0].environment.guard_log.guards, result, boundary)
     program = schedule(*reroll_long(session.graph, boundary, on_host), schedule_method)
     reject_leaked(session, program.feeds)
-    guards, aliases = guards_of(session, (g for r in runs for g in r.environment.guard_log.guards))
+    guards, aliases = guards_of(session, (g for r in runs for g in r.environment.guard_log.guards), boundary.writes)
     return Trace(
         program=program,
         feeds=feed_sources(session),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from jitfuse.tracing.results.trees import tree_of
 
 __all__ = ["load", "load_state_dict", "parameters", "save", "state_dict"]
 _PATH: Final = re.compile(r"\['([^']*)'\]|\[([^\]]*)\]|\.(\w+)")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 _FORMAT: Final = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
     "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
@@ -132,8 +133,20 @@ def load_into(arrays: Mapping[str, State], state: Mapping[str, Any]) -> None:
         x.array[...] = cast[name]
 
 
+def by_path(method: _Method) -> _Method:
+    """Mark a method that reads an object's parts by path alone (`jitfuse.tracing.control.state.Held`)."""
+    method.read_by_path = True  # type: ignore[attr-defined]
+    return method
+
+
 class Keeper:
-    """An object with state of its own: an optimiser, an average."""
+    """An object with state of its own: an optimiser, an average.
+
+    Traces read what it holds by the path that leads to it, in methods that are marked `@by_path`. Other methods are
+    those of one object, which is guarded.
+    """
+
+    read_by_path = True
 
     def buffers(self) -> list[Buffer]:
         """Return its arrays, each with a name."""

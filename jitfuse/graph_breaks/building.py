@@ -311,7 +311,7 @@ class Building:
         self, session: Session, found: Sequence[Guard], writes: Mapping[int, int]
     ) -> tuple[Conditions | None, dict[int, FeedSource]]:
         """Return what the function has come to depend on since the last graph break, and the feeds that are new."""
-        guards, aliases = guards_of(session, found[self._guards :])
+        guards, aliases = guards_of(session, found[self._guards :], writes)
         self._guards = len(found)
         checks = {
             f: self._check_of(session, f, f in writes) for f, feed in session.feeds.items() if feed.kind != "state"

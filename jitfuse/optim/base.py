@@ -13,15 +13,15 @@ import numpy as np
 
 from jitfuse.arrays import state_trees
 from jitfuse.arrays.state import Buffer, Parameter
-from jitfuse.arrays.state_trees import Keeper, dotted
+from jitfuse.arrays.state_trees import Keeper, by_path, dotted
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError, ShapeError
 from jitfuse.gradients.findings import raise_or_note
 from jitfuse.optim import clipping
-from jitfuse.optim.options import LIMITS, Group, check_limit, check_option, check_parameters, groups_of
+from jitfuse.optim.options import LIMITS, Group, Layout, check_limit, check_option, check_parameters, groups_of
 from jitfuse.tracing.control.minimised import gradients_of
-from jitfuse.tracing.control.state import moves, read, read_attribute, updating
-from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.control.state import Held, moves, updating
+from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
 
@@ -61,13 +61,17 @@ class Optimizer(Keeper):
         if type(accumulate) is not int or accumulate < 1:
             raise ArgumentError(f"{self.name}: accumulate is {accumulate!r}, and must be an integer from 1 on")
         self.unused, self._accumulate, self._options = frozenset(unused), accumulate, tuple(options)
-        self.groups = [self._group(tree, {**options, **own}) for tree, own in groups_of(params)]
-        self.parameters = [p for group in self.groups for p in group.parameters]
+        self.groups = tuple(self._group(tree, {**options, **own}) for tree, own in groups_of(params))
+        self.parameters = tuple(p for group in self.groups for p in group.parameters)
         check_parameters(self.name, self.parameters, self.unused)
         self.count, self.calls = Buffer(np.int64(0), "step"), Buffer(np.int64(0), "calls")
-        self.slots = [{name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(p.array, group).items()}
-                      for group in self.groups for p in group.parameters]
-        self.sums = [Buffer(np.zeros_like(p.array), f"{p.name}.sum") for p in self.parameters if accumulate > 1]
+        self.slots = tuple(
+            {name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(p.array, group).items()}
+            for group in self.groups for p in group.parameters)
+        self.layout = Layout.of(
+            (accumulate, self.unused, self._options, tuple(len(group.parameters) for group in self.groups), tuple(
+                (p.name, tuple(slots)) for p, slots in zip(self.parameters, self.slots, strict=True))))
+        self.sums = tuple(Buffer(np.zeros_like(p.array), f"{p.name}.sum") for p in self.parameters if accumulate > 1)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "sums" in self.__dict__:  # made
@@ -120,6 +124,7 @@ class Optimizer(Keeper):
         raise NotImplementedError
 
     # ------------------------------------------------------------------ what users call
+    @by_path
     def minimize(self, loss: Any) -> None:
         """Move all parameters against the gradient of a loss: more steps of the fused function's program.
 
@@ -141,9 +146,10 @@ class Optimizer(Keeper):
                 f"{what} is called outside of a trace: decorate the function with jf.fuse(training=True), or give "
                 f"{self.name}.apply the gradients of jf.grad. A fused function that runs as plain Python has a warning "
                 "that says why.")
-        seen = [read(run, p, p.name) for p in self.parameters]
+        held = Held.of(run, self, self.layout, self.name)
+        seen = self._seen_parameters(held)
         self._check_unwritten(what, seen)
-        scale = self._own(run, "loss_scale")
+        scale = held.option("loss_scale")
         scaled = loss if scale is None else loss * scale
         found = gradients_of(run, what, scaled, [x._storage.feed.id for x in seen])
         missing = [p.name for p, g in zip(self.parameters, found, strict=True)
@@ -156,8 +162,9 @@ class Optimizer(Keeper):
         if scale is not None:
             found = [None if g is None else g / scale for g in found]
         with updating(run):
-            self._move(run, found, scale is not None)
+            self._move(held, found, scale is not None)
 
+    @by_path
     def apply(self, gradients: Any) -> None:
         """Move all parameters by gradients that are there already, in a fused function or outside.
 
@@ -172,7 +179,7 @@ class Optimizer(Keeper):
         leaves = self._by_parameter(gradients)
         run = active()
         with updating(run):
-            self._move(run, list(leaves))
+            self._move(Held.of(run, self, self.layout, self.name), list(leaves))
 
     def _by_parameter(self, gradients: Any) -> list[Any]:
         """Return the leaves of a tree of gradients in the order of the parameters."""
@@ -197,48 +204,48 @@ class Optimizer(Keeper):
                 raise DerivativeError(f"{what} at {user_line()}: the function has written into {p.name} before, so that"
                                       " the loss is not computed of it alone. Minimise first, and write then.")
 
-    def _move(self, run: Recorder | None, gradients: list[Any], checked: bool = False) -> None:
+    def _move(self, held: Held, gradients: list[Any], checked: bool = False) -> None:
         """Clip the gradients, and make a step with those that there are; `checked`: only if all are finite."""
         due = clipping.all_finite(gradients) if checked else None
         if self.accumulate > 1:
-            gradients, due = self._averaged(run, gradients, due)
-        gradients = clipping.limited(gradients, self._own(run, "clip_value"), self._own(run, "clip_norm"))
-        counted, at = read(run, self.count, "step") + 1, 0
-        changes: list[tuple[Any, Any]] = []
+            gradients, due = self._averaged(held, gradients, due)
+        gradients = clipping.limited(gradients, held.option("clip_value"), held.option("clip_norm"))
+        count = held.part(self.count, "count").seen()
+        counted, by_group = count + 1, []
         for k, group in enumerate(self.groups):
-            by = self._seen_options(run, group, counted * 1.0, f"{self.name}.groups[{k}]")
-            for parameter in group.parameters:
-                gradient, slots = gradients[at], self.slots[at]
-                at += 1
-                if gradient is None:
-                    continue
-                p = read(run, parameter, parameter.name)
-                held = {name: read(run, buffer, buffer.name) for name, buffer in slots.items()}
-                new, kept = self.step(p, gradient, held, by)
-                changes += [(p, new), *((held[name], value) for name, value in kept.items())]
+            by = self._seen_options(held.part(group, "groups", k), counted * 1.0)
+            by_group += [by] * len(group.parameters)
+        changes: list[tuple[Any, Any]] = []
+        for k, (p, gradient, by) in enumerate(zip(self._seen_parameters(held), gradients, by_group, strict=True)):
+            if gradient is None:
+                continue
+            slots = {name: held.part(buffer, "slots", k, name).seen() for name, buffer in self.slots[k].items()}
+            new, kept = self.step(p, gradient, dict(slots), by)
+            changes += [(p, new), *((slots[name], value) for name, value in kept.items())]
         for array, new in changes:  # once all are computed
             moves(array, new, due)
-        moves(read(run, self.count, "step"), counted, due)
+        moves(count, counted, due)
 
-    def _averaged(self, run: Recorder | None, gradients: list[Any], finite: Any) -> tuple[list[Any], Any]:
+    def _averaged(self, held: Held, gradients: list[Any], finite: Any) -> tuple[list[Any], Any]:
         """Return the averages of the gradients of several calls, and whether the last of them has come."""
-        calls = read(run, self.calls, "calls") + 1
+        count = held.part(self.calls, "calls").seen()
+        calls = count + 1
         last = calls % self.accumulate == 0
         averages = []
-        for gradient, buffer in zip(gradients, self.sums, strict=True):
-            total = read(run, buffer, buffer.name)
+        for k, (gradient, buffer) in enumerate(zip(gradients, self.sums, strict=True)):
+            total = held.part(buffer, "sums", k).seen()
             added = total if gradient is None else total + gradient
             averages.append(added / self.accumulate)
             moves(total, _np.where(last, like(added, last * 0.0), added), finite)
-        moves(read(run, self.calls, "calls"), calls, finite)
+        moves(count, calls, finite)
         return averages, last if finite is None else finite & last
 
-    def _own(self, run: Recorder | None, name: str) -> Any:
-        return read_attribute(run, self, name, self.name)
+    def _seen_parameters(self, held: Held) -> list[Any]:
+        return [held.part(p, "parameters", k).seen() for k, p in enumerate(self.parameters)]
 
-    def _seen_options(self, run: Recorder | None, group: Group, number: Any, label: str) -> Any:
-        options = {name: read_attribute(run, group, name, label) for name in self._options}
-        if callable(options["lr"]):
+    def _seen_options(self, group: Held, number: Any) -> Any:
+        options = {name: group.option(name) for name in self._options}
+        if callable(options.get("lr")):
             options["lr"] = options["lr"](number - 1.0)
         return types.SimpleNamespace(count=number, **options)
 

@@ -1,10 +1,11 @@
 """Options of optimisers: of groups of parameters, and of the optimiser itself; what they may be.
 
-Owns `Group` and the checks. Does not own what options mean.
+Owns `Group`, `Layout` and the checks. Does not own what options mean.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -30,9 +31,31 @@ class Common(TypedDict, total=False):
     unused: Sequence[str]
 
 
+class Layout:
+    """What Python decides by in the steps of an optimiser: objects of equal layouts share it, and so traces."""
+
+    __slots__ = ("__weakref__", "content")
+    _known: Final[weakref.WeakValueDictionary[Hashable, Layout]] = weakref.WeakValueDictionary()
+
+    @staticmethod
+    def of(content: Hashable) -> Layout:
+        """Return the layout of a content."""
+        found = Layout._known.get(content)
+        if found is None:
+            found = Layout()
+            found.content = content
+        return Layout._known.setdefault(content, found)
+
+    content: Hashable
+
+    def __reduce__(self) -> Any:
+        return Layout.of, (self.content,)
+
+
 class Group:
     """Parameters with options of their own: `optimiser.groups[0].lr = 0.01` counts from the next call on."""
 
+    read_by_path = True
     owner: str
     parameters: tuple[Parameter, ...]
 

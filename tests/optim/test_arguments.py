@@ -187,3 +187,33 @@ def test_a_call_takes_no_longer_than_with_closures(data: Any) -> None:
     for _ in range(50):
         step(params, *data), closed(*data)
     assert shortest(step, params, *data) < 3 * shortest(closed, *data)
+
+
+def test_two_parameters_may_become_one() -> None:
+    """The other way round: what is written is another array than what is read, and then the same."""
+    def body(one: Any, two: Any) -> Any:
+        one[...] = np.sin(one) * 2.0 + 1.0
+        return two @ np.eye(3)
+
+    fused = jf.fuse(body)
+    a, b = (jf.Parameter(np.full(3, v)) for v in (1.0, 2.0))
+    held = {"one": a, "two": b}
+    by_name = jf.fuse(lambda: body(held["one"], held["two"]))
+    for _ in range(8):
+        fused(a, b), by_name()
+    copy = jf.Parameter(a.array)
+    np.testing.assert_allclose(np.asarray(fused(a, a)), np.asarray(body(copy, copy)), rtol=1e-12)
+    held["two"] = a
+    np.testing.assert_allclose(np.asarray(by_name()), np.asarray(body(copy, copy)), rtol=1e-12)
+    assert fused.stats()["traces"] == by_name.stats()["traces"] == 2
+
+
+def test_a_function_that_only_reads_takes_any_tree(data: Any) -> None:
+    held = tree()
+    by_name, by_argument = jf.fuse(lambda x, y: loss_of(held, x, y)), jf.fuse(loss_of)
+    for value in np.linspace(0.0, 1.0, 9):
+        other = tree(value)
+        held.update(other)
+        expected = loss_of({k: v.array for k, v in other.items()}, *data)
+        assert by_name(*data) == pytest.approx(expected) == by_argument(other, *data)
+    assert by_name.stats()["traces"] == by_argument.stats()["traces"] == 1

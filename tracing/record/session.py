@@ -18,6 +18,8 @@ from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.graph import ProcessGraph
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from jitfuse.tracing.interception.chain import Chain
 
 _INT64 = (-(2**63), 2**63 - 1)
@@ -92,9 +94,10 @@ class Session:
         """The op ids (start, end) of bodies that have been traced."""
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
-        self.owners: dict[int, Chain] = {}
-        """The feeds that are the only arrays over their memory, so that no two of them overlap, and the wrappers that
-        own them."""
+        self.owners: dict[int, tuple[Chain, Any]] = {}
+        """The feeds that are the only arrays over their memory: the wrappers that own them, and the paths to these."""
+        self.distinct: dict[int, Hashable] = {}
+        """Sets of these feeds that are distinct in each call, because they are fixed objects, or parts of one."""
         self.trains = False
         """Whether the function has read a parameter, so that what it computes may be differentiated in the end."""
         self.nonzero_indices: dict[int, int] = {}

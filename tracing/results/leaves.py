@@ -81,7 +81,7 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     if feed is not None:
         if x is run.feed_tensors.get(feed.id) or (x._path is None and not isinstance(feed.value, np.ndarray)):
             owner = run.session.owners.get(feed.id)
-            leaf = SameLeaf(feed.id) if owner is None else AccessPathLeaf(owner)
+            leaf = SameLeaf(feed.id) if owner is None else AccessPathLeaf(owner[0])
         elif not x._scalar and _is_view(run, x) and not any(step.name == "gather" for step in steps(x._path)):
             lay = x._where()
             leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)

@@ -209,10 +209,11 @@ class BoundEntry:
         arrays = {f: s for f, s in self.entrance.feeds.items() if s.kind == "array"}
         written = {f for f in self.entrance.writes if f in arrays}
         extents = {f: _extent(s.meta, s.strides) for f, s in arrays.items()} if written else {}
-        shared = [f for f, s in arrays.items() if not s.owns]
+        others = {s: [f for f in arrays if s is None or arrays[f].distinct != s] for s in {
+            arrays[a].distinct for a in written}}
         for a in sorted(written):
-            for other in shared if arrays[a].owns else arrays:
-                if other != a and (other not in written or a < other or arrays[a].owns):
+            for other in others[arrays[a].distinct]:
+                if other != a and (other not in written or a < other):
                     self._builder.guard_disjoint(self.feed_values[a], self.feed_values[other], extent_a=extents[a],
                                                  extent_b=extents[other])
 

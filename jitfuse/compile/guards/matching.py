@@ -63,10 +63,10 @@ class Conditions(Record, frozen=True):
         feeds = self.known
         found = [f for f in feeds if feeds[f].kind == "array"] if self.writes else []
         arrays = {f: seen(feeds[f].source.resolve(args, kwargs)) for f in found}
-        others = [f for f in arrays if not feeds[f].owns]
         return not any(
             np.may_share_memory(arrays[a], arrays[b])
-            for a in self.writes if a in arrays for b in (others if feeds[a].owns else arrays) if a != b
+            for a in self.writes if a in arrays for b in arrays
+            if a != b and (feeds[a].distinct is None or feeds[a].distinct != feeds[b].distinct)
         )
 
     def _feed_matches(self, feed: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
