@@ -15,10 +15,20 @@ from jitfuse.arrays import state_trees
 from jitfuse.arrays.state import Buffer, Parameter
 from jitfuse.arrays.state_trees import Keeper, by_path, dotted
 from jitfuse.dtypes import kind
-from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError, ShapeError
+from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError
 from jitfuse.gradients.findings import raise_or_note
 from jitfuse.optim import clipping
-from jitfuse.optim.options import LIMITS, Group, Layout, check_limit, check_option, check_parameters, groups_of
+from jitfuse.optim.options import (
+    LIMITS,
+    Group,
+    Layout,
+    by_parameter,
+    check_limit,
+    check_option,
+    check_parameters,
+    groups_of,
+    made_by_step,
+)
 from jitfuse.tracing.control.minimised import gradients_of
 from jitfuse.tracing.control.state import Held, moves, updating
 from jitfuse.tracing.record.recorder import active
@@ -30,7 +40,10 @@ _np: Any = np  # its type hints omit traced and eager arrays
 
 
 class Optimizer(Keeper):
-    """Moves parameters against the gradient of a loss; subclasses say how.
+    """Moves parameters against the gradient of a loss; subclasses say how, yours as those of `jf.optim` do.
+
+    A subclass gives `step`, and `start` if it keeps arrays for each parameter; `check` if it refuses some options. It
+    hands its options to `__init__`, with their values.
 
     Args:
         params: a tree with `jf.Parameter` leaves (others are left out), or a list of groups: dicts of such a tree as
@@ -45,6 +58,22 @@ class Optimizer(Keeper):
 
     Raises:
         ArgumentError: no parameters, one of them twice, an option that makes no sense.
+
+    Example:
+        >>> class Signs(jf.optim.Optimizer):
+        ...     def __init__(self, params, lr=0.1, *, beta=0.9, **common):
+        ...         super().__init__(params, {"lr": lr, "beta": beta}, **common)
+        ...     def start(self, p, group):
+        ...         return {"mean": np.zeros_like(p)}
+        ...     def step(self, p, g, slots, by):
+        ...         mean = by.beta * slots["mean"] + (1.0 - by.beta) * g
+        ...         return p - by.lr * np.sign(mean), {"mean": mean}
+        >>> params = jf.nn.parameters({"w": np.ones(2)})
+        >>> opt = Signs(params, lr=0.5)
+        >>> step = jf.fuse(lambda x: opt.minimize(np.sum((params["w"] - x) ** 2)), training=True)
+        >>> step(np.zeros(2))
+        >>> params["w"].tolist(), opt.slots[0]["mean"].round(6).tolist()
+        ([0.5, 0.5], [0.2, 0.2])
     """
 
     def __init__(
@@ -113,13 +142,19 @@ class Optimizer(Keeper):
                                     "real and imaginary part as two parameters.")
 
     def start(self, p: np.ndarray[Any, Any], group: Group) -> Slots:
-        """Return the arrays that are kept for a parameter, by name, as they are before the first step."""
+        """Return the arrays that are kept for a parameter, by name, as they are before the first step.
+
+        `p` is a NumPy array; the group has the options as attributes.
+        """
         return {}
 
     def step(self, p: Any, g: Any, slots: Slots, by: Any) -> tuple[Any, Slots]:
-        """Return a parameter's new elements and those of its slots, given its gradient.
+        """Return a parameter's new elements and those of its slots, given its gradient: array code, which is traced.
 
-        `by` has the group's options as attributes, and `count`, the number of this step from 1 as a float64.
+        `by` has the group's options as attributes, and `count`, the number of this step from 1 as a float64: `like(p,
+        number)` rounds what is computed of it. Numbers among options are read in each call; others, such as bools, are
+        guarded. Nothing is written here: `minimize` writes what is returned, in training alone, and slots that are left
+        out stay.
         """
         raise NotImplementedError
 
@@ -176,27 +211,10 @@ class Optimizer(Keeper):
             ArgumentError: other names, or another number of gradients.
             ShapeError: a gradient of another shape than its parameter.
         """
-        leaves = self._by_parameter(gradients)
+        leaves = by_parameter(self.name, self.parameters, gradients)
         run = active()
         with updating(run):
-            self._move(Held.of(run, self, self.layout, self.name), list(leaves))
-
-    def _by_parameter(self, gradients: Any) -> list[Any]:
-        """Return the leaves of a tree of gradients in the order of the parameters."""
-        tree, names = tree_of(gradients, ""), [p.name for p in self.parameters]
-        given = dict(zip(map(dotted, tree.paths), tree.leaves, strict=True))
-        if given.keys() == set(names):
-            leaves = [given[name] for name in names]
-        elif isinstance(gradients, list | tuple) and len(tree.leaves) == len(gradients) == len(names):
-            leaves = list(tree.leaves)
-        else:
-            raise ArgumentError(f"{self.name}.apply: {len(tree.leaves)} gradients ({', '.join(list(given)[:5])}) for "
-                                f"{len(names)} parameters ({', '.join(names[:5])})")
-        for p, g in zip(self.parameters, leaves, strict=True):
-            if np.shape(g) != p.shape:
-                raise ShapeError(f"{self.name}.apply: the gradient of {p.name} has the shape {np.shape(g)}, and "
-                                 f"{p.shape} is needed")
-        return leaves
+            self._move(Held.of(run, self, self.layout, self.name), leaves)
 
     def _check_unwritten(self, what: str, seen: Sequence[Any]) -> None:
         for p, x in zip(self.parameters, seen, strict=True):
@@ -220,7 +238,7 @@ class Optimizer(Keeper):
             if gradient is None:
                 continue
             slots = {name: held.part(buffer, "slots", k, name).seen() for name, buffer in self.slots[k].items()}
-            new, kept = self.step(p, gradient, dict(slots), by)
+            new, kept = made_by_step(self.name, self.step(p, gradient, dict(slots), by), slots)
             changes += [(p, new), *((slots[name], value) for name, value in kept.items())]
         for array, new in changes:  # once all are computed
             moves(array, new, due)
