@@ -31,7 +31,7 @@ from jitfuse.optim.options import (
 )
 from jitfuse.tracing.control.minimised import gradients_of
 from jitfuse.tracing.control.state import Held, moves, updating
-from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
 
@@ -174,19 +174,35 @@ class Optimizer(Keeper):
                 parameter that the function has written into before; an operator without a derivative; a call outside
                 of a fused function.
         """
+        run, held, seen = self._entered()
+        scale = held.option("loss_scale")
+        found = self._gradients(run, seen, loss if scale is None else loss * scale)
+        if scale is not None:
+            found = [None if g is None else g / scale for g in found]
+        with updating(run):
+            self._move(held, found, scale is not None)
+
+    def _entered(self) -> tuple[Recorder, Held, list[Any]]:
+        """Return the trace that `minimize` is called in, and what it sees of the optimiser and its parameters."""
         run = active()
-        what = f"{self.name}.minimize"
         if run is None:
             raise NeedsTraceError(
-                f"{what} is called outside of a trace: decorate the function with jf.fuse(training=True), or give "
-                f"{self.name}.apply the gradients of jf.grad. A fused function that runs as plain Python has a warning "
-                "that says why.")
+                f"{self.name}.minimize is called outside of a trace: decorate the function with jf.fuse(training=True),"
+                f" or give {self.name}.apply the gradients of jf.grad. A fused function that runs as plain Python has "
+                "a warning that says why.")
         held = Held.of(run, self, self.layout, self.name)
         seen = self._seen_parameters(held)
-        self._check_unwritten(what, seen)
-        scale = held.option("loss_scale")
-        scaled = loss if scale is None else loss * scale
-        found = gradients_of(run, what, scaled, [x._storage.feed.id for x in seen])
+        for p, x in zip(self.parameters, seen, strict=True):
+            if x._storage.value != x._storage.feed.id:
+                raise DerivativeError(
+                    f"{self.name}.minimize at {user_line()}: the function has written into {p.name} before, so that "
+                    "the loss is not computed of it alone. Minimise first, and write then.")
+        return run, held, seen
+
+    def _gradients(self, run: Recorder, seen: list[Any], loss: Any) -> list[Any]:
+        """Return the gradients of a loss by the parameters; None by those that it need not depend on."""
+        what = f"{self.name}.minimize"
+        found: list[Any] = list(gradients_of(run, what, loss, [x._storage.feed.id for x in seen]))
         missing = [p.name for p, g in zip(self.parameters, found, strict=True)
                    if g is None and p.name not in self.unused]
         if missing:
@@ -194,10 +210,7 @@ class Optimizer(Keeper):
                 f"{what} at {user_line()}: the loss does not depend on {', '.join(missing)}. Leave them out of the "
                 "optimiser, or name them: unused=[...]. Arguments of the step must be the optimiser's own parameters."),
                 *missing)
-        if scale is not None:
-            found = [None if g is None else g / scale for g in found]
-        with updating(run):
-            self._move(held, found, scale is not None)
+        return found
 
     @by_path
     def apply(self, gradients: Any) -> None:
@@ -215,12 +228,6 @@ class Optimizer(Keeper):
         run = active()
         with updating(run):
             self._move(Held.of(run, self, self.layout, self.name), leaves)
-
-    def _check_unwritten(self, what: str, seen: Sequence[Any]) -> None:
-        for p, x in zip(self.parameters, seen, strict=True):
-            if x._storage.value != x._storage.feed.id:
-                raise DerivativeError(f"{what} at {user_line()}: the function has written into {p.name} before, so that"
-                                      " the loss is not computed of it alone. Minimise first, and write then.")
 
     def _move(self, held: Held, gradients: list[Any], checked: bool = False) -> None:
         """Clip the gradients, and make a step with those that there are; `checked`: only if all are finite."""
