@@ -12,12 +12,11 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from jitfuse.arrays.base import unwrap
-from jitfuse.arrays.state import Buffer, Parameter, State
+from jitfuse.arrays.state import Buffer, Parameter, State, values_of
 from jitfuse.base.files import write_whole
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UntraceableError
-from jitfuse.tracing.record.foreign import is_torch_tensor
+from jitfuse.tracing.record.foreign import array_as_tensor
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
@@ -59,7 +58,7 @@ def parameters(tree: Any) -> Any:
     made = tree_of(tree, "")
     leaves = []
     for path, leaf in zip(made.paths, made.leaves, strict=True):
-        state = leaf if isinstance(leaf, State) else Parameter(_as_numpy(leaf), dotted(path))
+        state = leaf if isinstance(leaf, State) else Parameter(leaf, dotted(path))
         state.name = state.name or dotted(path)
         leaves.append(state)
     return made.filled(leaves)
@@ -86,9 +85,9 @@ def state_dict(tree: Any, *, torch: bool = False) -> dict[str, Any]:
     copies = {name: x.array.copy() for name, x in named(tree).items()}
     if not torch:
         return copies
-    import torch as library
+    import torch as library  # noqa: F401  # what makes tensors finds it among the imported modules
 
-    return {name: library.from_numpy(x) for name, x in copies.items()}
+    return {name: array_as_tensor(x) for name, x in copies.items()}
 
 
 def load_state_dict(tree: Any, state: Mapping[str, Any]) -> None:
@@ -121,7 +120,7 @@ def load_into(arrays: Mapping[str, State], state: Mapping[str, Any]) -> None:
         raise ArgumentError("the state " + " and ".join(
             f"{verb} {', '.join(names[:5])}{', ..' if len(names) > 5 else ''}"
             for verb, names in (("lacks", missing), ("has also", more)) if names))
-    given = {name: np.asarray(_as_numpy(state[name])) for name in arrays}
+    given = {name: np.asarray(values_of(state[name])) for name in arrays}
     for name, x in arrays.items():
         if given[name].shape != x.shape:
             raise ShapeError(f"the state's {name} has the shape {given[name].shape}, and {x.shape} is needed")
@@ -174,10 +173,6 @@ def named(tree: Any) -> dict[str, State]:
     if twice is not None:
         raise ArgumentError(f"two arrays of the tree are named {twice}: give their keys other names")
     return dict(found)
-
-
-def _as_numpy(value: Any) -> Any:
-    return value.detach().cpu().numpy() if is_torch_tensor(value) else unwrap(value)
 
 
 # ---------------------------------------------------------------- files

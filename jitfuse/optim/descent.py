@@ -144,17 +144,18 @@ class ASGD(Optimizer):
                                   "maximize": maximize}, **common)
 
     def start(self, p: np.ndarray[Any, Any], group: Any) -> Slots:
-        """Keep the average of the parameter."""
-        return {"average": np.zeros_like(p)}
+        """Keep the average of the parameter, and the rate of the next step."""
+        return {"average": np.zeros_like(p), "rate": np.zeros((), "float64")}
 
     def step(self, p: Any, g: Any, slots: Slots, by: Any) -> tuple[Any, Slots]:
         """Return the step: rate and weight of the average are those that the step before has set."""
         g, before = decayed(p, g, by), by.count - 1.0
-        rate = like(p, by.lr / _np.where(before < 1.0, 1.0, (1.0 + by.lambd * by.lr * before) ** by.alpha))
+        rate = like(p, _np.where(before < 1.0, by.lr, slots["rate"]))
         share = like(p, 1.0 / _np.maximum(1.0, before - by.t0))
         new = p * (1.0 - by.lambd * rate) - rate * g
         average = slots["average"]
-        return new, {"average": _np.where(share == 1.0, new, average + (new - average) * share)}
+        return new, {"average": _np.where(share == 1.0, new, average + (new - average) * share),
+                     "rate": by.lr / (1.0 + by.lambd * by.lr * by.count) ** by.alpha}
 
 
 class Muon(Optimizer):
