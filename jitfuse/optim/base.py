@@ -18,6 +18,7 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError
 from jitfuse.gradients.findings import raise_or_note
 from jitfuse.optim import clipping
+from jitfuse.optim.elements import complex_view, like, real_view
 from jitfuse.optim.options import (
     LIMITS,
     Group,
@@ -95,7 +96,7 @@ class Optimizer(Keeper):
         check_parameters(self.name, self.parameters, self.unused)
         self.count, self.calls = Buffer(np.int64(0), "step"), Buffer(np.int64(0), "calls")
         self.slots = tuple(
-            {name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(p.array, group).items()}
+            {name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(real_view(p.array), group).items()}
             for group in self.groups for p in group.parameters)
         self.layout = Layout.of(
             (accumulate, self.unused, self._options, tuple(len(group.parameters) for group in self.groups), tuple(
@@ -129,8 +130,8 @@ class Optimizer(Keeper):
         return group
 
     # ------------------------------------------------------------------ what subclasses give
-    takes_complex = False
-    """Whether the step of a complex parameter is that of its real and imaginary part."""
+    takes_complex = True
+    """Whether there are complex parameters: `start` and `step` see real and imaginary part on a last axis of two."""
 
     def check(self, group: Group) -> None:
         """Raise ArgumentError for options that make no sense, and for complex parameters."""
@@ -138,8 +139,8 @@ class Optimizer(Keeper):
             check_option(self.name, name, getattr(group, name))
         for p in group.parameters:
             if kind(str(p.dtype)) == "complex" and not self.takes_complex:
-                raise ArgumentError(f"{self.name}: {p.name} is {p.dtype}, and only SGD takes complex parameters. Keep "
-                                    "real and imaginary part as two parameters.")
+                raise ArgumentError(f"{self.name}: {p.name} is {p.dtype}, and it takes real parameters alone. Keep real"
+                                    " and imaginary part as two parameters.")
 
     def start(self, p: np.ndarray[Any, Any], group: Group) -> Slots:
         """Return the arrays that are kept for a parameter, by name, as they are before the first step.
@@ -151,10 +152,10 @@ class Optimizer(Keeper):
     def step(self, p: Any, g: Any, slots: Slots, by: Any) -> tuple[Any, Slots]:
         """Return a parameter's new elements and those of its slots, given its gradient: array code, which is traced.
 
-        `by` has the group's options as attributes, and `count`, the number of this step from 1 as a float64: `like(p,
-        number)` rounds what is computed of it. Numbers among options are read in each call; others, such as bools, are
-        guarded. Nothing is written here: `minimize` writes what is returned, in training alone, and slots that are left
-        out stay.
+        `by` has the group's options as attributes, and `count`, the number of this step from 1 as a float64: cast what
+        is computed of it to the parameter's dtype. Numbers among options are read in each call; others, such as bools,
+        are guarded. Nothing is written here: `minimize` writes what is returned, in training alone, and slots that are
+        left out stay.
         """
         raise NotImplementedError
 
@@ -245,8 +246,9 @@ class Optimizer(Keeper):
             if gradient is None:
                 continue
             slots = {name: held.part(buffer, "slots", k, name).seen() for name, buffer in self.slots[k].items()}
-            new, kept = made_by_step(self.name, self.step(p, gradient, dict(slots), by), slots)
-            changes += [(p, new), *((slots[name], value) for name, value in kept.items())]
+            made = self.step(real_view(p), real_view(gradient), dict(slots), by)
+            new, kept = made_by_step(self.name, made, slots)
+            changes += [(p, complex_view(new, p)), *((slots[name], value) for name, value in kept.items())]
         for array, new in changes:  # once all are computed
             moves(array, new, due)
         moves(count, counted, due)
@@ -293,13 +295,3 @@ class Optimizer(Keeper):
         kept = sum(b.array.nbytes for b in self.buffers())
         return (f"{self.name}({len(self.parameters)} parameters of {size:,} B, state of {kept:,} B, "
                 f"step {self.count.item()})")
-
-
-def like(p: Any, number: Any) -> Any:
-    """Return a number of float64 in a parameter's dtype: it is rounded once."""
-    return number.astype(str(p.dtype))
-
-
-def decayed(p: Any, g: Any, by: Any) -> Any:
-    """Return the gradient, its sign by `maximize`, with the parameter's share by `weight_decay`."""
-    return (-g if by.maximize else g) + by.weight_decay * p

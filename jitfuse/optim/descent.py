@@ -7,7 +7,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from jitfuse.errors import ArgumentError
-from jitfuse.optim.base import Optimizer, Slots, decayed, like
+from jitfuse.optim.base import Optimizer, Slots
+from jitfuse.optim.elements import decayed, like
 from jitfuse.optim.options import Common, Group, Schedule
 
 _np: Any = np  # its type hints omit traced and eager arrays
@@ -41,8 +42,6 @@ class SGD(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
                                   "nesterov": nesterov, "maximize": maximize}, **common)
-
-    takes_complex = True
 
     def check(self, group: Any) -> None:
         """Raise ArgumentError for Nesterov's rule without momentum, or with dampening."""
@@ -176,6 +175,8 @@ class Muon(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay,
                                   "steps": steps, "match_rms": match_rms}, **common)
+
+    takes_complex = False
 
     def check(self, group: Group) -> None:
         """Raise ArgumentError for parameters that are no matrices."""

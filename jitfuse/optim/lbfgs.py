@@ -10,7 +10,8 @@ from jitfuse.arrays.state_trees import by_path
 from jitfuse.control import scan, while_loop
 from jitfuse.derivatives import value_and_grad
 from jitfuse.errors import ArgumentError
-from jitfuse.optim.base import Optimizer, Slots, like
+from jitfuse.optim.base import Optimizer, Slots
+from jitfuse.optim.elements import like
 from jitfuse.optim.line_search import strong_wolfe
 from jitfuse.optim.options import Group, Schedule
 from jitfuse.tracing.control.minimised import standing_for
@@ -60,6 +61,8 @@ class LBFGS(Optimizer):
             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change})
         if len(self.groups) > 1:
             raise ArgumentError("LBFGS: the parameters are one group, because the direction is one of all of them")
+
+    takes_complex = False
 
     def check(self, group: Group) -> None:
         """Raise ArgumentError for parameters of several dtypes."""
