@@ -14,6 +14,7 @@ from jitfuse.base.records import Record
 from jitfuse.errors import OverlapError
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.interception.chain import Chain, Guard
+from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.results.returned import ResultTree
 from jitfuse.tracing.schedule.translator import Boundary
@@ -85,16 +86,19 @@ def guards_of(
     """Return the guards without repetitions, and the aliases.
 
     If one array has two access paths, the tracing environment guards its identity. It only matters that both paths
-    lead to the same array, whichever it is: these guards become aliases of the feed.
+    lead to the same array, whichever it is: these guards become aliases of the feed. A wrapper that owns its memory
+    stands for the array in it.
     """
     guards: dict[Any, Guard] = {}
     aliases: dict[Chain, int] = {}
     for guard in found:
-        feed = session.feed_of_array.get(id(guard.expected)) if guard.kind == "IS" else None
+        owns = guard.kind == "IS" and isinstance(guard.expected, HostArray) and guard.expected.is_owner
+        array, chain = (guard.expected.array, guard.chain.attr("value")) if owns else (guard.expected, guard.chain)
+        feed = session.feed_of_array.get(id(array)) if guard.kind == "IS" else None
         if feed is None:
             guards.setdefault(guard.key, guard)
-        elif guard.chain != session.feeds[feed].source:
-            aliases[guard.chain] = feed
+        elif chain != session.feeds[feed].source:
+            aliases[chain] = feed
     return tuple(guards.values()), tuple(aliases.items())
 
 
