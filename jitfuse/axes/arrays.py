@@ -50,6 +50,5 @@ def layout_of(x: Any) -> Layout:
     """Return an array's shape and strides, in bytes for NumPy's: proofs compare strides with each other alone."""
     if type(x) is np.ndarray:
         return Layout(x.shape, x.strides)
-    if isinstance(x, AbstractTensor | Foreign):
-        return contiguous(tuple(x.shape))
-    return Layout(tuple(x.shape), tuple(x.stride()))
+    shape = tuple(x.shape)
+    return contiguous(shape) if isinstance(x, AbstractTensor | Foreign) else Layout(shape, tuple(x.stride()))

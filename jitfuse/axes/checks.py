@@ -52,7 +52,8 @@ def _check_kinds(plan: AbstractPlan) -> None:
 
 def _place(plan: AbstractPlan, side: str, name: str) -> Place | None:
     lists = plan.lhs if side == "left" else plan.rhs
-    return next((Place(side, k, n) for k, axes in enumerate(lists) for n, t in enumerate(axes) if name in names(t)), None)
+    places = (Place(side, k, n) for k, axes in enumerate(lists) for n, t in enumerate(axes) if name in names(t))
+    return next(places, None)
 
 
 def not_a_view(plan: SymbolicPlan, context: SpecializationContext) -> Fault:

@@ -14,7 +14,7 @@ class Place(NamedTuple):
     term: int | None = None
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818 (what is raised to users is an AxesError)
     """A mistake: its code, what it is, the way out, the place, the sizes known so far."""
 
     def __init__(

@@ -6,7 +6,6 @@ moves over all of the next one, axes of size 1 aside; an array without elements 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from jitfuse.base.records import NamedTuple
 
@@ -20,7 +19,7 @@ class Layout(NamedTuple):
     strides: Shape
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
 
@@ -39,7 +38,7 @@ def reshaped(layout: Layout, shape: Shape) -> Layout | None:
 
     Example: the axes (2, 3) with strides (1, 2) cannot be one axis; with strides (3, 1) they can.
     """
-    if layout.count == 0:
+    if layout.elements == 0:
         return contiguous(shape)
     old = [(n, s) for n, s in zip(layout.shape, layout.strides) if n != 1]
     new = [n for n in shape if n != 1]

@@ -85,17 +85,21 @@ class NumPyLibrary(Library, frozen=True):
     }
 
     def permute(self, x: str, order: Shape) -> str:
+        """Return the view of an array with its axes in another order."""
         return f"{x}.transpose({order})"
 
     def concat(self, xs: Sequence[str], axis: int) -> str:
+        """Return arrays joined along an axis."""
         return f"concatenate(({', '.join(xs)},), {axis})"
 
     def expand(self, x: str, shape: Shape, new: Mapping[int, int]) -> str:
+        """Return an array with its new axes repeated."""
         if self.lazy:
             return f"broadcast_to({x}, {shape})"
         return x + "".join(f".repeat({n}, {axis})" for axis, n in new.items())
 
     def reduce(self, x: str, reducer: str, axes: Shape, count: int) -> str:
+        """Return a reduction over axes."""
         if reducer == "mean":
             slow = f"{x}.mean({axes})"
             if self.lazy or not count:
@@ -110,6 +114,7 @@ class NumPyLibrary(Library, frozen=True):
         return f"{_UFUNCS[reducer]}({x}, {axes})"
 
     def embed(self, x: str, shape: Shape, n: int, mask: Shape) -> str:
+        """Return an array on a diagonal."""
         return f"where(eye({n}, dtype=bool).reshape({mask}), {x}.reshape({shape}), {x}.dtype.type(0))"
 
 
@@ -127,15 +132,19 @@ class TorchLibrary(Library, frozen=True):
     functions: ClassVar[Mapping[str, Any]] = {}
 
     def permute(self, x: str, order: Shape) -> str:
+        """Return the view of an array with its axes in another order."""
         return f"{x}.permute({order})"
 
     def concat(self, xs: Sequence[str], axis: int) -> str:
+        """Return arrays joined along an axis."""
         return f"cat(({', '.join(xs)},), {axis})"
 
     def expand(self, x: str, shape: Shape, new: Mapping[int, int]) -> str:
+        """Return an array with its new axes repeated."""
         return f"{x}.expand({shape})"
 
     def reduce(self, x: str, reducer: str, axes: Shape, count: int) -> str:
+        """Return a reduction over axes."""
         if reducer == "prod":
             return x + "".join(f".prod({axis})" for axis in sorted(axes, reverse=True))
         if reducer == "var":
@@ -145,6 +154,7 @@ class TorchLibrary(Library, frozen=True):
         return f"{x}.{_METHODS.get(reducer, reducer)}({axes})"
 
     def embed(self, x: str, shape: Shape, n: int, mask: Shape) -> str:
+        """Return an array on a diagonal."""
         return f"where(eye({n}, dtype=bool_, device={x}.device).reshape({mask}), {x}.reshape({shape}), 0)"
 
 
@@ -167,6 +177,6 @@ def compiled(lines: Sequence[str], inputs: Sequence[str], outputs: str, names: M
     """Return the function of lines of Python."""
     body = "".join(f"    {line}\n" for line in lines)
     scope = dict(names)
-    exec(f"def run({', '.join(inputs)}):\n{body}    return {outputs}\n", scope)  # noqa: S102 (text of ours alone)
+    exec(f"def run({', '.join(inputs)}):\n{body}    return {outputs}\n", scope)
     made: Callable[..., Any] = scope["run"]
     return made

@@ -5,7 +5,7 @@ plans, and compiles the best. Owns the table of functions, and the messages. Doe
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +45,12 @@ class TensorOp:
         rearrange(ax[b, h * w], ax[w, b, h]).with_sizes(h=2)
     """
 
+    _plan: AbstractPlan
+    _single: bool
+    _sizes: dict[str, int | tuple[int, ...]]
+    _reductions: Reductions
+    _functions: dict[Any, Callable[..., Any]]
+    _notation: Notation | None
     __slots__ = ("_functions", "_notation", "_plan", "_reductions", "_single", "_sizes")
 
     def __init__(
@@ -225,8 +231,9 @@ class TensorOp:
         listed = [n for axes in phases for t in axes for n in names(t)] if all(
             isinstance(axes, AxisList) for axes in phases) else []
         if sorted(listed) != sorted(gone):
-            raise Fault("bad_reducer", f"the axes that are reduced are {', '.join(sorted(gone)) or 'none'}", place=place,
-                        help="Name each of them once: reduce_by((ax[h], \"max\"), (ax[w], \"sum\")).")
+            reduced = ", ".join(sorted(gone)) or "none"
+            raise Fault("bad_reducer", f"the axes that are reduced are {reduced}", place=place,
+                        help='Name each of them once: reduce_by((ax[h], "max"), (ax[w], "sum")).')
 
     def error(self, fault: Fault) -> AxesError:
         """Return the error for a fault, with the operation's text."""

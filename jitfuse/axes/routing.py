@@ -4,8 +4,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+from jitfuse.axes.faults import Fault
 from jitfuse.axes.parts import Part
-from jitfuse.axes.faults import Fault, Place
 
 Sources = tuple[int, ...]
 """Numbers of parts on the left that are multiplied."""
@@ -111,12 +111,14 @@ def _contracted(lefts: Sequence[Part], rights: Sequence[Part]) -> list[Sources]:
     arrays: dict[int, list[int]] = {}
     for k, left in enumerate(lefts):
         arrays.setdefault(left.array, []).append(k)
-    found = []
+    found: list[Sources] = []
     for number, right in enumerate(rights):
-        foreign, chosen = _foreign(number, rights), []
+        foreign = _foreign(number, rights)
+        chosen: list[int] = []
         for own in arrays.values():
             fitting = own if len(own) == 1 else [k for k in own if not lefts[k].axes & foreign]
-            chosen += _unique(right, _least(fitting, lambda k, r=right: -len(lefts[k].axes & r.axes)), lefts)
+            cost = {k: -len(lefts[k].axes & right.axes) for k in fitting}
+            chosen += _unique(right, _least(fitting, cost.__getitem__), lefts)
         found.append(tuple(chosen))
     return found
 
@@ -124,7 +126,7 @@ def _contracted(lefts: Sequence[Part], rights: Sequence[Part]) -> list[Sources]:
 def _general(lefts: Sequence[Part], rights: Sequence[Part]) -> list[Sources]:
     if len(rights) == 1:
         return _contracted(lefts, rights)
-    found = []
+    found: list[Sources] = []
     for number, (same, right) in enumerate(zip(_exact(lefts, rights), rights)):
         if same is not None:
             found.append((same,))
@@ -142,7 +144,8 @@ def _smallest_covers(free: Sequence[int], lefts: Sequence[Part], right: Part) ->
     for size in range(1, len(useful) + 1):
         covers = [
             chosen for chosen in itertools.combinations(useful, size)
-            if len({lefts[k].array for k in chosen}) == size and wanted <= frozenset().union(*(lefts[k].axes for k in chosen))
+            if len({lefts[k].array for k in chosen}) == size
+            and wanted <= frozenset().union(*(lefts[k].axes for k in chosen))
         ]
         if covers:
             return covers

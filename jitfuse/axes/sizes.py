@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from jitfuse.axes.faults import Fault, Place
-from jitfuse.axes.parts import Dim, Item, Leaf, Split, expand, names, pack_keys
+from jitfuse.axes.parts import Dim, Item, Split, expand, pack_keys
 from jitfuse.axes.terms import AxisList, Pack, Product, Sum
 from jitfuse.base.records import NamedTuple
 
@@ -39,7 +39,7 @@ class Equation(NamedTuple):
     axis: int = 0
 
 
-class _Contradiction(Exception):
+class _ContradictionError(Exception):
     def __init__(self, equation: Equation) -> None:
         super().__init__(equation)
         self.equation = equation
@@ -90,14 +90,15 @@ def _ranks(
             ), help="Write one term for each axis; a pack stands for any number of them.", place=Place("left", k))
         left.append((rest, own, k))
     unknown = dict.fromkeys(name for _, own, _ in left for name in own if name not in ranks)
-    other = [t.name for axes in (*lefts, *rights) for t in _packs(axes) if t.name not in ranks and t.name not in unknown]
+    written = {t.name: None for axes in (*lefts, *rights) for t in _packs(axes)}
+    other = [name for name in written if name not in ranks and name not in unknown]
     if other:
         raise Fault("ambiguous_sizes", f"nothing tells how many axes the pack {other[0]} has", help=(
             f"Give its sizes: .with_sizes({other[0]}=(2, 3))."))
     found = False
-    for ranks in _solved(ranks, list(unknown), left):
+    for solved in _solved(ranks, list(unknown), left):
         found = True
-        yield ranks
+        yield solved
     if not found:
         rest, own, k = left[-1]
         raise Fault("rank_mismatch", f"no numbers of axes of {', '.join(dict.fromkeys(own))} fit the arrays' shapes "
@@ -154,14 +155,14 @@ def _sizes(
     start = dict(sizes)
     try:
         waiting = propagate(equations, sizes)
-    except _Contradiction as error:
+    except _ContradictionError as error:
         raise _inconsistent(error.equation, start, sizes, equations) from None
     if waiting:
         solutions = list(itertools.islice(_searched(waiting, sizes), 2))
         if not solutions:
             raise _inconsistent(waiting[0], start, sizes, equations)
         if len(solutions) > 1:
-            raise _ambiguous(waiting[0], *solutions, sizes)
+            raise _ambiguous(waiting[0], solutions[0], solutions[1], sizes)
         sizes = solutions[0]
     for key in dict.fromkeys(leaf for dims in (*left_dims, *right_dims) for dim in dims for leaf in leaves(dim)):
         if key not in sizes:
@@ -202,7 +203,7 @@ def feasible(equation: Equation) -> bool:
     sizes: dict[str, int] = {}
     try:
         waiting = propagate([equation], sizes)
-    except _Contradiction:
+    except _ContradictionError:
         return False
     return not waiting or next(_searched(waiting, sizes), None) is not None
 
@@ -253,24 +254,25 @@ def _narrow(dim: Dim, size: int, sizes: dict[str, int], equation: Equation) -> b
             known *= value
     if not unknown:
         if known != size:
-            raise _Contradiction(equation)
+            raise _ContradictionError(equation)
         return True
     if known == 0 or size % known:
         if size != 0 or known:
-            raise _Contradiction(equation)
+            raise _ContradictionError(equation)
         return False
     rest = size // known
     first = unknown[0]
     if all(item == first for item in unknown):
         root = _root(rest, len(unknown))
         if root is None:
-            raise _Contradiction(equation)
+            raise _ContradictionError(equation)
         if isinstance(first, str):
             sizes[first] = root
             return True
         return _narrow_sum(first, root, sizes, equation)  # type: ignore[arg-type]
     if rest == 1:
-        return all([_narrow((item,), 1, sizes, equation) for item in unknown])
+        done = [_narrow((item,), 1, sizes, equation) for item in unknown]  # each of them learns
+        return all(done)
     return False
 
 
@@ -283,13 +285,14 @@ def _narrow_sum(split: Split, size: int, sizes: dict[str, int], equation: Equati
         else:
             size -= value
     if size < 0 or (not unknown and size):
-        raise _Contradiction(equation)
+        raise _ContradictionError(equation)
     if all(alternative == unknown[0] for alternative in unknown):
         if size % len(unknown):
-            raise _Contradiction(equation)
+            raise _ContradictionError(equation)
         return _narrow(unknown[0], size // len(unknown), sizes, equation)
     if size == 0:
-        return all([_narrow(alternative, 0, sizes, equation) for alternative in unknown])
+        done = [_narrow(alternative, 0, sizes, equation) for alternative in unknown]
+        return all(done)
     return False
 
 
@@ -318,7 +321,7 @@ def _searched(equations: Sequence[Equation], sizes: dict[str, int]) -> Iterator[
             held = {**sizes, key: value}
             try:
                 waiting = propagate(equations, held)
-            except _Contradiction:
+            except _ContradictionError:
                 continue
             if waiting:
                 yield from search(waiting, held)

@@ -100,9 +100,10 @@ def _term(value: Any) -> Term:
         return Number(value)
     if value is Ellipsis:
         raise AxesError("bad_term", "`...` has no name", help='Write a pack: (tail,) = packs("tail"); ax[b, tail].')
-    help = f'Make an axis of it: ({value},) = axes("{value}").' if isinstance(value, str) and value.isidentifier() else (
-        "Write axes, packs, sizes, and their products and sums.")
-    raise AxesError("bad_term", f"{value!r} is no axis", help=help)
+    way_out = "Write axes, packs, sizes, and their products and sums."
+    if isinstance(value, str) and value.isidentifier():
+        way_out = f'Make an axis of it: ({value},) = axes("{value}").'
+    raise AxesError("bad_term", f"{value!r} is no axis", help=way_out)
 
 
 class AxisList(Record, frozen=True):

@@ -9,7 +9,7 @@ from jitfuse.axes.plans.draft import size_key
 from jitfuse.axes.plans.lowering import LoweringProgram, Operation, Phases
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
-from jitfuse.axes.routing import Sources, sources
+from jitfuse.axes.routing import sources
 from jitfuse.axes.sizes import Given, Shape, Solution, solve
 from jitfuse.axes.terms import AxisList, Number, Pack, Product
 from jitfuse.base.records import Record

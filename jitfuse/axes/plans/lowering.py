@@ -7,8 +7,9 @@ own what the parts are made of (`jitfuse.axes.routing`) nor the choice (`jitfuse
 """
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
@@ -94,14 +95,19 @@ class _Lowering:
         rights = iter(self.operation.sources)
         made = []
         for number, dims in enumerate(self.operation.solution.rights):
-            slot = self._written(number, dims, rights) if self.form.assembly == "reindex" else self.draft.fold(
-                dims, lambda chosen, n=number: self._built(part(n, chosen), next(rights)))  # type: ignore[misc,arg-type]
+            if self.form.assembly == "reindex":
+                slot = self._written(number, dims, rights)
+            else:
+                slot = self.draft.fold(dims, functools.partial(self._next_part, number, rights))
             if slot is None:
                 return None
             made.append(slot)
         return tuple(self.draft.steps), tuple(made)
 
     # ------------------------------------------------------------ one part
+    def _next_part(self, array: int, sources: Iterator[Sources], chosen: tuple[Dim, ...]) -> Slot:
+        return self._built(part(array, chosen), next(sources))  # type: ignore[arg-type]
+
     def _built(self, right: Part, sources: Sources) -> Slot:
         """Make a part on the right, with its own axes."""
         slot, dims = self._computed(right, sources)
@@ -225,7 +231,7 @@ class _Lowering:
         return self.draft.add(lambda s: Einsum(tuple(slots), (s,), tuple(terms), output))
 
     # ------------------------------------------------------------ places
-    def _written(self, number: int, dims: tuple[Dim, ...], rights: Sequence[Sources]) -> Slot | None:
+    def _written(self, number: int, dims: tuple[Dim, ...], rights: Iterator[Sources]) -> Slot | None:
         """Write all parts of an array to their places; None if a sum of it is inside of a product."""
         summands = []
         for dim in dims:
@@ -240,7 +246,7 @@ class _Lowering:
             wanted = [key for keys in right.dims for key in keys]
             if len(set(wanted)) != len(wanted):
                 return None
-            slot, own = self._computed(right, next(rights))  # type: ignore[call-overload]
+            slot, own = self._computed(right, next(rights))
             have = {key for group in own for key in group}
             grown = _fitting(_with_new(own, wanted), right.dims)
             mine = tuple(keys[0] in have for keys in grown)

@@ -22,7 +22,7 @@ class Einsum(SymbolicStep, frozen=True):
     output: Dims
     name: ClassVar[str] = "einsum"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         labels = dict.fromkeys(keys for dims in self.terms for keys in dims)
         if len(labels) > len(string.ascii_letters):
             raise Fault("too_many_axes", f"a product of {len(labels)} axes has more than an einsum has letters",
@@ -32,7 +32,7 @@ class Einsum(SymbolicStep, frozen=True):
         equation = f"{inputs}->{''.join(map(letters.__getitem__, self.output))}"
         return self._line(context.library.einsum(equation, [f"v{s}" for s in self.operands]))
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         space = math.prod(map(context.size, {keys for dims in self.terms for keys in dims}))
         return [contiguous(context.shape(self.output))], StepScore(space, 0, 1, 1)
 
@@ -74,7 +74,7 @@ class Contract(SymbolicStep, frozen=True):
     output: Dims
     name: ClassVar[str] = "contract"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         a, b = self.terms
         found = roles(a, b, self.output)
         xs = [f"v{s}" for s in self.operands]
@@ -110,7 +110,7 @@ class Contract(SymbolicStep, frozen=True):
             return x
         return context.library.reshape(x, tuple(context.size(keys) if keys in dims else 1 for keys in wanted))
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         a, b = self.terms
         found = roles(a, b, self.output)
         result = contiguous(context.shape(self.output))
@@ -119,7 +119,7 @@ class Contract(SymbolicStep, frozen=True):
             copied += self._copied(context, layouts[0], a, found.batch, found.rows, found.summed)
             copied += self._copied(context, layouts[1], b, found.batch, found.summed, found.columns)
         copies = bool(copied)
-        return [result], StepScore(result.count, copied, 1 + copies, 1 + copies)
+        return [result], StepScore(result.elements, copied, 1 + copies, 1 + copies)
 
     def _copied(
         self, context: SpecializationContext, layout: Layout, dims: Dims, batch: Dims, *groups: Dims
@@ -128,4 +128,4 @@ class Contract(SymbolicStep, frozen=True):
         order = [dims.index(keys) for keys in (*batch, *(keys for group in groups for keys in group))]
         permuted = Layout(tuple(layout.shape[k] for k in order), tuple(layout.strides[k] for k in order))
         merged = (*map(context.size, batch), *(math.prod(map(context.size, group)) for group in groups if group))
-        return 0 if reshaped(permuted, merged) is not None else layout.count
+        return 0 if reshaped(permuted, merged) is not None else layout.elements

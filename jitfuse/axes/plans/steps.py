@@ -58,7 +58,7 @@ FREE = StepScore()
 
 def stored(layout: Layout) -> tuple[Layout, StepScore]:
     """Return a new array's layout and what it costs to write."""
-    return layout, StepScore(0, layout.count, 1, 1)
+    return layout, StepScore(0, layout.elements, 1, 1)
 
 
 class RuntimeStep(NamedTuple):
@@ -83,7 +83,8 @@ class RuntimeStep(NamedTuple):
     def run(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         """Carry the step out on its own."""
         outputs = "".join(f"v{s}, " for s in self.results)
-        made: tuple[Any, ...] = compiled(self.lines, [f"v{s}" for s in self.operands], f"({outputs})", self.names)(*tensors)
+        function = compiled(self.lines, [f"v{s}" for s in self.operands], f"({outputs})", self.names)
+        made: tuple[Any, ...] = function(*tensors)
         return made
 
 
@@ -106,18 +107,22 @@ class SymbolicStep(Record, frozen=True):
 
     def specialize(self, context: SpecializationContext) -> RuntimeStep:
         """Return the step as it runs in one call."""
-        return RuntimeStep(self.name, self.operands, self.results, tuple(self.write(context)), self.constants(context))
+        lines = tuple(self._write(context))
+        return RuntimeStep(self.name, self.operands, self.results, lines, self._constants(context))
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         """Return the lines of a call."""
         raise NotImplementedError
 
-    def constants(self, context: SpecializationContext) -> Mapping[str, Any]:
+    def _constants(self, context: SpecializationContext) -> Mapping[str, Any]:
         """Return the objects that the lines name."""
         return context.library.functions
 
     def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         """Return the layouts of the results, for operands of these, and what the step costs."""
+        return self._score(context, layouts)
+
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         raise NotImplementedError
 
     def _line(self, text: str) -> list[str]:
@@ -134,10 +139,10 @@ class Reshape(SymbolicStep, frozen=True):
     dims: Dims
     name: ClassVar[str] = "reshape"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.reshape(self._operand, context.shape(self.dims)))
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape = context.shape(self.dims)
         free = reshaped(layouts[0], shape)
         layout, cost = (free, FREE) if free is not None else stored(contiguous(shape))
@@ -150,10 +155,10 @@ class Permute(SymbolicStep, frozen=True):
     order: tuple[int, ...]
     name: ClassVar[str] = "permute"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.permute(self._operand, self.order))
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape, strides = layouts[0]
         return [Layout(tuple(shape[k] for k in self.order), tuple(strides[k] for k in self.order))], FREE
 
@@ -164,10 +169,10 @@ class Diagonal(SymbolicStep, frozen=True):
     axes: tuple[int, int]
     name: ClassVar[str] = "view"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.diagonal(self._operand, *self.axes))
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape, strides = layouts[0]
         rest = [k for k in range(len(shape)) if k not in self.axes]
         one, other = self.axes
@@ -183,7 +188,7 @@ class Cut(SymbolicStep, frozen=True):
     parts: Dims
     name: ClassVar[str] = "split"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         lines, start = [], 0
         for slot, keys in zip(self.results, self.parts):
             stop = start + context.size(keys)
@@ -191,7 +196,7 @@ class Cut(SymbolicStep, frozen=True):
             start = stop
         return lines
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape, strides = layouts[0]
         return [Layout((*shape[: self.axis], context.size(keys), *shape[self.axis + 1 :]), strides)
                 for keys in self.parts], FREE
@@ -203,10 +208,10 @@ class Concat(SymbolicStep, frozen=True):
     axis: int
     name: ClassVar[str] = "concat"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.concat([f"v{s}" for s in self.operands], self.axis))
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape = layouts[0].shape
         total = sum(layout.shape[self.axis] for layout in layouts)
         layout, cost = stored(contiguous((*shape[: self.axis], total, *shape[self.axis + 1 :])))
@@ -220,19 +225,19 @@ class Expand(SymbolicStep, frozen=True):
     new: tuple[int, ...]
     name: ClassVar[str] = "expand"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         shape = context.shape(self.dims)
         narrow = tuple(1 if k in self.new else n for k, n in enumerate(shape))
         made = context.library.reshape(self._operand, narrow)
         grown = {k: shape[k] for k in self.new if shape[k] != 1}
         return self._line(context.library.expand(made, shape, grown) if grown else made)
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape = context.shape(self.dims)
         if context.library.writes:
             grown = max(1, sum(shape[k] != 1 for k in self.new))
             layout = contiguous(shape)
-            return [layout], StepScore(0, layout.count * grown, grown, grown)
+            return [layout], StepScore(0, layout.elements * grown, grown, grown)
         strides = iter(layouts[0].strides)
         return [Layout(shape, tuple(0 if k in self.new else next(strides) for k in range(len(shape))))], FREE
 
@@ -245,7 +250,7 @@ class Reduce(SymbolicStep, frozen=True):
     reducer: Reducer
     name: ClassVar[str] = "reduce"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         x, axes = self._operand, self.axes
         if not axes:  # over no axes: every element is a group of its own
             x, axes = f"{context.library.reshape(x, (*context.shape(self.dims), 1))}", (len(self.dims),)
@@ -258,11 +263,11 @@ class Reduce(SymbolicStep, frozen=True):
     def _function(self) -> str:
         return f"reducer{self.results[0]}"
 
-    def constants(self, context: SpecializationContext) -> Mapping[str, Any]:
+    def _constants(self, context: SpecializationContext) -> Mapping[str, Any]:
         named = context.library.functions
         return named if isinstance(self.reducer, str) else {**named, self._function: self.reducer}
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         layout, cost = stored(contiguous(context.shape(
             tuple(keys for k, keys in enumerate(self.dims) if k not in self.axes))))
         return [layout], cost
@@ -276,13 +281,13 @@ class Embed(SymbolicStep, frozen=True):
     new: int
     name: ClassVar[str] = "reindex"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         shape = context.shape(self.dims)
         mask = tuple(n if k in (self.axis, self.new) else 1 for k, n in enumerate(shape))
         narrow = tuple(1 if k == self.new else n for k, n in enumerate(shape))
         return self._line(context.library.embed(self._operand, narrow, shape[self.axis], mask))
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         layout, cost = stored(contiguous(context.shape(self.dims)))
         return [layout], cost
 
@@ -299,7 +304,7 @@ class Reindex(SymbolicStep, frozen=True):
     views: tuple[tuple[Dims, tuple[bool, ...]], ...]
     name: ClassVar[str] = "reindex"
 
-    def write(self, context: SpecializationContext) -> list[str]:
+    def _write(self, context: SpecializationContext) -> list[str]:
         shape = tuple(sum(map(context.size, summands)) for summands in self.joined)
         made, xs = f"v{self.results[0]}", [f"v{s}" for s in self.operands]
         dtype = f"{xs[0]}.dtype" if len(set(xs)) == 1 else f"result_type({', '.join(dict.fromkeys(xs))})"
@@ -323,6 +328,6 @@ class Reindex(SymbolicStep, frozen=True):
             ranges.append(":" if (start, stop) == (0, n) else f"{start}:{stop}")
         return "" if all(r == ":" for r in ranges) else f"[{', '.join(ranges)}]"
 
-    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         layout = contiguous(tuple(sum(map(context.size, summands)) for summands in self.joined))
-        return [layout], StepScore(0, layout.count, 1, len(self.operands))
+        return [layout], StepScore(0, layout.elements, 1, len(self.operands))

@@ -13,8 +13,8 @@ from jitfuse.base.records import NamedTuple, Record
 class Score(NamedTuple):
     """Lower is better, field by field; of equal plans the first candidate wins.
 
-    A product of matrices counts with the elements of its result in `peak_einsum_numel`, an einsum with all elements that
-    it multiplies: a library's product of matrices runs in cache, its einsum loop does not.
+    A product of matrices counts with the elements of its result in `peak_einsum_numel`, an einsum with all that it
+    multiplies: a library's product of matrices runs in cache, its einsum loop does not.
     """
 
     peak_einsum_numel: int
@@ -69,10 +69,11 @@ class SymbolicPlan(Record, frozen=True):
         return tuple(step.specialize(context) for step in self.steps)
 
     def function(self, steps: Sequence[RuntimeStep], *, single: bool) -> Callable[..., Any]:
-        """Return the chain of runtime steps as one function of the arrays; `single`: it returns an array, no tuple."""
+        """Return the chain of runtime steps as one function of the arrays; `single`: of one result, not of a tuple."""
         lines = [line for step in steps for line in step.lines]
         names: dict[str, Any] = {}
         for step in steps:
             names.update(step.names)
         results = ", ".join(f"v{s}" for s in self.outputs)
-        return compiled(lines, [f"v{k}" for k in range(self.input_arity)], results if single else f"({results},)", names)
+        returned = results if single else f"({results},)"
+        return compiled(lines, [f"v{k}" for k in range(self.input_arity)], returned, names)
