@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from axes.oracle import FILL, Judged, NothingToReduceError, judge
+from axes.oracle import FILL, Judged, NothingToReduceError, judge, repeats
 from axes.patterns import Pattern
 from axes.sources import Unclear
 from axes.terms import Operation, declared, written
@@ -107,22 +107,24 @@ def _of_error(pattern: Pattern, judged: Judged | None, error: Exception, arrays:
     if judged.errors:
         if not isinstance(error, AxesError):
             return Finding("wrong", f"not an AxesError but {said}; the page demands {sorted(judged.errors)}")
-        expected = judged.errors & CODES or {"axes", *CODES}
+        expected = (judged.errors & CODES) | ({"ambiguous_sizes"} if judged.open_sizes else set())
         if len(judged.errors) == 1 and error.code not in expected and judged.errors <= CODES:
             return Finding("wrong", f"code {error.code}; the page demands {sorted(judged.errors)}: {said}")
         return Finding("refused", str(error.code))
+    if judged.open_sizes and getattr(error, "code", "") == "ambiguous_sizes":
+        return Finding("unclear", "sizes of names in a sum that counts as one axis")
     if pattern.operation.kind == "view":
         if viewable(pattern, judged, arrays) is not True:
             return Finding("refused", "no view") if isinstance(error, AxesError) else Finding("wrong", said)
-        return Finding("wrong", f"a view exists, but {said}")
-    return Finding("wrong", said)
+        return Finding("wrong", f"a view exists, but {said}".replace("\n", "\n# "))
+    return Finding("wrong", said.replace("\n", "\n# "))
 
 
 def viewable(pattern: Pattern, judged: Judged, arrays: Sequence[np.ndarray]) -> bool | None:
-    """Return whether all outputs are addressed by strides; None where views of parts are joined."""
+    """Return whether all outputs are addressed by strides; None where views of parts are joined, or a diagonal is filled."""
     assert judged.verdict is not None
     counted = [part.array for part in judged.verdict.right]
-    joined = len(counted) != len(set(counted))
+    joined = len(counted) != len(set(counted)) or any(map(repeats, judged.verdict.right))
     array = arrays[0]
 
     def address(index: tuple[int, ...]) -> int:

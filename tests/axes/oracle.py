@@ -126,6 +126,12 @@ def axis_keys(part: Part, ranks: Mapping[str, int] | None) -> list[AxisKey]:
     return list(dict.fromkeys(key for term in part.terms for key in _axis_keys(term, ranks)))
 
 
+def repeats(part: Part) -> bool:
+    """Return whether a part is a diagonal."""
+    every = [key for term in part.terms for key in _axis_keys(term, None)]
+    return len(every) != len(set(every))
+
+
 class Verdict:
     """What an operation means before it is called: parts, and what they are made of."""
 
@@ -150,11 +156,15 @@ class Verdict:
 
 
 class Judged(NamedTuple):
-    """What the page demands of a call: outputs, or one of the errors; `addresses` of each element for views."""
+    """What the page demands of a call: outputs, or one of the errors.
+
+    `open_sizes`: sizes of names in sums that count as one axis are not known, nor needed.
+    """
 
     outputs: tuple[tuple[Index, Values], ...]
     errors: frozenset[str]
     verdict: Verdict | None = None
+    open_sizes: bool = False
 
 
 def judge(operation: Operation, arrays: Sequence[np.ndarray], values: Sequence[Callable[[Index], Any]] = ()) -> Judged:
@@ -176,11 +186,22 @@ def judge(operation: Operation, arrays: Sequence[np.ndarray], values: Sequence[C
     if verdict is not None and operation.reducer not in (None, "sum") and max(map(len, verdict.sources), default=0) > 1:
         raise Unclear("a reducer of a product of parts")
     if errors or verdict is None or ranks is None:
-        return Judged((), frozenset(errors))
+        return Judged((), frozenset(errors), open_sizes=_has_open_sizes(operation, [array.shape for array in arrays]))
     sizes: dict[AxisKey, int] = dict(found)
     sizes |= {(whole, -1): size_of(whole, found, ranks) for whole in verdict.wholes}
     read = values or [lambda index, array=array: array[index].item() for array in arrays]  # type: ignore[misc]
-    return Judged(_Call(operation, verdict, sizes, ranks, read).outputs(), frozenset(), verdict)
+    outputs = _Call(operation, verdict, sizes, ranks, read).outputs()
+    return Judged(outputs, frozenset(), verdict, _has_open_sizes(operation, [array.shape for array in arrays]))
+
+
+def _has_open_sizes(operation: Operation, shapes: Sequence[Index]) -> bool:
+    try:
+        solve(operation, shapes)
+    except (Ambiguous, TooHard):
+        return True
+    except Inconsistent:
+        pass
+    return False
 
 
 class _Call:

@@ -154,7 +154,7 @@ def chosen(term: Term) -> list[list[Leaf]]:
     return [[term]]  # type: ignore[list-item]
 
 
-def _parts(array: Array) -> list[list[Leaf]]:
+def flat_parts(array: Array) -> list[list[Leaf]]:
     """Return the different axes of each part, numbers as often as they are there."""
     found = []
     for leaves_of in chosen(Product(array)):
@@ -189,9 +189,9 @@ def _rearrange(draw: Draw) -> tuple[Side, Side]:
     if form < 0.6:
         right = [draw.rearranged(array) for array in left]
     else:
-        every = draw.shuffled([part for array in left for part in _parts(array)])  # type: ignore[arg-type, misc]
+        every = draw.shuffled([part for array in left for part in flat_parts(array)])  # type: ignore[arg-type, misc]
         if draw.chance(0.5):
-            every = [part for array in left for part in _parts(array)]  # type: ignore[misc]
+            every = [part for array in left for part in flat_parts(array)]  # type: ignore[misc]
         right = []
         while every:
             if len(every) > 1 and draw.chance(0.45):
@@ -265,7 +265,7 @@ def _contract(draw: Draw) -> tuple[Side, Side]:
     if draw.chance(0.2):  # an operand of several parts
         split = draw.sum(1)
         at = draw.rng.randrange(len(left))
-        left[at] = draw.array([*dict.fromkeys(_parts(left[at])[0]), split], 0.0)
+        left[at] = draw.array([*dict.fromkeys(flat_parts(left[at])[0]), split], 0.0)
         out = draw.some(used, 0.5)
         if draw.chance(0.5):
             right = [draw.array([*out, draw.reordered(split)], 0.02)]
@@ -329,16 +329,17 @@ def _subterms(terms: Sequence[Term]) -> list[Term]:
     return found
 
 
-def _values(rng: random.Random, count: int, dtype: str, kind: str, reducer: object) -> list[object]:
+def _values(rng: random.Random, count: int, dtype: str, kind: str, reducer: object) -> str:
+    """Return a NumPy expression of numbers whose sums and products are exact, different ones where they only move."""
+    drawn = f"np.random.default_rng({rng.randrange(1000)})"
     if dtype == "bool":
-        return [rng.random() < 0.5 for _ in range(count)]
+        return f"({drawn}.random({count}) < 0.5)"
     if kind in ("view", "rearrange", "repeat") and dtype != "int8":
-        return rng.sample(range(1, count + 1), count)
-    few = (-1, 1, 2) if reducer == "prod" or kind in ("contract", "einop") else (-3, -2, -1, 0, 1, 2, 3)
+        return f"({drawn}.permutation({count}) + 1)"
+    few = "[-1, 1, 2]" if reducer == "prod" or kind in ("contract", "einop") else "range(-3, 4)"
     if dtype.startswith("complex"):
-        return [complex(rng.choice(few), rng.choice((-1, 0, 1))) for _ in range(count)]
-    quarters = (0.25, 0.5, 1) if dtype.startswith("float") and reducer != "prod" else (1,)
-    return [rng.choice(few) * rng.choice(quarters) for _ in range(count)]
+        return f"({drawn}.choice({few}, {count}) + 1j * {drawn}.choice([-1, 0, 1], {count}))"
+    return f"{drawn}.choice({few}, {count})" + (" / 4" if dtype.startswith("float") and reducer != "prod" else "")
 
 
 def _expression(rng: random.Random, shape: tuple[int, ...], dtype: str, kind: str, reducer: object) -> str:
@@ -364,7 +365,7 @@ def _expression(rng: random.Random, shape: tuple[int, ...], dtype: str, kind: st
     values = _values(rng, math.prod(stored), dtype, kind, reducer)
     shaped = ", ".join(map(str, stored)) + "," * (len(stored) == 1)
     order_of = ', order="F"' if layout == "fortran" else ""
-    text = f"np.array({values}, {dtype!r}).reshape(({shaped}){order_of})"
+    text = f"np.asarray({values}, {dtype!r}).reshape(({shaped}){order_of})"
     return f"np.broadcast_to({text}{after}" if after.startswith(", ") else text + after
 
 

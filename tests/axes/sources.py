@@ -39,8 +39,8 @@ def sources(kind: str, left: list[Keys], right: list[Keys]) -> Made:
         made = _smallest(left, right)
     if {at for of in made for at in of} != set(range(len(left))):
         raise Refused("unused_part")
-    for of in made:
-        if len(of) > 1 and any(_is_number(key) for at in of for key in left[at][1]):
+    for of, (_, wanted) in zip(made, right):
+        if len(of) > 1 and any(map(_is_number, wanted.union(*(left[at][1] for at in of)))):
             raise Refused("numbers")
     return made
 
