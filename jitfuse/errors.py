@@ -74,7 +74,8 @@ class AxesError(JitfuseError, ValueError):
         self.sizes = sizes
         self.help = help
         known = f"sizes so far: {sizes}" if sizes else ""
-        super().__init__("\n".join(filter(None, (f"{code}: {reason}", written, known, help))))
+        way_out = f"help: {help}" if help else ""
+        super().__init__("\n".join(filter(None, (f"{code}: {reason}", written, known, way_out))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _axes_error, (type(self), self.code, self.reason, self.written, self.sizes, self.help)

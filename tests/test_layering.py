@@ -41,7 +41,7 @@ compile.gpu compile
 exporting
 arrays
 random_state graph_breaks function reports fuse gpu
-control array_api own_derivatives random nn linalg fft derivatives optim
+control array_api own_derivatives random nn linalg fft derivatives optim axes
 cli __main__
 """
 ORDER = _ORDER.split()

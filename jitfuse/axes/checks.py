@@ -37,6 +37,7 @@ def check_sides(plan: AbstractPlan) -> None:
     if operation not in LOSES and (gone := sorted(left - right)):
         raise Fault("lost_axis", f"{gone[0]} is on the left alone", place=_place(plan, "left", gone[0]),
                     help="reduce, contract and einop take axes away; the others keep them all.")
+    plan.sources  # noqa: B018 (raises Fault for parts that go nowhere or come from nowhere)
 
 
 def _check_kinds(plan: AbstractPlan) -> None:

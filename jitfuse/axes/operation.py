@@ -214,7 +214,7 @@ class TensorOp:
             raise Fault("bad_reducer", f"{self._plan.op_name} takes no reducer", place=place,
                         help="reduce and einop do; contract sums.")
         phases = [r for r in reducers if isinstance(r, tuple)]
-        if not reducers or (phases and len(phases) != len(reducers)):
+        if not reducers or (len(phases) != len(reducers) and len(reducers) != 1):
             raise Fault("bad_reducer", "one reducer, or pairs of axes and reducers are wanted", place=place,
                         help='Such as reduce_by("sum") or reduce_by((ax[h], "max"), (ax[w], "sum")).')
         for reducer in reducers:

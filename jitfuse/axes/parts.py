@@ -110,6 +110,9 @@ def parts(array: int, dims: tuple[Dim, ...]) -> list[Part]:
 
 def part(array: int, dims: tuple[tuple[Leaf, ...], ...]) -> Part:
     """Return the part with these axes: sizes without a name get keys in their order."""
+    if not any(isinstance(leaf, int) for dim in dims for leaf in dim):
+        named: tuple[Keys, ...] = dims  # type: ignore[assignment]
+        return Part(array, named, frozenset(itertools.chain(*named)))
     seen: Counter[int] = Counter()
     keyed = []
     for dim in dims:

@@ -152,6 +152,8 @@ def _sizes(
         for k, (axes, dims, shape) in enumerate(zip(lefts, left_dims, shapes))
         for axis, (dim, n, term) in enumerate(zip(dims, shape, _terms(axes, ranks)))
     ]
+    sums = {str(term): (Split(tuple(_alone(t, ranks) for t in term.terms)),) for term in whole}
+    sizes.update({key: total for key, dim in sums.items() if (total := _product(dim, sizes)) is not None})
     start = dict(sizes)
     try:
         waiting = propagate(equations, sizes)
@@ -169,11 +171,10 @@ def _sizes(
             name = key.split(".")[0]
             raise Fault("ambiguous_sizes", f"nothing tells the size of {name}", sizes=sizes,
                         help=f"Give it: .with_sizes({name}=3).")
-    for term in whole:
-        alone = Equation((Split(tuple(_alone(t, ranks) for t in term.terms)),), sizes[str(term)], Place("left"))
-        if not feasible(alone):
-            raise Fault("inconsistent_sizes", f"{term} cannot be {sizes[str(term)]}", sizes=sizes,
-                        help="Check the numbers in it.")
+    for key, dim in sums.items():
+        if not feasible(Equation(dim, sizes[key], Place("left")), start):
+            raise Fault("inconsistent_sizes", f"{key} cannot be {sizes[key]}", sizes=sizes,
+                        help="Check the numbers in it, and the sizes that are given.")
     return Solution(ranks, left_dims, right_dims, sizes)
 
 
@@ -198,9 +199,9 @@ def leaves(dim: Dim) -> Iterator[str]:
                 yield from leaves(alternative)
 
 
-def feasible(equation: Equation) -> bool:
-    """Return whether an equation has a solution, with all its axes unknown."""
-    sizes: dict[str, int] = {}
+def feasible(equation: Equation, given: Mapping[str, int]) -> bool:
+    """Return whether an equation has a solution, with all its axes unknown but for the given ones."""
+    sizes = dict(given)
     try:
         waiting = propagate([equation], sizes)
     except _ContradictionError:

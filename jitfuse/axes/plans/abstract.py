@@ -4,14 +4,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jitfuse.axes.faults import Fault, Place
-from jitfuse.axes.parts import Dim, Part, Split, names, pack_keys, parts, whole_sums
+from jitfuse.axes.parts import Dim, Part, Split, expand, names, pack_keys, parts, whole_sums
 from jitfuse.axes.plans.draft import size_key
 from jitfuse.axes.plans.lowering import LoweringProgram, Operation, Phases
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
-from jitfuse.axes.routing import sources
+from jitfuse.axes.routing import Sources, sources
 from jitfuse.axes.sizes import Given, Shape, Solution, solve
-from jitfuse.axes.terms import AxisList, Number, Pack, Product
+from jitfuse.axes.terms import AxisList, Number, Pack, Product, Sum
+from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import Record
 
 AxisSide = tuple[AxisList, ...]
@@ -27,33 +28,49 @@ class AbstractPlan(Record, frozen=True):
     rhs: AxisSide
     lowering: LoweringProgram = LoweringProgram()
 
+    @cached_property
+    def whole(self) -> frozenset[Sum]:
+        """The sums that count as one axis."""
+        return whole_sums((*self.lhs, *self.rhs))
+
+    @cached_property
+    def sources(self) -> tuple[Sources, ...]:
+        """Which parts on the left each part on the right is made of; a pack counts as one axis, whatever its rank."""
+        ranks = {name: 1 for axes in (*self.lhs, *self.rhs) for t in axes for name in names(t)}
+        lefts, rights = ([p for k, axes in enumerate(side) for p in parts(k, expand(axes, ranks, self.whole))]
+                         for side in (self.lhs, self.rhs))
+        return tuple(sources(self.op_name, lefts, rights))
+
     def solve(self, shapes: Sequence[Shape], given: Given) -> Solution:
         """Return the sizes of all axes for arrays of these shapes.
 
         Raises:
             Fault: there is no solution, or there are several.
         """
-        whole = [s for s in whole_sums((*self.lhs, *self.rhs)) if not given.keys() & set(names(s))]
-        return solve(self.lhs, self.rhs, whole, given, shapes)
+        return solve(self.lhs, self.rhs, self.whole, given, shapes)
 
     def operation(self, solution: Solution, reductions: Reductions) -> Operation:
         """Return what is to be computed: parts, sources and reductions.
 
         Raises:
-            Fault: a part on the right has no source or several, or one on the left is not used.
+            Fault: a reducer is missing for an axis, or numbers stand in a product.
         """
         lefts = tuple(p for k, dims in enumerate(solution.lefts) for p in parts(k, dims))
         rights = tuple(p for k, dims in enumerate(solution.rights) for p in parts(k, dims))
-        found = tuple(sources(self.op_name, lefts, rights))
-        for right, own in zip(rights, found):
+        phases = self._phases(solution, lefts, reductions)
+        reduced = frozenset(key for keys, _ in phases for key in keys)
+        for right, own in zip(rights, self.sources):
             if len(own) > 1:
                 self._check_product(right, [lefts[k] for k in own], reductions)
+            elif phases and (forgotten := lefts[own[0]].axes - right.axes - reduced):
+                raise Fault("bad_reducer", f"no reducer is for {min(forgotten).partition('#')[0]}",
+                            help="Name every axis that is reduced, numbers too.", place=Place("reducer"))
         sized = {key: int(key.partition("#")[0]) for p in (*lefts, *rights) for key in p.axes if "#" in key}
         for dims in (*solution.lefts, *solution.rights):
             for item in (item for dim in dims for item in dim):
                 sized.update(_more_sizes(item, solution.sizes))
         solution = solution._replace(sizes={**solution.sizes, **sized})
-        return Operation(solution, lefts, rights, found, self._phases(solution, lefts, reductions))
+        return Operation(solution, lefts, rights, self.sources, phases)
 
     def lower(self, operation: Operation) -> tuple[SymbolicPlan, ...]:
         """Return every way of computing an operation."""

@@ -12,10 +12,11 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
+from jitfuse.axes.faults import Fault
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
 from jitfuse.axes.plans.draft import Draft, first_split, flat_keys
 from jitfuse.axes.plans.paths import pairs
-from jitfuse.axes.plans.products import Contract, Einsum, is_matrix_product, product_order, roles
+from jitfuse.axes.plans.products import MAX_LABELS, Contract, Einsum, is_matrix_product, product_order, roles
 from jitfuse.axes.plans.steps import Dims, Reindex, Slot, SymbolicStep
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
@@ -27,6 +28,8 @@ Grouping = Literal["as written", "merged", "as wanted"]
 Product = Literal["einsum", "einsum chain", "contract chain"]
 Assembly = Literal["concat", "reindex"]
 Phases = tuple[tuple[frozenset[str], Reducer], ...]
+Orders = dict[tuple[tuple[Dims, ...], Dims], list[tuple[int, int]]]
+"""In which order the operands of a product meet: forms share it."""
 
 
 class Form(NamedTuple):
@@ -56,17 +59,29 @@ class LoweringProgram(Record, frozen=True):
     assemblies: tuple[Assembly, ...] = ("concat", "reindex")
 
     def candidates(self, operation: Operation) -> tuple[SymbolicPlan, ...]:
-        """Return the plan of each form that exists; equal ones once, under the first form's name."""
-        products = self.products if any(len(s) > 1 for s in operation.sources) else self.products[:1]
-        assemblies = self.assemblies if _gathers(operation) else self.assemblies[:1]
+        """Return the plan of each form that exists; equal ones once, under the first form's name.
+
+        Raises:
+            Fault: there is none.
+        """
+        groups = len(operation.solution.sizes) > MAX_LABELS or any(
+            len(keys) != 1 for p in (*operation.lefts, *operation.rights) for keys in p.dims)
+        choices = (
+            self.groupings if groups else self.groupings[:1],
+            self.products if any(len(s) > 1 for s in operation.sources) else self.products[:1],
+            self.assemblies if _gathers(operation) else self.assemblies[:1],
+        )
         found: dict[object, SymbolicPlan] = {}
-        for form in map(Form._make, itertools.product(self.groupings, products, assemblies)):
-            lowered = _Lowering(operation, form).run()
-            if lowered is not None:
+        orders: Orders = {}
+        for form in map(Form._make, itertools.product(*choices)):
+            lowered = _Lowering(operation, form, orders).run()
+            if lowered is not None and all(step.feasible for step in lowered[0]):
                 steps, outputs = lowered
-                kind = ", ".join(choice for choice, among in zip(form, (self.groupings, products, assemblies))
-                                 if len(among) > 1)
+                kind = ", ".join(choice for choice, among in zip(form, choices) if len(among) > 1)
                 found.setdefault(lowered, SymbolicPlan(kind, len(operation.solution.lefts), outputs, steps))
+        if not found:
+            raise Fault("too_many_axes", "a sum of products has more axes than einsum has letters",
+                        help="Merge axes that stay together into one, or multiply fewer arrays at once.")
         return tuple(found.values())
 
 
@@ -81,9 +96,10 @@ def _gathers(operation: Operation) -> bool:
 class _Lowering:
     """One candidate."""
 
-    def __init__(self, operation: Operation, form: Form) -> None:
+    def __init__(self, operation: Operation, form: Form, orders: Orders) -> None:
         self.operation = operation
         self.form = form
+        self.orders = orders
         self.draft = Draft(len(operation.solution.lefts))
         self.sizes: Mapping[str, int] = operation.solution.sizes
 
@@ -194,8 +210,10 @@ class _Lowering:
         output = _ordered(tuple(dict.fromkeys(groups)), wanted)
         if self.form.product == "einsum":
             return self._einsum(slots, terms, output), output
-        size = {group: _size(group, self.sizes) for group in groups}
-        rounds = pairs(terms, output, size)
+        product = (tuple(terms), output)
+        if product not in self.orders:
+            self.orders[product] = pairs(terms, output, {group: _size(group, self.sizes) for group in groups})
+        rounds = self.orders[product]
         for k, dims in enumerate(terms):
             others = {group for n, t in enumerate(terms) if n != k for group in t} | set(output)
             slots[k], terms[k] = self._summed(slots[k], dims, [group for group in dims if group not in others])

@@ -65,9 +65,11 @@ def _optimal(
 
 def _kept(subset: int, terms: list[frozenset[Label]], output: frozenset[Label]) -> frozenset[Label]:
     """Return the axes that the product of some operands has left: those of other operands and of the result."""
-    inside: frozenset[Label] = frozenset().union(*(t for k, t in enumerate(terms) if subset >> k & 1))
-    outside = output.union(*(t for k, t in enumerate(terms) if not subset >> k & 1))
-    return inside & outside
+    inside: set[Label] = set()
+    outside = set(output)
+    for k, term in enumerate(terms):
+        (inside if subset >> k & 1 else outside).update(term)
+    return frozenset(inside & outside)
 
 
 def _greedy(

@@ -7,12 +7,14 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from jitfuse.axes.faults import Fault
 from jitfuse.axes.layouts import Layout, contiguous, reshaped
 from jitfuse.axes.plans.steps import Dims, SpecializationContext, StepScore, SymbolicStep
 from jitfuse.base.records import NamedTuple
+
+MAX_LABELS: Final = len(string.ascii_letters)
+"""Axes that an einsum has letters for."""
 
 
 class Einsum(SymbolicStep, frozen=True):
@@ -22,12 +24,13 @@ class Einsum(SymbolicStep, frozen=True):
     output: Dims
     name: ClassVar[str] = "einsum"
 
+    @property
+    def feasible(self) -> bool:
+        """Whether there are letters for all axes."""
+        return len({keys for dims in self.terms for keys in dims}) <= MAX_LABELS
+
     def _write(self, context: SpecializationContext) -> list[str]:
-        labels = dict.fromkeys(keys for dims in self.terms for keys in dims)
-        if len(labels) > len(string.ascii_letters):
-            raise Fault("too_many_axes", f"a product of {len(labels)} axes has more than an einsum has letters",
-                        help="Multiply fewer arrays at once.")
-        letters = dict(zip(labels, string.ascii_letters))
+        letters = dict(zip(dict.fromkeys(keys for dims in self.terms for keys in dims), string.ascii_letters))
         inputs = ",".join("".join(map(letters.__getitem__, dims)) for dims in self.terms)
         equation = f"{inputs}->{''.join(map(letters.__getitem__, self.output))}"
         return self._line(context.library.einsum(equation, [f"v{s}" for s in self.operands]))

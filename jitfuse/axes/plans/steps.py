@@ -105,6 +105,11 @@ class SymbolicStep(Record, frozen=True):
         """The number of arrays it gives."""
         return len(self.results)
 
+    @property
+    def feasible(self) -> bool:
+        """Whether libraries can carry the step out."""
+        return True
+
     def specialize(self, context: SpecializationContext) -> RuntimeStep:
         """Return the step as it runs in one call."""
         lines = tuple(self._write(context))
