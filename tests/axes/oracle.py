@@ -1,207 +1,68 @@
 """The judge of named axes: docs/named-axes.md, element by element, by loops over indices.
 
-`Verdict(operation)` says which parts each part on the right is made of, or raises `Refused` with what the page demands;
-`outputs(operation, arrays)` computes, with nothing but Python's numbers in dictionaries. `Unclear` is raised where the
-page does not decide.
+`judge(operation, arrays)` computes with nothing but Python's numbers in dictionaries, or says which errors the page
+demands. `UnclearError` is raised where the page does not decide.
 """
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from axes.parts import AxisKey, Choice, Numbered, Part, axis_keys, parts, term_keys, wholes, with_wholes
+from axes.sizes import AmbiguousError, InconsistentError, TooHardError, keys_of, size_of, solve
+from axes.sources import Keys, RefusedError, UnclearError, sources
+from axes.terms import Array, Operation, Pack, Product, Sum, Whole, flat
 
-from axes.sizes import Ambiguous, Inconsistent, TooHard, keys_of, size_of, solve
-from axes.sources import Keys, Refused, Unclear, sources
-from axes.terms import Array, Axis, Number, Operation, Pack, Product, Side, Sum, Term, Whole, flat, leaves
-
-AxisKey = tuple[Any, int]
 Index = tuple[int, ...]
 Values = dict[Index, Any]
-
-
-class Choice(NamedTuple):
-    """One summand of a sum of axes."""
-
-    of: Sum
-    chosen: int
-    term: Any
-
-
-class Numbered(NamedTuple):
-    """A number, the how many-th of its size in a part."""
-
-    size: int
-    number: int
-
-
-class Part(NamedTuple):
-    array: int
-    terms: tuple[Any, ...]
-
-
-def _sums(term: Term) -> Iterator[Sum]:
-    if isinstance(term, (Product, Sum)):
-        if isinstance(term, Sum):
-            yield term
-        for inner in term.of:
-            yield from _sums(inner)
-
-
-def wholes(operation: Operation) -> list[Sum]:
-    """Return the sums that are written the same wherever their axes stand; of nested ones the outermost."""
-    terms = [flat(term) for array in (*operation.left, *operation.right) for term in array]
-    everywhere = Counter(leaf for term in terms for leaf in leaves(term))
-    often = Counter(found for term in terms for found in _sums(term))
-    whole = [
-        found for found, times in often.items()
-        if all(everywhere[leaf] == times * n for leaf, n in Counter(leaves(found)).items() if not isinstance(leaf, Number))
-    ]
-    return [found for found in whole if not any(found in list(_sums(other))[1:] for other in whole)]
-
-
-def _with_wholes(term: Term, whole: list[Sum]) -> Term:
-    if isinstance(term, (Product, Sum)):
-        if term in whole:
-            assert isinstance(term, Sum)
-            return Whole(term)
-        return type(term)(tuple(_with_wholes(inner, whole) for inner in term.of))
-    return term
-
-
-def _choices(term: Term) -> Iterator[Any]:
-    if isinstance(term, Sum):
-        for at, inner in enumerate(term.of):
-            for chosen in _choices(inner):
-                yield Choice(term, at, chosen)
-    elif isinstance(term, Product):
-        for factors in itertools.product(*map(list, map(_choices, term.of))):
-            yield Product(tuple(factors))
-    else:
-        yield term
-
-
-def _numbered(term: Any, seen: Counter[int]) -> Any:
-    if isinstance(term, Choice):
-        return term._replace(term=_numbered(term.term, seen))
-    if isinstance(term, Product):
-        return Product(tuple(_numbered(inner, seen) for inner in term.of))
-    if isinstance(term, Number) and term.size != 1:
-        seen[term.size] += 1
-        return Numbered(term.size, seen[term.size])
-    return term
-
-
-def parts(side: Side, whole: list[Sum]) -> list[Part]:
-    """Return the parts of a side, in order."""
-    found = []
-    for at, array in enumerate(side):
-        terms = [list(_choices(_with_wholes(flat(term), whole))) for term in array]
-        for chosen in itertools.product(*terms):
-            seen: Counter[int] = Counter()
-            found.append(Part(at, tuple(_numbered(term, seen) for term in chosen)))
-    return found
-
-
-def _axis_keys(term: Any, ranks: Mapping[str, int] | None) -> list[AxisKey]:
-    """Return the axes of a term of a part; a pack is one axis where no ranks are given."""
-    if isinstance(term, Choice):
-        return _axis_keys(term.term, ranks)
-    if isinstance(term, Product):
-        return [key for inner in term.of for key in _axis_keys(inner, ranks)]
-    if isinstance(term, Numbered):
-        return [(str(term.size), term.number)]
-    if isinstance(term, Whole):
-        return [(term.of, -1)]
-    if isinstance(term, Pack) and ranks is None:
-        return [(term.name, 0)]
-    return keys_of(term, ranks) if isinstance(term, (Axis, Pack)) else []  # type: ignore[arg-type, return-value]
-
-
-def axis_keys(part: Part, ranks: Mapping[str, int] | None) -> list[AxisKey]:
-    """Return the different axes of a part, in the order of writing."""
-    return list(dict.fromkeys(key for term in part.terms for key in _axis_keys(term, ranks)))
-
-
-def repeats(part: Part) -> bool:
-    """Return whether a part is a diagonal."""
-    every = [key for term in part.terms for key in _axis_keys(term, None)]
-    return len(every) != len(set(every))
 
 
 class Verdict:
     """What an operation means before it is called: parts, and what they are made of."""
 
-    def __init__(self, operation: Operation, ranks: Mapping[str, int] | None = None) -> None:
+    def __init__(self, operation: Operation) -> None:
         self.operation, self.wholes = operation, wholes(operation)
         self.left, self.right = parts(operation.left, self.wholes), parts(operation.right, self.wholes)
-        by_name = self._sources(None)
-        if ranks is not None:  # packs stand for their axes: the page does not say whether in the choice of sources too
-            if self._sources(ranks) != by_name:
-                raise Unclear("packs")
-        if isinstance(by_name, Refused):
-            raise by_name
-        self.sources = by_name
-
-    def _sources(self, ranks: Mapping[str, int] | None) -> list[tuple[int, ...]] | Refused:
-        left: list[Keys] = [(part.array, frozenset(axis_keys(part, ranks))) for part in self.left]
-        right: list[Keys] = [(part.array, frozenset(axis_keys(part, ranks))) for part in self.right]
-        try:
-            return sources(self.operation.kind, left, right)
-        except Refused as refused:
-            return refused
+        left: list[Keys] = [(part.array, frozenset(axis_keys(part, None))) for part in self.left]
+        right: list[Keys] = [(part.array, frozenset(axis_keys(part, None))) for part in self.right]
+        self.sources = sources(operation.kind, left, right)
 
 
 class Judged(NamedTuple):
-    """What the page demands of a call: outputs, or one of the errors.
-
-    `open_sizes`: sizes of names in sums that count as one axis are not known, nor needed.
-    """
+    """What the page demands of a call: outputs, or one of the errors."""
 
     outputs: tuple[tuple[Index, Values], ...]
     errors: frozenset[str]
     verdict: Verdict | None = None
-    open_sizes: bool = False
 
 
 def judge(operation: Operation, arrays: Sequence[np.ndarray], values: Sequence[Callable[[Index], Any]] = ()) -> Judged:
-    """Return what a call gives, or all errors that the page has for it: which of several comes first it does not say."""
+    """Return what a call gives, or all errors that are due: which of several comes first the page leaves open."""
     errors = set()
     ranks = verdict = None
     try:
         found, ranks = solve(operation, [array.shape for array in arrays], wholes(operation))
-    except Ambiguous:
+    except AmbiguousError:
         errors.add("ambiguous_sizes")
-    except Inconsistent:
+    except InconsistentError:
         errors.add("inconsistent_sizes")
-    except TooHard as hard:
-        raise Unclear("sizes") from hard
+    except TooHardError as hard:
+        raise UnclearError("sizes") from hard
     try:
-        verdict = Verdict(operation, ranks)
-    except Refused as refused:
+        verdict = Verdict(operation)
+    except RefusedError as refused:
         errors.add(refused.code)
     if verdict is not None and operation.reducer not in (None, "sum") and max(map(len, verdict.sources), default=0) > 1:
-        raise Unclear("a reducer of a product of parts")
+        errors.add("bad_reducer")
     if errors or verdict is None or ranks is None:
-        return Judged((), frozenset(errors), open_sizes=_has_open_sizes(operation, [array.shape for array in arrays]))
+        return Judged((), frozenset(errors))
     sizes: dict[AxisKey, int] = dict(found)
     sizes |= {(whole, -1): size_of(whole, found, ranks) for whole in verdict.wholes}
     read = values or [lambda index, array=array: array[index].item() for array in arrays]  # type: ignore[misc]
-    outputs = _Call(operation, verdict, sizes, ranks, read).outputs()
-    return Judged(outputs, frozenset(), verdict, _has_open_sizes(operation, [array.shape for array in arrays]))
-
-
-def _has_open_sizes(operation: Operation, shapes: Sequence[Index]) -> bool:
-    try:
-        solve(operation, shapes)
-    except (Ambiguous, TooHard):
-        return True
-    except Inconsistent:
-        pass
-    return False
+    return Judged(_Call(operation, verdict, sizes, ranks, read).outputs(), frozenset(), verdict)
 
 
 class _Call:
@@ -225,7 +86,7 @@ class _Call:
         return size_of(term, self.sizes, self.ranks)
 
     def _sum(self, term: Any) -> int:
-        """Return the size of a term with sums in it that count as one axis, whose names may have no size of their own."""
+        """Return the size of a term with sums that count as one axis, whose names may have no known size."""
         if isinstance(term, Whole):
             return self.sizes[term.of, -1]
         if isinstance(term, (Product, Sum)):
@@ -244,7 +105,7 @@ class _Call:
                 place = place * self.size(inner) + self.at(inner, env)
             return place
         place = 0
-        for key in _axis_keys(term, self.ranks):
+        for key in term_keys(term, self.ranks):
             place = place * self.sizes[key] + env[key]
         return place
 
@@ -263,7 +124,7 @@ class _Call:
             if isinstance(term, Pack):
                 shape.extend(self.sizes[key] for key in keys_of(term, self.ranks))
             else:
-                shape.append(self._sum(_with_wholes(flat(term), self.verdict.wholes)))
+                shape.append(self._sum(with_wholes(flat(term), self.verdict.wholes)))
         return tuple(shape)
 
     def over(self, keys: Sequence[AxisKey]) -> Iterator[dict[AxisKey, int]]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from axes.terms import Array, Axis, Number, Operation, Pack, Product, Sum, Term, leaves
 
 REDUCERS = ("sum", "mean", "max", "min", "prod", "any", "all")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from axes.compared import eager, find, fused, program, with_torch
-from axes.patterns import KINDS, draw_pattern
+from axes.compared import eager, find, fused, program, with_torch  # noqa: E402
+from axes.patterns import KINDS, draw_pattern  # noqa: E402
 
 RUNS = {"eager": eager, "torch": with_torch, "fused": fused}
 
@@ -40,8 +40,8 @@ def main(count: str = "1000", kind: str = "all", seed: str = "1", way: str = "ea
     for each in KINDS if kind == "all" else (kind,):
         states = judge_many(int(count), each, int(seed), way)
         wrong += states["wrong"]
-        print(f"{each} ({way}, seed {seed}): {states['fine']} well formed and right, {states['refused']} refused as they "
-              f"should be, {states['unclear']} unclear in the page, {states['wrong']} wrong", flush=True)
+        print(f"{each} ({way}, seed {seed}): {states['fine']} well formed and right, {states['refused']} refused as "
+              f"they should be, {states['unclear']} unclear in the page, {states['wrong']} wrong", flush=True)
     return int(wrong > 0)
 
 

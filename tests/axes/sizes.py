@@ -1,7 +1,7 @@
 """The judge of sizes: all solutions in non-negative integers, by search, never by algebra.
 
-No size above the largest number of the system is looked for. A larger one stands in products with 0 only, so that 0 and 1
-are solutions in its place, and the system is ambiguous in the range as well.
+No size above the largest number of the system is looked for. A larger one stands in products with 0 only, so that 0
+and 1 are solutions in its place, and the system is ambiguous in the range as well.
 """
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Key = tuple[str, int]
 Known = dict[Key, int]
 
 
-class Inconsistent(Exception):
+class InconsistentError(Exception):
     """No solution."""
 
 
-class Ambiguous(Exception):
+class AmbiguousError(Exception):
     """Several solutions."""
 
 
-class TooHard(Exception):
+class TooHardError(Exception):
     """The search takes too long: no verdict."""
 
 
@@ -120,7 +120,7 @@ def _solutions(
     """Yield all solutions within the domains; `effort` counts what has been tried."""
     effort[0] += 1
     if effort[0] > EFFORT:
-        raise TooHard
+        raise TooHardError
     low = {key: domain[0] for key, domain in domains.items()}
     high = {key: domain[-1] for key, domain in domains.items()}
     if not all(size_of(t, low, ranks) <= size <= size_of(t, high, ranks) for t, size in equations):
@@ -157,7 +157,8 @@ def solve(
 
     Names inside of `wholes` have any of the sizes that they may have.
     """
-    numbers = itertools.chain(*shapes, (n for s in operation.sizes.values() for n in (s if isinstance(s, tuple) else [s])))
+    given = (size if isinstance(size, tuple) else (size,) for size in operation.sizes.values())
+    numbers = itertools.chain(*shapes, *given)
     top = max(numbers, default=0) + 1
     first: tuple[tuple[object, ...], Known, dict[str, int]] | None = None
     effort = [0]
@@ -179,7 +180,7 @@ def solve(
             if first is None:
                 first = counted, found, dict(ranks)
             elif first[0] != counted:
-                raise Ambiguous
+                raise AmbiguousError
     if first is None:
-        raise Inconsistent
+        raise InconsistentError
     return first[1], first[2]

@@ -10,20 +10,15 @@ Keys = tuple[int, frozenset[Any]]
 Made = list[tuple[int, ...]]
 
 
-class Refused(Exception):
-    """The page demands an error: one of the four codes, or "axes" (lost, added, none to take) or "numbers"."""
+class RefusedError(Exception):
+    """The page demands an error of this code; "axes" is an axis lost or added, or a part that nothing gives."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
         self.code = code
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Refused) and other.code == self.code
 
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Unclear(Exception):
+class UnclearError(Exception):
     """The page does not decide."""
 
 
@@ -38,10 +33,10 @@ def sources(kind: str, left: list[Keys], right: list[Keys]) -> Made:
     else:
         made = _smallest(left, right)
     if {at for of in made for at in of} != set(range(len(left))):
-        raise Refused("unused_part")
+        raise RefusedError("unused_part")
     for of, (_, wanted) in zip(made, right):
         if len(of) > 1 and any(map(_is_number, wanted.union(*(left[at][1] for at in of)))):
-            raise Refused("numbers")
+            raise RefusedError("number_in_product")
     return made
 
 
@@ -55,10 +50,10 @@ def _same(left: list[Keys], right: list[Keys]) -> Made:
     for _, wanted in right:
         same = [at for at, (_, keys) in enumerate(left) if keys == wanted]
         if not same:
-            raise Refused("axes")
+            raise RefusedError("axes")
         free = [at for at in same if at not in taken]
         if not free:
-            raise Unclear("taken more often than it is there")
+            raise UnclearError("taken more often than it is there")
         taken.add(free[0])
         made.append((free[0],))
     return made
@@ -72,9 +67,9 @@ def _untaken(left: list[Keys], wanted: frozenset[Any], made: Made) -> int | None
 def _only(best: list[Any]) -> Any:
     """Return the only one of equals."""
     if not best:
-        raise Refused("axes")
+        raise RefusedError("axes")
     if len(best) > 1:
-        raise Refused("ambiguous_parts")
+        raise RefusedError("ambiguous_parts")
     return best[0]
 
 
@@ -99,7 +94,7 @@ def _one(left: list[Keys], right: list[Keys], choose: Callable[[list[Keys], froz
 def _foreign(keys: frozenset[Any], at: int, right: list[Keys]) -> bool:
     others = frozenset[Any]().union(*(other for i, (_, other) in enumerate(right) if i != at))
     if any(_is_number(key) for key in (keys - right[at][1]) & others):
-        raise Unclear("a number that is foreign")
+        raise UnclearError("a number that is foreign")
     return bool((keys - right[at][1]) & others)
 
 
@@ -114,7 +109,7 @@ def _products(left: list[Keys], right: list[Keys], new: bool) -> Made:
                 array = [_only([i for i, count in known.items() if count == max(known.values())])]
             of.append(array[0])
         if not new and not wanted <= frozenset().union(*(left[i][1] for i in of)):
-            raise Refused("axes")
+            raise RefusedError("axes")
         made.append(tuple(of))
     return made
 
@@ -128,8 +123,6 @@ def _smallest(left: list[Keys], right: list[Keys]) -> Made:
             continue
         fine = [i for i, (_, keys) in enumerate(left) if not _foreign(keys, at, right)]
         needed = wanted & frozenset().union(*(left[i][1] for i in fine))
-        if not needed:
-            raise Unclear("the smallest set is the empty one")
         for count in range(1, len(fine) + 1):
             best = [
                 of for of in itertools.combinations(fine, count)
@@ -139,5 +132,5 @@ def _smallest(left: list[Keys], right: list[Keys]) -> Made:
                 made.append(tuple(_only(best)))
                 break
         else:
-            raise Refused("axes")
+            raise RefusedError("axes")
     return made

@@ -1,4 +1,4 @@
-"""Operations over named axes as plain data, for the judge: terms, sides, reducers, and how they are written in Python."""
+"""Operations over named axes as plain data, for the judge: terms, sides, reducers, and their Python text."""
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from axes.compared import built
-from axes.patterns import flat_parts
-from axes.sizes import Ambiguous, Inconsistent, solve
+from axes.sides import flat_parts
+from axes.sizes import AmbiguousError, InconsistentError, solve
 from axes.terms import Axis, Number, Operation, Pack, Product, Sum, Term, can_be_written, written
 
 from jitfuse.errors import AxesError
@@ -128,7 +128,7 @@ def _holds(
 
 
 def _taken_apart(operation: Operation) -> Operation:
-    """Return the operation that gives each part by itself, so that only sizes can fail, and no sum counts as one axis."""
+    """Return the operation that gives each part by itself: only sizes can fail, and no sum counts as one axis."""
     right = tuple(tuple(part) for array in operation.left for part in flat_parts(array))
     return operation._replace(kind="rearrange", right=right)
 
@@ -150,9 +150,9 @@ def test_the_search_counts_as_trying_all_does(seed: int) -> None:
         try:
             solve(operation, shapes)
             found = 1
-        except Ambiguous:
+        except AmbiguousError:
             found = 2
-        except Inconsistent:
+        except InconsistentError:
             found = 0
         assert found == count(operation, shapes), (written(operation), shapes)
 

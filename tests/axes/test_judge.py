@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from axes.oracle import FILL, judge, wholes
-from axes.sources import Unclear
+from axes.oracle import FILL, judge
+from axes.parts import wholes
+from axes.sources import UnclearError
 from axes.terms import Axis, Number, Operation, Pack, Product, Side, Sum, Term
 
 a, b, c, d, n = map(Axis, "abcdn")
@@ -33,7 +34,8 @@ def results(kind: str, left: Side, right: Side, *arrays: Any, reducer: Any = Non
 
 
 def errors(kind: str, left: Side, right: Side, *shapes: tuple[int, ...], **sizes: Any) -> set[str]:
-    return set(judge(Operation(kind, left, right, sizes, "sum" if kind == "reduce" else None), [*map(np.zeros, shapes)]).errors)
+    operation = Operation(kind, left, right, sizes, "sum" if kind == "reduce" else None)
+    return set(judge(operation, [*map(np.zeros, shapes)]).errors)
 
 
 def test_the_last_factor_moves_fastest() -> None:
@@ -96,17 +98,19 @@ def test_errors() -> None:
     assert errors("rearrange", ((product(a, b),),), ((a, b),), (0,), a=0) == {"ambiguous_sizes"}
     assert errors("rearrange", ((product(a, a),),), ((a,),), (6,)) == {"inconsistent_sizes"}
     assert errors("repeat", ((a,),), ((a, n),), (2,)) == {"ambiguous_sizes"}
-    assert errors("reduce", ((joined(a, b), c),), ((joined(a, c),),), (3, 2), a=1) >= {"axes"}
+    assert errors("reduce", ((a, b),), ((c,),), (3, 2), c=1) == {"axes"}
     assert errors("reduce", ((joined(a, b, n), c),), ((c,), (n, c)), (3, 2), a=1, b=1) == {"ambiguous_parts"}
     assert errors("einop", ((joined(a, b),), (c,)), ((a, c),), (3,), (2,), a=1) == {"unused_part"}
-    assert errors("contract", ((a, Number(3)), (a,)), ((a,),), (2, 3), (2,)) == {"numbers"}
+    assert errors("contract", ((a, Number(3)), (a,)), ((a,),), (2, 3), (2,)) == {"number_in_product"}
 
 
 def test_what_the_page_leaves_open() -> None:
-    for kind, left, right, shapes in (
-        ("rearrange", ((a,),), ((a,), (a,)), [(2,)]),
-        ("rearrange", ((a,), (a, tail)), ((a, tail), (a,)), [(2,), (2,)]),
-        ("einop", ((a,), (b,)), ((a,), ()), [(2,), (2,)]),
-    ):
-        with pytest.raises(Unclear):
-            errors(kind, left, right, *shapes)
+    with pytest.raises(UnclearError):
+        errors("rearrange", ((a,),), ((a,), (a,)), (2,))
+
+
+def test_packs_are_compared_by_name() -> None:
+    sides = ((a,), (a, tail)), ((a, tail), (a,))
+    assert results("rearrange", *sides, [0, 1], [2, 3]) == [[2, 3], [0, 1]]
+    assert errors("rearrange", ((a, tail),), ((a,),), (2,)) == {"axes"}
+    assert results("einop", ((a,), (b,)), ((a,), ()), [1, 2], [3, 4]) == [[1, 2], 7]

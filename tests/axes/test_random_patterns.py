@@ -12,7 +12,7 @@ from axes.compared import arrays_of, eager, find, fused, program, with_torch
 from axes.oracle import NothingToReduceError, judge
 from axes.others import by_einops, by_einsum, uses_every_array
 from axes.patterns import KINDS, Pattern, draw_pattern
-from axes.sources import Unclear
+from axes.sources import UnclearError
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 needs_einops = pytest.mark.skipif(importlib.util.find_spec("einops") is None, reason="einops is not installed")
@@ -53,7 +53,7 @@ def test_nine_tenths_are_well_formed(kind: str) -> None:
     for pattern in patterns(kind, "well formed", drawn(PATTERNS, 60)):
         try:
             refused += bool(judge(pattern.operation, arrays_of(pattern)).errors)
-        except (NothingToReduceError, Unclear):
+        except (NothingToReduceError, UnclearError):
             refused += 1
     assert refused <= drawn(PATTERNS, 60) * 0.2
 
@@ -66,7 +66,7 @@ def test_the_judge_agrees_with_einops(kind: str) -> None:
         arrays = arrays_of(pattern)
         try:
             judged = judge(pattern.operation, arrays)
-        except (NothingToReduceError, Unclear):
+        except (NothingToReduceError, UnclearError):
             continue
         expected = None if judged.errors else by_einops(pattern.operation, arrays)
         if expected is not None:
@@ -85,7 +85,7 @@ def test_the_judge_agrees_with_einsum(kind: str) -> None:
         arrays = arrays_of(pattern)
         try:
             judged = judge(pattern.operation, arrays)
-        except (NothingToReduceError, Unclear):
+        except (NothingToReduceError, UnclearError):
             continue
         if judged.verdict is None or not uses_every_array(judged.verdict.sources, len(arrays)):
             continue
