@@ -173,10 +173,15 @@ def torch_library(*, lazy: bool) -> TorchLibrary:
     return TorchLibrary(lazy)
 
 
+_FILE: Final = __file__.replace("libraries.py", "<plan>")
+"""Where plans are, for tracebacks: within jitfuse, so that the lines that errors name are the user's."""
+
+
 def compiled(lines: Sequence[str], inputs: Sequence[str], outputs: str, names: Mapping[str, Any]) -> Callable[..., Any]:
     """Return the function of lines of Python."""
     body = "".join(f"    {line}\n" for line in lines)
     scope = dict(names)
-    exec(f"def run({', '.join(inputs)}):\n{body}    return {outputs}\n", scope)
+    text = f"def run({', '.join(inputs)}):\n{body}    return {outputs}\n"
+    exec(compile(text, _FILE, "exec"), scope)
     made: Callable[..., Any] = scope["run"]
     return made

@@ -142,6 +142,24 @@ class TensorOp:
             raise self.error(fault) from None
         return PlanReport(repr(self), found, context)
 
+    def picture(self, *shapes: tuple[int, ...]) -> str:
+        """Return the operation as a picture, the text of an SVG file: axes as boxes, before and after.
+
+        With shapes of arrays, boxes show the sizes of axes.
+
+        Example:
+            >>> b, h, w = axes("b", "h", "w")
+            >>> rearrange(ax[b, h, w], ax[b * w, h]).picture((2, 3, 4)).startswith("<svg")
+            True
+        """
+        from jitfuse.axes.picture import operation_svg
+
+        sizes = {}
+        if shapes:
+            report = self.plan(*shapes)
+            sizes = dict(report.context.sizes)
+        return operation_svg(repr(self), self._plan.lhs, self._plan.rhs, sizes)
+
     # ------------------------------------------------------------ changes
     def with_sizes(self, **sizes: int | tuple[int, ...]) -> TensorOp:
         """Return the operation with sizes of axes given: integers, and tuples for packs.

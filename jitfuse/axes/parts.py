@@ -49,7 +49,7 @@ def whole_sums(lists: Collection[AxisList]) -> frozenset[Sum]:
         times = sum(_count(t, s) for t in terms)
         if inside and all(everywhere[name] == times * n for name, n in inside.items()):
             found.add(s)
-    return frozenset(found)
+    return frozenset(s for s in found if not any(s != other and s in _sums(other) for other in found))
 
 
 def names(term: Term) -> Iterator[str]:

@@ -160,7 +160,8 @@ def _sizes(
     except _ContradictionError as error:
         raise _inconsistent(error.equation, start, sizes, equations) from None
     if waiting:
-        solutions = list(itertools.islice(_searched(waiting, sizes), 2))
+        fitting = (found for found in _searched(waiting, sizes) if _misfit(sums, found, start) is None)
+        solutions = list(itertools.islice(fitting, 2))
         if not solutions:
             raise _inconsistent(waiting[0], start, sizes, equations)
         if len(solutions) > 1:
@@ -171,10 +172,9 @@ def _sizes(
             name = key.split(".")[0]
             raise Fault("ambiguous_sizes", f"nothing tells the size of {name}", sizes=sizes,
                         help=f"Give it: .with_sizes({name}=3).")
-    for key, dim in sums.items():
-        if not feasible(Equation(dim, sizes[key], Place("left")), start):
-            raise Fault("inconsistent_sizes", f"{key} cannot be {sizes[key]}", sizes=sizes,
-                        help="Check the numbers in it, and the sizes that are given.")
+    if (misfit := _misfit(sums, sizes, start)) is not None:
+        raise Fault("inconsistent_sizes", f"{misfit} cannot be {sizes[misfit]}", sizes=sizes,
+                    help="Check the numbers in it, and the sizes that are given.")
     return Solution(ranks, left_dims, right_dims, sizes)
 
 
@@ -197,6 +197,11 @@ def leaves(dim: Dim) -> Iterator[str]:
         elif isinstance(item, Split):
             for alternative in item.alternatives:
                 yield from leaves(alternative)
+
+
+def _misfit(sums: Mapping[str, Dim], sizes: Mapping[str, int], given: Mapping[str, int]) -> str | None:
+    """Return a sum that counts as one axis and cannot have its size, whatever its axes are; or None."""
+    return next((key for key, dim in sums.items() if not feasible(Equation(dim, sizes[key], Place("left")), given)), None)
 
 
 def feasible(equation: Equation, given: Mapping[str, int]) -> bool:

@@ -117,10 +117,10 @@ class Contract(SymbolicStep, frozen=True):
         a, b = self.terms
         found = roles(a, b, self.output)
         result = contiguous(context.shape(self.output))
-        copied = 0
-        if found.summed:
-            copied += self._copied(context, layouts[0], a, found.batch, found.rows, found.summed)
-            copied += self._copied(context, layouts[1], b, found.batch, found.summed, found.columns)
+        if not found.summed:
+            return [result], StepScore(0, result.elements, 1, 1)
+        copied = self._copied(context, layouts[0], a, found.batch, found.rows, found.summed)
+        copied += self._copied(context, layouts[1], b, found.batch, found.summed, found.columns)
         copies = bool(copied)
         return [result], StepScore(result.elements, copied, 1 + copies, 1 + copies)
 

@@ -83,8 +83,9 @@ class RuntimeStep(NamedTuple):
     def run(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         """Carry the step out on its own."""
         outputs = "".join(f"v{s}, " for s in self.results)
-        function = compiled(self.lines, [f"v{s}" for s in self.operands], f"({outputs})", self.names)
-        made: tuple[Any, ...] = function(*tensors)
+        held = dict(zip(self.operands, tensors))  # an operand may stand there twice
+        function = compiled(self.lines, [f"v{s}" for s in held], f"({outputs})", self.names)
+        made: tuple[Any, ...] = function(*held.values())
         return made
 
 

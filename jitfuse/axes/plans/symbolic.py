@@ -13,6 +13,7 @@ from jitfuse.base.records import NamedTuple, Record
 class Score(NamedTuple):
     """Lower is better, field by field; of equal plans the first candidate wins.
 
+    A product of elements without a sum is no einsum: it counts as what it stores.
     A product of matrices counts with the elements of its result in `peak_einsum_numel`, an einsum with all that it
     multiplies: a library's product of matrices runs in cache, its einsum loop does not.
     """

@@ -13,6 +13,8 @@ from jitfuse.backends.llvm.codegen.layout import MAP_BLOCK
 from jitfuse.ir.kernels.form import MAX_CELL, KernelForm, Operand
 
 ALL = tuple(range(2, MAX_CELL + 1))
+FEW = (2, 3, 4, 5, 6, 9, 13, MAX_CELL)
+"""Few as there are many lanes of a byte: primes, their powers and products, more parts than lanes of a wide dtype."""
 
 
 def cell_form(dtype: str, cell: int, step: str = "1", grid: int = 1) -> KernelForm:
@@ -39,7 +41,7 @@ def columns(dtype: str, cell: int, n: int) -> list[Any]:
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16", "int8", "bool", "float16"])
 def test_columns_are_interleaved(dtype: str, vector_bytes: int) -> None:
-    for cell in ALL if dtype in ("float32", "bool") else (2, 3, 4):
+    for cell in (ALL if dtype == "float32" else FEW if dtype == "bool" else (2, 3, 4)):
         for n in (1, 7, 64, 65, 1000):
             out = filled(dtype, (n, cell), 9)
             given = columns(dtype, cell, n)
