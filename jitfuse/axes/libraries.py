@@ -155,7 +155,8 @@ class TorchLibrary(Library, frozen=True):
 
     def embed(self, x: str, shape: Shape, n: int, mask: Shape) -> str:
         """Return an array on a diagonal."""
-        return f"where(eye({n}, dtype=bool_, device={x}.device).reshape({mask}), {x}.reshape({shape}), {x}.new_zeros(()))"
+        diagonal = f"eye({n}, dtype=bool_, device={x}.device).reshape({mask})"
+        return f"where({diagonal}, {x}.reshape({shape}), {x}.new_zeros(()))"
 
 
 _METHODS: Final = {"max": "amax", "min": "amin"}

@@ -5,10 +5,12 @@ NumPy's einsum repeats axes of size 1, and contract does not: such axes are take
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from opt_einsum import get_symbol
 from opt_einsum.backends import dispatch
 from opt_einsum.parser import parse_einsum_input
@@ -30,7 +32,7 @@ def einsum(equation: str, *operands: Any, **options: Any) -> Any:
     """np.einsum by `contract`."""
     global calls
     calls += 1
-    options.pop("optimize", None)
+    out = options.pop("out", None)
     assert not options, options
     inputs, output, _ = parse_einsum_input((equation, *operands))
     arrays = [np.asarray(x) for x in operands]
@@ -42,7 +44,11 @@ def einsum(equation: str, *operands: Any, **options: Any) -> Any:
         alone = tuple(i for i, letter in enumerate(term) if x.shape[i] == 1 != sizes[letter])
         arrays[k] = x.squeeze(alone)
         terms[k] = "".join(letter for i, letter in enumerate(term) if i not in alone)
-    return np.asarray(operation(f"{','.join(terms)}->{output}")(*arrays))
+    made = np.asarray(operation(f"{','.join(terms)}->{output}")(*arrays))
+    if out is None:
+        return made
+    out[...] = made
+    return out
 
 
 def tensordot(a: Any, b: Any, axes: int | Sequence[Sequence[int]] = 2) -> Any:
@@ -60,6 +66,18 @@ def tensordot(a: Any, b: Any, axes: int | Sequence[Sequence[int]] = 2) -> Any:
 def pytest_configure() -> None:
     dispatch._cached_funcs["einsum", "numpy"] = einsum
     dispatch._cached_funcs["tensordot", "numpy"] = tensordot
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep every function's first cases, and one in twenty of the thousands behind."""
+    count: Counter[str] = Counter()
+    kept = []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        if count[name] < 20 or count[name] % 20 == 0:
+            kept.append(item)
+        count[name] += 1
+    items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
