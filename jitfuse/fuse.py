@@ -22,18 +22,21 @@ from jitfuse.function import pipeline
 from jitfuse.function.options import Options, reject_unfit, reject_unknown
 from jitfuse.function.parts import Parts
 from jitfuse.function.rng_state import renew_locks
+from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.record.dispatch_wrappers import unwrapped_function
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
     from typing import Concatenate
 
     import numpy as np
 
-    from jitfuse.ir.program import FusedProgram
+    from jitfuse.backends.interpreter.runner import RunResult
     from jitfuse.tracing.tracer import Transform
 
 public_methods = Later("jitfuse.reports.public_methods")
+replay = Later("jitfuse.function.replay")
 
 
 P = ParamSpec("P")
@@ -48,6 +51,11 @@ Schedule = Literal["slack", "asap", "alap", "ilp"]
 
 @overload
 def fuse(
+    fn: FusedProgram, *, training: bool | None = None, device: Device | None = None, strict: bool = False,
+    schedule: Schedule = "slack", cache: bool = True, name: str | None = None, budget: Budget | None = None,
+) -> FusedFunction[[Mapping[int, Any]], RunResult]: ...
+@overload
+def fuse(
     fn: FusedFunction[P, R] | Callable[P, R], *, training: bool | None = None, device: Device | None = None,
     strict: bool = False, schedule: Schedule = "slack", static_argnames: Collection[str] = (), cache: bool = True,
     name: str | None = None, budget: Budget | None = None,
@@ -59,15 +67,17 @@ def fuse(
     budget: Budget | None = None,
 ) -> _Decorator: ...
 def fuse(
-    fn: Callable[..., Any] | None = None, *, training: bool | None = None, device: Device | None = None,
-    strict: bool = False, schedule: Schedule = "slack", static_argnames: Collection[str] = (),
-    donate: Collection[str] = (), fastmath: bool = False, cache: bool = True, name: str | None = None,
-    budget: Budget | None = None,
+    fn: Callable[..., Any] | FusedProgram | None = None, *, training: bool | None = None,
+    device: Device | None = None, strict: bool = False, schedule: Schedule = "slack",
+    static_argnames: Collection[str] = (), donate: Collection[str] = (), fastmath: bool = False, cache: bool = True,
+    name: str | None = None, budget: Budget | None = None,
 ) -> Any:
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
 
     Args:
-        fn: a function of NumPy arrays, torch tensors, eager arrays and Python numbers, in any nesting.
+        fn: a function of NumPy arrays, torch tensors, eager arrays and Python numbers, in any nesting. Or a
+            `FusedProgram`, such as one read from a file: it becomes a function of its feeds, {feed: array or number},
+            that returns what `jf.ProgramRunner` does, and changes written arrays and state in place.
         training: default mode of calls; ``f(..., training=True)`` overrides it for one call. None: the default of the
             function's own parameter ``training`` if it has one, else False.
         device: None: run where the inputs live; "gpu": take host arrays there, and leave results there.
@@ -104,9 +114,11 @@ def fuse(
     return _make(options, fn)
 
 
-def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction[..., Any]:
+def _make(options: Options, fn: Callable[..., Any] | FusedProgram) -> FusedFunction[..., Any]:
     if isinstance(fn, FusedFunction):
         return fn
+    if isinstance(fn, FusedProgram):
+        return FusedFunction(*replay.replayed(fn, options))
     reject_unfit(fn, options.static)
     return FusedFunction(unwrapped_function(fn), options)
 
@@ -238,6 +250,28 @@ class FusedFunction(NativeCallable, Generic[P, R]):
             'add'
         """
         return public_methods.report(public_methods.program, self.parts, args, kwargs)
+
+    @hides_frames
+    def feeds(self, *args: Any, **kwargs: Any) -> dict[int, Any]:
+        """Return what a call with these arguments gives to its program, so that the program can be run elsewhere.
+
+        Args:
+            args, kwargs: arguments of a call, with ``training`` for the mode.
+
+        Returns:
+            {feed: array or number} for all feeds of `program`: arguments, what the function reads besides, and the
+            state of the random numbers. `feed_names` of the program says what is what. Arrays are copies.
+
+        Raises:
+            JitfuseError: the call cannot be traced; and whatever the function raises.
+
+        Example:
+            >>> f = jf.fuse(lambda x, a: a * x)
+            >>> feeds = f.feeds(np.ones(2), 3.0)
+            >>> jf.fuse(f.program(np.ones(2), 3.0))(feeds).outputs["result"]
+            array([3., 3.])
+        """
+        return public_methods.report(public_methods.feeds, self.parts, args, kwargs)
 
     @hides_frames
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:

@@ -70,7 +70,7 @@ def test_examples_give_what_they_say(name: str) -> None:
     value = {**FUNCTIONS, **METHODS, **ERRORS, **TRAINING}[name]
     if _NEEDS_SCIPY in text(value):
         pytest.importorskip("scipy")
-    scope = {"jf": jf, "np": np}
+    scope = {"jf": jf, "np": np, "__name__": "example"}
     found = doctest.DocTestParser().get_doctest(text(value), scope, name, None, None)
     printed: list[str] = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)

@@ -110,8 +110,11 @@ class TracingHooks:
         session, wrapped = self.run.session, isinstance(value, HostArray)
         if wrapped and value.is_owner:  # its memory is read as an attribute: native code can
             session.trains = session.trains or value.is_trained
-            tensor = self.array(chain.attr("value"), value.array)
-            session.owners.add(tensor._storage.feed.id)
+            self.run.environment.guard(chain, "TYPE", type(value))
+            tensor = self.run.environment.read(chain.attr("value"), value.array)
+            feed = tensor._storage.feed
+            if feed.source == chain.attr("value"):
+                session.owners[feed.id] = chain, value
             return tensor
         session.eager = session.eager or wrapped
         session.on_device = session.on_device or isinstance(value, DeviceArray)

@@ -5,7 +5,7 @@ Owns the records, and how they are filled from a session. Does not own the run o
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from jitfuse.base.records import Record
 from jitfuse.errors import OverlapError
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.interception.chain import Chain, Guard
+from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.results.returned import ResultTree
 from jitfuse.tracing.schedule.translator import Boundary
@@ -26,14 +27,12 @@ class FeedSource(Record, frozen=True):
     kind     "array" (np.ndarray with exactly these shape, dtype and strides), "python" (exact int or float),
              "numpy" (a NumPy scalar of this dtype), "state"
     strides  in bytes
-    owns     whether it is the only array over its memory
     """
 
     source: Any
     kind: str
     meta: Meta
     strides: tuple[int, ...]
-    owns: bool = False
 
 
 class Trace(Record, frozen=True):
@@ -87,35 +86,52 @@ def guards_of(
     """Return the guards without repetitions, and the aliases.
 
     If one array has two access paths, the tracing environment guards its identity. It only matters that both paths
-    lead to the same array, whichever it is: these guards become aliases of the feed.
+    lead to the same array, whichever it is: these guards become aliases of the feed. A wrapper that owns its memory
+    stands for the array in it.
     """
     guards: dict[Any, Guard] = {}
     aliases: dict[Chain, int] = {}
     for guard in found:
-        feed = session.feed_of_array.get(id(guard.expected)) if guard.kind == "IS" else None
+        owns = guard.kind == "IS" and isinstance(guard.expected, HostArray) and guard.expected.is_owner
+        array, chain = (guard.expected.array, guard.chain.attr("value")) if owns else (guard.expected, guard.chain)
+        feed = session.feed_of_array.get(id(array)) if guard.kind == "IS" else None
         if feed is None:
             guards.setdefault(guard.key, guard)
-        elif guard.chain != session.feeds[feed].source:
-            aliases[guard.chain] = feed
+        elif chain != session.feeds[feed].source:
+            aliases[chain] = feed
     return tuple(guards.values()), tuple(aliases.items())
 
 
 def feed_sources(session: Session) -> dict[int, FeedSource]:
     """Return the source of each feed."""
-    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides, f.id in session.owners)
-            for f in session.feeds.values()}
+    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
 
 
 def reject_overlap(session: Session, writes: Mapping[int, int]) -> None:
     """Raise OverlapError where a written array shares memory with another feed, or with itself."""
-    arrays = [f for f in session.feeds.values() if f.kind == "array"]
-    shared = [f for f in arrays if f.id not in session.owners]
+    names = session.graph.feed_names
     for feed in (session.feeds[w] for w in writes):
-        name = session.graph.feed_names[feed.id]
         repeats = any(s == 0 and n > 1 for n, s in zip(feed.meta.shape, feed.layout.strides, strict=True))
         if repeats and 0 not in feed.meta.shape:
-            raise OverlapError(f"{name} is written and its elements share memory")
-        for other in shared if feed.id in session.owners else arrays:
-            if other is not feed and np.may_share_memory(feed.value, other.value):
-                other_name = session.graph.feed_names[other.id]
-                raise OverlapError(f"{name} is written and shares memory with {other_name}")
+            raise OverlapError(f"{names[feed.id]} is written and its elements share memory")
+    if writes:
+        found = overlap({f.id: f.value for f in session.feeds.values() if f.kind == "array"}, writes)
+        if found is not None:
+            raise OverlapError("{} is written and shares memory with {}".format(*[names[feed] for feed in found]))
+
+
+def overlap(arrays: Mapping[int, Any], written: Collection[int]) -> tuple[int, int] | None:
+    """Return the keys of a written array and of another with which it shares memory; None if there are none.
+
+    Memory is what lies between the first and the last byte, as for `np.may_share_memory`.
+    """
+    spans = sorted([(*np.lib.array_utils.byte_bounds(a), key) for key, a in arrays.items() if a.size])
+    last = last_written = (0, -1)
+    for begin, end, key in spans:
+        before = last if key in written else last_written
+        if begin < before[0]:
+            return (key, before[1]) if key in written else (before[1], key)
+        last = max(last, (end, key))
+        if key in written:
+            last_written = last
+    return None

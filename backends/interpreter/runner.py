@@ -68,7 +68,7 @@ class ProgramRunner:
 
         `after` is called with each step that has run, and the tensors that there are by then.
         """
-        self._check_complete(feeds)
+        check_complete(self.program, feeds)
         cls = tensor_class(feeds.values())
         store: Store = {i: self._bind(i, feeds[i], cls) for i in self.program.ordered_feeds}
         bound = dict(store)
@@ -83,22 +83,6 @@ class ProgramRunner:
         return self._deliver(store, feeds, bound, training)
 
     # ------------------------------------------------------------------ feeds
-    def _check_complete(self, feeds: Mapping[int, Any]) -> None:
-        program = self.program
-        missing = [i for i in program.ordered_feeds if i not in feeds]
-        surplus = [i for i in feeds if i not in program.feeds]
-        reasons: list[str] = []
-        if missing:
-            names = ", ".join(diagnostics.feed_text(program, i) for i in missing)
-            reasons.append(f"nothing is bound to the feed {names}")
-        if surplus:
-            reasons.append(f"{', '.join(f'%{i}' for i in surplus)} is bound, but is no feed of the program")
-            reasons += [f"a step makes %{i}" for i in surplus if i in program.producers][:1]
-        if reasons:
-            inputs = [BoundInput(i, i in feeds, program.meta.get(i)) for i in (*missing, *surplus)]
-            kind = diagnostics.CutWireArgumentError
-            raise diagnostics.at_boundary(program, "; ".join(reasons), inputs, kind=kind)
-
     def _bind(self, feed: int, value: Any, cls: type[EagerTensor]) -> EagerTensor:
         meta = self.program.meta.get(feed)
         name = diagnostics.feed_text(self.program, feed)
@@ -223,15 +207,11 @@ class ProgramRunner:
 
     def _in_order(self, value: int, made: Any) -> Any:
         """Return a NumPy result in the layout of kernels: in C order, or a transposed view of an array in C order."""
-        if not isinstance(made, np.ndarray):
+        if not isinstance(made, np.ndarray) or made.ndim < 2:
             return made
-        axes = tuple(range(made.ndim))
-        step = self.program.producers.get(value)
-        while step is not None and step.op_name == "transpose":
-            axes = tuple(step.attr("axes")[a] % made.ndim for a in axes)
-            step = self.program.producers.get(step.input_ids[0])
+        axes = memory_order(self.program, value, made.ndim)
         back = tuple(axes.index(k) for k in range(made.ndim))
-        return np.ascontiguousarray(made.transpose(back)).transpose(axes) if made.ndim > 1 else made
+        return np.ascontiguousarray(made.transpose(axes)).transpose(back)
 
 
 class NestedProgram:
@@ -262,6 +242,33 @@ class NestedProgram:
         if not tensors:
             return tuple(result.outputs.values())
         return tuple(v if isinstance(v, EagerTensor) else tensors[0](v) for v in result.outputs.values())
+
+
+def memory_order(program: FusedProgram, value: int, ndim: int) -> tuple[int, ...]:
+    """Return the axes of a result from the slowest to the fastest in memory: transposes at its end move none."""
+    axes = tuple(range(ndim))
+    step = program.producers.get(value)
+    while step is not None and step.op_name == "transpose":
+        axes = tuple(step.attr("axes")[a] % ndim for a in axes)
+        step = program.producers.get(step.input_ids[0])
+    return tuple(axes.index(k) for k in range(ndim))
+
+
+def check_complete(program: FusedProgram, feeds: Mapping[int, Any]) -> None:
+    """Raise CutWireError unless values are given for all feeds of a program, and for nothing else."""
+    missing = [i for i in program.ordered_feeds if i not in feeds]
+    surplus = [i for i in feeds if i not in program.feeds]
+    reasons: list[str] = []
+    if missing:
+        names = ", ".join(diagnostics.feed_text(program, i) for i in missing)
+        reasons.append(f"nothing is bound to the feed {names}")
+    if surplus:
+        reasons.append(f"{', '.join(f'%{i}' for i in surplus)} is bound, but is no feed of the program")
+        reasons += [f"a step makes %{i}" for i in surplus if i in program.producers][:1]
+    if reasons:
+        inputs = [BoundInput(i, i in feeds, program.meta.get(i)) for i in (*missing, *surplus)]
+        kind = diagnostics.CutWireArgumentError
+        raise diagnostics.at_boundary(program, "; ".join(reasons), inputs, kind=kind)
 
 
 def _metas(store: Store) -> dict[int, Meta]:

@@ -13,6 +13,21 @@ from jitfuse.arrays.base import take_operators, unwrap
 from jitfuse.arrays.numpy_array import NumPyArray
 from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError
+from jitfuse.tracing.record.foreign import host_array, is_torch_tensor
+
+
+def values_of(value: Any) -> Any:
+    """Return an array for a torch tensor, which may require gradients or lie elsewhere; other values without wrappers.
+
+    Raises DTypeError for a tensor that NumPy has no array for.
+    """
+    if not is_torch_tensor(value):
+        return unwrap(value)
+    try:
+        return host_array(value.detach())
+    except TypeError as error:
+        raise DTypeError(f"NumPy has no array for a tensor of {value.dtype} and {value.layout} ({error}). Convert it, "
+                         "as in tensor.to_dense().to(torch.float32)") from None
 
 
 class State(NumPyArray):
@@ -22,7 +37,7 @@ class State(NumPyArray):
     is_owner = True
 
     def __init__(self, value: Any, name: str = "") -> None:
-        super().__init__(np.array(unwrap(value), order="C"))
+        super().__init__(np.array(values_of(value), order="C"))
         self.name = name
 
     over = staticmethod(NumPyArray.over)  # type: ignore[assignment]  # what is computed of it is any array

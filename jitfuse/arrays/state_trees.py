@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from jitfuse.arrays.base import unwrap
-from jitfuse.arrays.state import Buffer, Parameter, State
+from jitfuse.arrays.state import Buffer, Parameter, State, values_of
 from jitfuse.base.files import write_whole
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UntraceableError
-from jitfuse.tracing.record.foreign import is_torch_tensor
+from jitfuse.tracing.record.foreign import array_as_tensor
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
 
 __all__ = ["load", "load_state_dict", "parameters", "save", "state_dict"]
 _PATH: Final = re.compile(r"\['([^']*)'\]|\[([^\]]*)\]|\.(\w+)")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 _FORMAT: Final = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
     "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
@@ -58,7 +58,7 @@ def parameters(tree: Any) -> Any:
     made = tree_of(tree, "")
     leaves = []
     for path, leaf in zip(made.paths, made.leaves, strict=True):
-        state = leaf if isinstance(leaf, State) else Parameter(_as_numpy(leaf), dotted(path))
+        state = leaf if isinstance(leaf, State) else Parameter(leaf, dotted(path))
         state.name = state.name or dotted(path)
         leaves.append(state)
     return made.filled(leaves)
@@ -85,9 +85,9 @@ def state_dict(tree: Any, *, torch: bool = False) -> dict[str, Any]:
     copies = {name: x.array.copy() for name, x in named(tree).items()}
     if not torch:
         return copies
-    import torch as library
+    import torch as library  # noqa: F401  # what makes tensors finds it among the imported modules
 
-    return {name: library.from_numpy(x) for name, x in copies.items()}
+    return {name: array_as_tensor(x) for name, x in copies.items()}
 
 
 def load_state_dict(tree: Any, state: Mapping[str, Any]) -> None:
@@ -120,7 +120,7 @@ def load_into(arrays: Mapping[str, State], state: Mapping[str, Any]) -> None:
         raise ArgumentError("the state " + " and ".join(
             f"{verb} {', '.join(names[:5])}{', ..' if len(names) > 5 else ''}"
             for verb, names in (("lacks", missing), ("has also", more)) if names))
-    given = {name: np.asarray(_as_numpy(state[name])) for name in arrays}
+    given = {name: np.asarray(values_of(state[name])) for name in arrays}
     for name, x in arrays.items():
         if given[name].shape != x.shape:
             raise ShapeError(f"the state's {name} has the shape {given[name].shape}, and {x.shape} is needed")
@@ -132,8 +132,20 @@ def load_into(arrays: Mapping[str, State], state: Mapping[str, Any]) -> None:
         x.array[...] = cast[name]
 
 
+def by_path(method: _Method) -> _Method:
+    """Mark a method that reads an object's parts by path alone (`jitfuse.tracing.control.state.Held`)."""
+    method.read_by_path = True  # type: ignore[attr-defined]
+    return method
+
+
 class Keeper:
-    """An object with state of its own: an optimiser, an average."""
+    """An object with state of its own: an optimiser, an average.
+
+    Traces read what it holds by the path that leads to it, in methods that are marked `@by_path`. Other methods are
+    those of one object, which is guarded.
+    """
+
+    read_by_path = True
 
     def buffers(self) -> list[Buffer]:
         """Return its arrays, each with a name."""
@@ -161,10 +173,6 @@ def named(tree: Any) -> dict[str, State]:
     if twice is not None:
         raise ArgumentError(f"two arrays of the tree are named {twice}: give their keys other names")
     return dict(found)
-
-
-def _as_numpy(value: Any) -> Any:
-    return value.detach().cpu().numpy() if is_torch_tensor(value) else unwrap(value)
 
 
 # ---------------------------------------------------------------- files

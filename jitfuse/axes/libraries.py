@@ -150,12 +150,13 @@ class TorchLibrary(Library, frozen=True):
         if reducer == "var":
             return f"{x}.var({axes}, correction=0)"
         if reducer == "+":
-            return f"{x}.sum({axes}, dtype={x}.dtype)"
+            return f"{x}.any({axes}) if {x}.dtype is bool_ else {x}.sum({axes}, dtype={x}.dtype)"
         return f"{x}.{_METHODS.get(reducer, reducer)}({axes})"
 
     def embed(self, x: str, shape: Shape, n: int, mask: Shape) -> str:
         """Return an array on a diagonal."""
-        return f"where(eye({n}, dtype=bool_, device={x}.device).reshape({mask}), {x}.reshape({shape}), 0)"
+        diagonal = f"eye({n}, dtype=bool_, device={x}.device).reshape({mask})"
+        return f"where({diagonal}, {x}.reshape({shape}), {x}.new_zeros(()))"
 
 
 _METHODS: Final = {"max": "amax", "min": "amin"}

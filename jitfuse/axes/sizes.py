@@ -170,8 +170,8 @@ def _sizes(
     for key in dict.fromkeys(leaf for dims in (*left_dims, *right_dims) for dim in dims for leaf in leaves(dim)):
         if key not in sizes:
             name = key.split(".")[0]
-            raise Fault("ambiguous_sizes", f"nothing tells the size of {name}", sizes=sizes,
-                        help=f"Give it: .with_sizes({name}=3).")
+            way_out = f"Give the sizes of the axes in {key}." if key in sums else f"Give it: .with_sizes({name}=3)."
+            raise Fault("ambiguous_sizes", f"nothing tells the size of {name}", sizes=sizes, help=way_out)
     if (misfit := _misfit(sums, sizes, start)) is not None:
         raise Fault("inconsistent_sizes", f"{misfit} cannot be {sizes[misfit]}", sizes=sizes,
                     help="Check the numbers in it, and the sizes that are given.")
@@ -201,7 +201,8 @@ def leaves(dim: Dim) -> Iterator[str]:
 
 def _misfit(sums: Mapping[str, Dim], sizes: Mapping[str, int], given: Mapping[str, int]) -> str | None:
     """Return a sum that counts as one axis and cannot have its size, whatever its axes are; or None."""
-    return next((key for key, dim in sums.items() if not feasible(Equation(dim, sizes[key], Place("left")), given)), None)
+    equations = {key: Equation(dim, sizes[key], Place("left")) for key, dim in sums.items() if key in sizes}
+    return next((key for key, equation in equations.items() if not feasible(equation, given)), None)
 
 
 def feasible(equation: Equation, given: Mapping[str, int]) -> bool:
@@ -246,7 +247,7 @@ def _product(dim: Dim, sizes: Mapping[str, int]) -> int | None:
             unknown = True
         else:
             product *= value
-    return None if unknown else product
+    return None if unknown and product else product
 
 
 def _narrow(dim: Dim, size: int, sizes: dict[str, int], equation: Equation) -> bool:

@@ -44,11 +44,12 @@ class _Planning:
     def planned(
         self, program: FusedProgram, layouts: Mapping[int, Layout], donated: Mapping[int, int] | None = None
     ) -> RuntimePlan:
-        """Return the best plan of a program; `donated` maps feeds to the number of the output that may reuse their
-        memory."""
+        """Return the best plan of a program, or of a body with `donated`: feeds with the number of the output that may
+        reuse their memory. A body's launches run one after the other: each may write over what those before it read."""
         program = run_passes(program, self._training, verified if debugging() else None)
         chosen = None if donated else self._chosen
-        plan = AbstractPlan(program, layouts, self._schedule, donated=donated or {}, chosen=chosen).best()
+        plan = AbstractPlan(
+            program, layouts, self._schedule, donated=donated or {}, batches=donated is None, chosen=chosen).best()
         steps = tuple(self._with_bodies(s) if isinstance(s, HostCall) else s for s in plan.steps)
         return plan._replace(steps=steps)
 
@@ -139,8 +140,9 @@ def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:
     form, sizes = launch.form, launch.sizes
     checks = tuple(IndexCheck(*check) for check in launch.checks)
     division = _division(form, sizes)
-    order = _turns(form), _loads_first(form)
-    return KernelCall(index[form.content_hash], *division, launch.buffers, launch.words, checks, *order)
+    return KernelCall(
+        index[form.content_hash], *division, launch.buffers, launch.words, checks, _turns(form), _loads_first(form),
+        batched=launch.batched)
 
 
 @lru_cache(maxsize=64)

@@ -83,8 +83,9 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             if id(leaf) not in containers:  # it may hold itself
                 containers.add(id(leaf))
                 leaves.extend(leaf.values() if type(leaf) is dict else leaf)
-        elif type(leaf) not in _NUMBERS and (isinstance(leaf, HostArray) or is_generator(leaf) or (
-                torch is not None and isinstance(leaf, torch.Tensor))):
+        elif type(leaf) not in _NUMBERS and (is_generator(leaf) or (
+                not leaf.is_owner if isinstance(leaf, HostArray) else torch is not None and isinstance(
+                    leaf, torch.Tensor))):
             return True
     return False
 
@@ -126,6 +127,8 @@ class Adapted:
             array: Any = tensor_as_array(leaf)
             self.tensors += (number,)
             self.tensor_ids |= {id(array)}
+        elif isinstance(leaf, HostArray) and leaf.is_owner:  # native code reads it as an attribute
+            return leaf
         elif isinstance(leaf, HostArray):
             over_tensor = is_torch_tensor(leaf.value)  # type: ignore[attr-defined]
             array = tensor_as_array(leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]

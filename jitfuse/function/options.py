@@ -42,11 +42,13 @@ class Options:
         self.transforms = transforms
         self.own_arguments = own_arguments
 
-    def transformed(self, transform: Transform, name: str, *, own_arguments: bool = True) -> Options:
-        """Return the options of the function that a transform makes, which never runs as plain Python."""
+    def transformed(
+        self, transform: Transform, name: str, *, own_arguments: bool = True, strict: bool = True
+    ) -> Options:
+        """Return the options of the function that a transform makes. `strict` ones never run as plain Python."""
         own = own_arguments and self.own_arguments
-        return Options(self.training, self.device, True, self.schedule, self.static if own else frozenset(), self.cache,
-                       name, self.budget, (*self.transforms, transform), own)
+        return Options(self.training, self.device, strict, self.schedule, self.static if own else frozenset(),
+                       self.cache, name, self.budget, (*self.transforms, transform), own)
 
 
 def reject_unknown(

@@ -71,7 +71,7 @@ class GpuCall:
         if found is None:
             program = run_passes(self.trace.program, self.training, verified if debugging() else None)
             scalars = frozenset(f for f, s in self.trace.feeds.items() if s.kind in ("python", "numpy"))
-            lowered = AbstractPlan(program, self._layouts(), in_place=False).lower(POLICY).specialise(())
+            lowered = AbstractPlan(program, self._layouts(), in_place=False, batches=False).lower(POLICY).specialise(())
             found = GpuPlan(lowered, self.device, scalars, self._origin, use_cache=self._use_cache)
             self.spec.gpu_plans[key] = found
         assert isinstance(found, GpuPlan)

@@ -53,7 +53,7 @@ def zeros_like(x: Tensor) -> Tensor:
 
 
 def cast(x: Tensor, dtype: str) -> Tensor:
-    """Return a tensor in a dtype; a weak one of that dtype becomes strong."""
+    """Return a tensor in a dtype, or itself if it has it; a weak one becomes strong."""
     return x if str(x.dtype) == dtype and not x.weak else x.call("astype", dtype=dtype)
 
 

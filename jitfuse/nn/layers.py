@@ -15,10 +15,11 @@ from jitfuse.array_api.dispatch import over_tensors
 from jitfuse.array_api.namespace import operate
 from jitfuse.dtypes import KINDS, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UntraceableError
+from jitfuse.gradients.values import cast
 from jitfuse.ir import statuses
 from jitfuse.ir.decompositions import layers
 from jitfuse.ir.rules import shape_rules
-from jitfuse.nn.operands import cast, floats, narrowed, operand, require_floats
+from jitfuse.nn.operands import floats, narrowed, operand, require_floats
 from jitfuse.tracing.control.state import moves
 from jitfuse.tracing.record.foreign import bare, is_torch_tensor
 from jitfuse.tracing.record.mode import ModeFlag, is_training

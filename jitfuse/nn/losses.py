@@ -12,9 +12,10 @@ import numpy as np
 from jitfuse.array_api.dispatch import over_tensors
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from jitfuse.gradients.values import cast
 from jitfuse.ir.decompositions import layers
 from jitfuse.ir.rules import shape_rules
-from jitfuse.nn.operands import Tensor, cast, floats, narrowed, operand
+from jitfuse.nn.operands import Tensor, floats, narrowed, operand
 from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line

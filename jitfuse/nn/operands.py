@@ -6,6 +6,7 @@ from typing import Any
 from jitfuse.array_api.dispatch import tensor
 from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import DTypeError
+from jitfuse.gradients.values import cast
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.tensor.function_table import strong
@@ -24,11 +25,6 @@ def require_floats(name: str, x: Tensor, what: str = "its operand") -> None:
     """Raise DTypeError for tensors of integers, bools and complex numbers."""
     if kind(str(x.dtype)) != "float":
         raise DTypeError(f"{name} wants floats for {what}, not {x.dtype}, at {user_line()}. Cast with astype first.")
-
-
-def cast(x: Tensor, dtype: str) -> Tensor:
-    """Return a tensor in a dtype, or itself if it has it."""
-    return x if str(x.dtype) == dtype else x.call("astype", dtype=dtype)
 
 
 def floats(name: str, value: Any, what: str = "its operand") -> tuple[Tensor, Tensor]:

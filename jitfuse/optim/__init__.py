@@ -7,11 +7,12 @@ from jitfuse.optim.audit import audit
 from jitfuse.optim.averages import EMA
 from jitfuse.optim.base import Optimizer
 from jitfuse.optim.descent import ASGD, SGD, Lion, Muon, Rprop
+from jitfuse.optim.lbfgs import LBFGS
 from jitfuse.optim.schedules import Cosine, Exponential, Linear
 
 __all__ = [
-    "ASGD", "EMA", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Cosine", "Exponential",
-    "Linear", "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "audit",
+    "ASGD", "EMA", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Cosine",
+    "Exponential", "Linear", "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "audit",
 ]
 
 

@@ -5,7 +5,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from jitfuse.optim.base import Optimizer, Slots, decayed, like
+from jitfuse.optim.base import Optimizer, Slots
+from jitfuse.optim.elements import decayed, like
 from jitfuse.optim.options import Common, Schedule
 
 _np: Any = np  # its type hints omit traced and eager arrays

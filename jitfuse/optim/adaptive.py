@@ -7,7 +7,8 @@ import ml_dtypes
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
-from jitfuse.optim.base import Optimizer, Slots, decayed, like
+from jitfuse.optim.base import Optimizer, Slots
+from jitfuse.optim.elements import decayed, like
 from jitfuse.optim.options import Common, Schedule
 
 _np: Any = np  # its type hints omit traced and eager arrays
@@ -135,6 +136,8 @@ class Adafactor(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d,
                                   "weight_decay": weight_decay, "maximize": maximize}, **common)
+
+    takes_complex = False
 
     def start(self, p: np.ndarray[Any, Any], group: Any) -> Slots:
         """Keep the average squares of rows and of columns, or of all elements of a vector."""

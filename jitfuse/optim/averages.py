@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import Any
 
 from jitfuse.arrays.state import Buffer, Parameter
-from jitfuse.arrays.state_trees import Keeper
+from jitfuse.arrays.state_trees import Keeper, by_path
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.control.state import moves, read, read_attribute, updating
+from jitfuse.optim.options import Layout
+from jitfuse.tracing.control.state import Held, moves, updating
 from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.results.trees import tree_of
 
@@ -39,17 +40,22 @@ class EMA(Keeper):
         if not self._parameters:
             raise ArgumentError("EMA: there is no jf.Parameter among params")
         self._buffers = [Buffer(p, f"{p.name}.average") for p in self._parameters]
+        found = [id(p) for p in self._parameters]
+        self.layout = Layout.of(tuple(map(found.index, found)))
         averages = iter(self._buffers)
         self.averages = tree.filled([next(averages) if isinstance(x, Parameter) else x for x in tree.leaves])
         """A tree like `params`, of buffers."""
 
+    @by_path
     def update(self) -> None:
         """Move the averages towards the parameters: in a fused function in training alone."""
         run = active()
-        decay = read_attribute(run, self, "decay", "EMA")
+        held = Held.of(run, self, self.layout, "EMA")
+        decay = held.option("decay")
         with updating(run):
-            for parameter, buffer in zip(self._parameters, self._buffers, strict=True):
-                average, p = read(run, buffer, buffer.name), read(run, parameter, parameter.name)
+            for k, (parameter, buffer) in enumerate(zip(self._parameters, self._buffers, strict=True)):
+                average, p = (held.part(x, name, k).seen() for x, name in (
+                    (buffer, "_buffers"), (parameter, "_parameters")))
                 moves(average, decay * average + (1.0 - decay) * p)
 
     def buffers(self) -> list[Buffer]:

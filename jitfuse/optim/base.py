@@ -13,14 +13,25 @@ import numpy as np
 
 from jitfuse.arrays import state_trees
 from jitfuse.arrays.state import Buffer, Parameter
-from jitfuse.arrays.state_trees import Keeper, dotted
+from jitfuse.arrays.state_trees import Keeper, by_path, dotted
 from jitfuse.dtypes import kind
-from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError, ShapeError
+from jitfuse.errors import ArgumentError, DerivativeError, NeedsTraceError
 from jitfuse.gradients.findings import raise_or_note
 from jitfuse.optim import clipping
-from jitfuse.optim.options import LIMITS, Group, check_limit, check_option, check_parameters, groups_of
+from jitfuse.optim.elements import complex_view, like, real_view
+from jitfuse.optim.options import (
+    LIMITS,
+    Group,
+    Layout,
+    by_parameter,
+    check_limit,
+    check_option,
+    check_parameters,
+    groups_of,
+    made_by_step,
+)
 from jitfuse.tracing.control.minimised import gradients_of
-from jitfuse.tracing.control.state import moves, read, read_attribute, updating
+from jitfuse.tracing.control.state import Held, moves, updating
 from jitfuse.tracing.record.recorder import Recorder, active
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.results.trees import tree_of
@@ -30,7 +41,10 @@ _np: Any = np  # its type hints omit traced and eager arrays
 
 
 class Optimizer(Keeper):
-    """Moves parameters against the gradient of a loss; subclasses say how.
+    """Moves parameters against the gradient of a loss; subclasses say how, yours as those of `jf.optim` do.
+
+    A subclass gives `step`, and `start` if it keeps arrays for each parameter; `check` if it refuses some options. It
+    hands its options to `__init__`, with their values.
 
     Args:
         params: a tree with `jf.Parameter` leaves (others are left out), or a list of groups: dicts of such a tree as
@@ -45,6 +59,22 @@ class Optimizer(Keeper):
 
     Raises:
         ArgumentError: no parameters, one of them twice, an option that makes no sense.
+
+    Example:
+        >>> class Signs(jf.optim.Optimizer):
+        ...     def __init__(self, params, lr=0.1, *, beta=0.9, **common):
+        ...         super().__init__(params, {"lr": lr, "beta": beta}, **common)
+        ...     def start(self, p, group):
+        ...         return {"mean": np.zeros_like(p)}
+        ...     def step(self, p, g, slots, by):
+        ...         mean = by.beta * slots["mean"] + (1.0 - by.beta) * g
+        ...         return p - by.lr * np.sign(mean), {"mean": mean}
+        >>> params = jf.nn.parameters({"w": np.ones(2)})
+        >>> opt = Signs(params, lr=0.5)
+        >>> step = jf.fuse(lambda x: opt.minimize(np.sum((params["w"] - x) ** 2)), training=True)
+        >>> step(np.zeros(2))
+        >>> params["w"].tolist(), opt.slots[0]["mean"].round(6).tolist()
+        ([0.5, 0.5], [0.2, 0.2])
     """
 
     def __init__(
@@ -61,13 +91,17 @@ class Optimizer(Keeper):
         if type(accumulate) is not int or accumulate < 1:
             raise ArgumentError(f"{self.name}: accumulate is {accumulate!r}, and must be an integer from 1 on")
         self.unused, self._accumulate, self._options = frozenset(unused), accumulate, tuple(options)
-        self.groups = [self._group(tree, {**options, **own}) for tree, own in groups_of(params)]
-        self.parameters = [p for group in self.groups for p in group.parameters]
+        self.groups = tuple(self._group(tree, {**options, **own}) for tree, own in groups_of(params))
+        self.parameters = tuple(p for group in self.groups for p in group.parameters)
         check_parameters(self.name, self.parameters, self.unused)
         self.count, self.calls = Buffer(np.int64(0), "step"), Buffer(np.int64(0), "calls")
-        self.slots = [{name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(p.array, group).items()}
-                      for group in self.groups for p in group.parameters]
-        self.sums = [Buffer(np.zeros_like(p.array), f"{p.name}.sum") for p in self.parameters if accumulate > 1]
+        self.slots = tuple(
+            {name: Buffer(value, f"{p.name}.{name}") for name, value in self.start(real_view(p.array), group).items()}
+            for group in self.groups for p in group.parameters)
+        self.layout = Layout.of(
+            (accumulate, self.unused, self._options, tuple(len(group.parameters) for group in self.groups), tuple(
+                (p.name, tuple(slots)) for p, slots in zip(self.parameters, self.slots, strict=True))))
+        self.sums = tuple(Buffer(np.zeros_like(p.array), f"{p.name}.sum") for p in self.parameters if accumulate > 1)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "sums" in self.__dict__:  # made
@@ -96,8 +130,8 @@ class Optimizer(Keeper):
         return group
 
     # ------------------------------------------------------------------ what subclasses give
-    takes_complex = False
-    """Whether the step of a complex parameter is that of its real and imaginary part."""
+    takes_complex = True
+    """Whether there are complex parameters: `start` and `step` see real and imaginary part on a last axis of two."""
 
     def check(self, group: Group) -> None:
         """Raise ArgumentError for options that make no sense, and for complex parameters."""
@@ -105,21 +139,28 @@ class Optimizer(Keeper):
             check_option(self.name, name, getattr(group, name))
         for p in group.parameters:
             if kind(str(p.dtype)) == "complex" and not self.takes_complex:
-                raise ArgumentError(f"{self.name}: {p.name} is {p.dtype}, and only SGD takes complex parameters. Keep "
-                                    "real and imaginary part as two parameters.")
+                raise ArgumentError(f"{self.name}: {p.name} is {p.dtype}, and it takes real parameters alone. Keep real"
+                                    " and imaginary part as two parameters.")
 
     def start(self, p: np.ndarray[Any, Any], group: Group) -> Slots:
-        """Return the arrays that are kept for a parameter, by name, as they are before the first step."""
+        """Return the arrays that are kept for a parameter, by name, as they are before the first step.
+
+        `p` is a NumPy array; the group has the options as attributes.
+        """
         return {}
 
     def step(self, p: Any, g: Any, slots: Slots, by: Any) -> tuple[Any, Slots]:
-        """Return a parameter's new elements and those of its slots, given its gradient.
+        """Return a parameter's new elements and those of its slots, given its gradient: array code, which is traced.
 
-        `by` has the group's options as attributes, and `count`, the number of this step from 1 as a float64.
+        `by` has the group's options as attributes, and `count`, the number of this step from 1 as a float64: cast what
+        is computed of it to the parameter's dtype. Numbers among options are read in each call; others, such as bools,
+        are guarded. Nothing is written here: `minimize` writes what is returned, in training alone, and slots that are
+        left out stay.
         """
         raise NotImplementedError
 
     # ------------------------------------------------------------------ what users call
+    @by_path
     def minimize(self, loss: Any) -> None:
         """Move all parameters against the gradient of a loss: more steps of the fused function's program.
 
@@ -134,29 +175,45 @@ class Optimizer(Keeper):
                 parameter that the function has written into before; an operator without a derivative; a call outside
                 of a fused function.
         """
+        run, held, seen = self._entered()
+        scale = held.option("loss_scale")
+        found = self._gradients(run, seen, loss if scale is None else loss * scale)
+        if scale is not None:
+            found = [None if g is None else g / scale for g in found]
+        with updating(run):
+            self._move(held, found, scale is not None)
+
+    def _entered(self) -> tuple[Recorder, Held, list[Any]]:
+        """Return the trace that `minimize` is called in, and what it sees of the optimiser and its parameters."""
         run = active()
-        what = f"{self.name}.minimize"
         if run is None:
             raise NeedsTraceError(
-                f"{what} is called outside of a trace: decorate the function with jf.fuse(training=True), or give "
-                f"{self.name}.apply the gradients of jf.grad. A fused function that runs as plain Python has a warning "
-                "that says why.")
-        seen = [read(run, p, p.name) for p in self.parameters]
-        self._check_unwritten(what, seen)
-        scale = self._own(run, "loss_scale")
-        scaled = loss if scale is None else loss * scale
-        found = gradients_of(run, what, scaled, [x._storage.feed.id for x in seen])
+                f"{self.name}.minimize is called outside of a trace: decorate the function with jf.fuse(training=True),"
+                f" or give {self.name}.apply the gradients of jf.grad. A fused function that runs as plain Python has "
+                "a warning that says why.")
+        held = Held.of(run, self, self.layout, self.name)
+        seen = self._seen_parameters(held)
+        for p, x in zip(self.parameters, seen, strict=True):
+            if x._storage.value != x._storage.feed.id:
+                raise DerivativeError(
+                    f"{self.name}.minimize at {user_line()}: the function has written into {p.name} before, so that "
+                    "the loss is not computed of it alone. Minimise first, and write then.")
+        return run, held, seen
+
+    def _gradients(self, run: Recorder, seen: list[Any], loss: Any) -> list[Any]:
+        """Return the gradients of a loss by the parameters; None by those that it need not depend on."""
+        what = f"{self.name}.minimize"
+        found: list[Any] = list(gradients_of(run, what, loss, [x._storage.feed.id for x in seen]))
         missing = [p.name for p, g in zip(self.parameters, found, strict=True)
                    if g is None and p.name not in self.unused]
         if missing:
             raise_or_note(DerivativeError(
                 f"{what} at {user_line()}: the loss does not depend on {', '.join(missing)}. Leave them out of the "
-                "optimiser, or name them: unused=[...]. Read parameters where they are, not as arguments."), *missing)
-        if scale is not None:
-            found = [None if g is None else g / scale for g in found]
-        with updating(run):
-            self._move(run, found, scale is not None)
+                "optimiser, or name them: unused=[...]. Arguments of the step must be the optimiser's own parameters."),
+                *missing)
+        return found
 
+    @by_path
     def apply(self, gradients: Any) -> None:
         """Move all parameters by gradients that are there already, in a fused function or outside.
 
@@ -168,76 +225,54 @@ class Optimizer(Keeper):
             ArgumentError: other names, or another number of gradients.
             ShapeError: a gradient of another shape than its parameter.
         """
-        leaves = self._by_parameter(gradients)
+        leaves = by_parameter(self.name, self.parameters, gradients)
         run = active()
         with updating(run):
-            self._move(run, list(leaves))
+            self._move(Held.of(run, self, self.layout, self.name), leaves)
 
-    def _by_parameter(self, gradients: Any) -> list[Any]:
-        """Return the leaves of a tree of gradients in the order of the parameters."""
-        tree, names = tree_of(gradients, ""), [p.name for p in self.parameters]
-        given = dict(zip(map(dotted, tree.paths), tree.leaves, strict=True))
-        if given.keys() == set(names):
-            leaves = [given[name] for name in names]
-        elif isinstance(gradients, list | tuple) and len(tree.leaves) == len(gradients) == len(names):
-            leaves = list(tree.leaves)
-        else:
-            raise ArgumentError(f"{self.name}.apply: {len(tree.leaves)} gradients ({', '.join(list(given)[:5])}) for "
-                                f"{len(names)} parameters ({', '.join(names[:5])})")
-        for p, g in zip(self.parameters, leaves, strict=True):
-            if np.shape(g) != p.shape:
-                raise ShapeError(f"{self.name}.apply: the gradient of {p.name} has the shape {np.shape(g)}, and "
-                                 f"{p.shape} is needed")
-        return leaves
-
-    def _check_unwritten(self, what: str, seen: Sequence[Any]) -> None:
-        for p, x in zip(self.parameters, seen, strict=True):
-            if x._storage.value != x._storage.feed.id:
-                raise DerivativeError(f"{what} at {user_line()}: the function has written into {p.name} before, so that"
-                                      " the loss is not computed of it alone. Minimise first, and write then.")
-
-    def _move(self, run: Recorder | None, gradients: list[Any], checked: bool = False) -> None:
+    def _move(self, held: Held, gradients: list[Any], checked: bool = False) -> None:
         """Clip the gradients, and make a step with those that there are; `checked`: only if all are finite."""
         due = clipping.all_finite(gradients) if checked else None
         if self.accumulate > 1:
-            gradients, due = self._averaged(run, gradients, due)
-        gradients = clipping.limited(gradients, self._own(run, "clip_value"), self._own(run, "clip_norm"))
-        counted, at = read(run, self.count, "step") + 1, 0
-        changes: list[tuple[Any, Any]] = []
+            gradients, due = self._averaged(held, gradients, due)
+        gradients = clipping.limited(gradients, held.option("clip_value"), held.option("clip_norm"))
+        count = held.part(self.count, "count").seen()
+        counted, by_group = count + 1, []
         for k, group in enumerate(self.groups):
-            by = self._seen_options(run, group, counted * 1.0, f"{self.name}.groups[{k}]")
-            for parameter in group.parameters:
-                gradient, slots = gradients[at], self.slots[at]
-                at += 1
-                if gradient is None:
-                    continue
-                p = read(run, parameter, parameter.name)
-                held = {name: read(run, buffer, buffer.name) for name, buffer in slots.items()}
-                new, kept = self.step(p, gradient, held, by)
-                changes += [(p, new), *((held[name], value) for name, value in kept.items())]
+            by = self._seen_options(held.part(group, "groups", k), counted * 1.0)
+            by_group += [by] * len(group.parameters)
+        changes: list[tuple[Any, Any]] = []
+        for k, (p, gradient, by) in enumerate(zip(self._seen_parameters(held), gradients, by_group, strict=True)):
+            if gradient is None:
+                continue
+            slots = {name: held.part(buffer, "slots", k, name).seen() for name, buffer in self.slots[k].items()}
+            made = self.step(real_view(p), real_view(gradient), dict(slots), by)
+            new, kept = made_by_step(self.name, made, slots)
+            changes += [(p, complex_view(new, p)), *((slots[name], value) for name, value in kept.items())]
         for array, new in changes:  # once all are computed
             moves(array, new, due)
-        moves(read(run, self.count, "step"), counted, due)
+        moves(count, counted, due)
 
-    def _averaged(self, run: Recorder | None, gradients: list[Any], finite: Any) -> tuple[list[Any], Any]:
+    def _averaged(self, held: Held, gradients: list[Any], finite: Any) -> tuple[list[Any], Any]:
         """Return the averages of the gradients of several calls, and whether the last of them has come."""
-        calls = read(run, self.calls, "calls") + 1
+        count = held.part(self.calls, "calls").seen()
+        calls = count + 1
         last = calls % self.accumulate == 0
         averages = []
-        for gradient, buffer in zip(gradients, self.sums, strict=True):
-            total = read(run, buffer, buffer.name)
+        for k, (gradient, buffer) in enumerate(zip(gradients, self.sums, strict=True)):
+            total = held.part(buffer, "sums", k).seen()
             added = total if gradient is None else total + gradient
             averages.append(added / self.accumulate)
             moves(total, _np.where(last, like(added, last * 0.0), added), finite)
-        moves(read(run, self.calls, "calls"), calls, finite)
+        moves(count, calls, finite)
         return averages, last if finite is None else finite & last
 
-    def _own(self, run: Recorder | None, name: str) -> Any:
-        return read_attribute(run, self, name, self.name)
+    def _seen_parameters(self, held: Held) -> list[Any]:
+        return [held.part(p, "parameters", k).seen() for k, p in enumerate(self.parameters)]
 
-    def _seen_options(self, run: Recorder | None, group: Group, number: Any, label: str) -> Any:
-        options = {name: read_attribute(run, group, name, label) for name in self._options}
-        if callable(options["lr"]):
+    def _seen_options(self, group: Held, number: Any) -> Any:
+        options = {name: group.option(name) for name in self._options}
+        if callable(options.get("lr")):
             options["lr"] = options["lr"](number - 1.0)
         return types.SimpleNamespace(count=number, **options)
 
@@ -260,13 +295,3 @@ class Optimizer(Keeper):
         kept = sum(b.array.nbytes for b in self.buffers())
         return (f"{self.name}({len(self.parameters)} parameters of {size:,} B, state of {kept:,} B, "
                 f"step {self.count.item()})")
-
-
-def like(p: Any, number: Any) -> Any:
-    """Return a number of float64 in a parameter's dtype: it is rounded once."""
-    return number.astype(str(p.dtype))
-
-
-def decayed(p: Any, g: Any, by: Any) -> Any:
-    """Return the gradient, its sign by `maximize`, with the parameter's share by `weight_decay`."""
-    return (-g if by.maximize else g) + by.weight_decay * p

@@ -7,7 +7,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from jitfuse.errors import ArgumentError
-from jitfuse.optim.base import Optimizer, Slots, decayed, like
+from jitfuse.optim.base import Optimizer, Slots
+from jitfuse.optim.elements import decayed, like
 from jitfuse.optim.options import Common, Group, Schedule
 
 _np: Any = np  # its type hints omit traced and eager arrays
@@ -41,8 +42,6 @@ class SGD(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
                                   "nesterov": nesterov, "maximize": maximize}, **common)
-
-    takes_complex = True
 
     def check(self, group: Any) -> None:
         """Raise ArgumentError for Nesterov's rule without momentum, or with dampening."""
@@ -144,17 +143,18 @@ class ASGD(Optimizer):
                                   "maximize": maximize}, **common)
 
     def start(self, p: np.ndarray[Any, Any], group: Any) -> Slots:
-        """Keep the average of the parameter."""
-        return {"average": np.zeros_like(p)}
+        """Keep the average of the parameter, and the rate of the next step."""
+        return {"average": np.zeros_like(p), "rate": np.zeros((), "float64")}
 
     def step(self, p: Any, g: Any, slots: Slots, by: Any) -> tuple[Any, Slots]:
         """Return the step: rate and weight of the average are those that the step before has set."""
         g, before = decayed(p, g, by), by.count - 1.0
-        rate = like(p, by.lr / _np.where(before < 1.0, 1.0, (1.0 + by.lambd * by.lr * before) ** by.alpha))
+        rate = like(p, _np.where(before < 1.0, by.lr, slots["rate"]))
         share = like(p, 1.0 / _np.maximum(1.0, before - by.t0))
         new = p * (1.0 - by.lambd * rate) - rate * g
         average = slots["average"]
-        return new, {"average": _np.where(share == 1.0, new, average + (new - average) * share)}
+        return new, {"average": _np.where(share == 1.0, new, average + (new - average) * share),
+                     "rate": by.lr / (1.0 + by.lambd * by.lr * by.count) ** by.alpha}
 
 
 class Muon(Optimizer):
@@ -175,6 +175,8 @@ class Muon(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay,
                                   "steps": steps, "match_rms": match_rms}, **common)
+
+    takes_complex = False
 
     def check(self, group: Group) -> None:
         """Raise ArgumentError for parameters that are no matrices."""

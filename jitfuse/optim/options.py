@@ -1,16 +1,19 @@
 """Options of optimisers: of groups of parameters, and of the optimiser itself; what they may be.
 
-Owns `Group` and the checks. Does not own what options mean.
+Owns `Group`, `Layout` and the checks. Does not own what options mean.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from jitfuse.arrays.state import Parameter
-from jitfuse.errors import ArgumentError
+from jitfuse.arrays.state_trees import dotted
+from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.tracing.results.trees import tree_of
 
 Schedule = Callable[[Any], Any]
 """The learning rate by the number of steps so far, as array code (`jitfuse.optim.schedules`)."""
@@ -30,9 +33,31 @@ class Common(TypedDict, total=False):
     unused: Sequence[str]
 
 
+class Layout:
+    """What Python decides by in the steps of an optimiser: objects of equal layouts share it, and so traces."""
+
+    __slots__ = ("__weakref__", "content")
+    _known: Final[weakref.WeakValueDictionary[Hashable, Layout]] = weakref.WeakValueDictionary()
+
+    @staticmethod
+    def of(content: Hashable) -> Layout:
+        """Return the layout of a content."""
+        found = Layout._known.get(content)
+        if found is None:
+            found = Layout()
+            found.content = content
+        return Layout._known.setdefault(content, found)
+
+    content: Hashable
+
+    def __reduce__(self) -> Any:
+        return Layout.of, (self.content,)
+
+
 class Group:
     """Parameters with options of their own: `optimiser.groups[0].lr = 0.01` counts from the next call on."""
 
+    read_by_path = True
     owner: str
     parameters: tuple[Parameter, ...]
 
@@ -98,3 +123,31 @@ def check_parameters(name: str, parameters: Sequence[Parameter], unused: frozens
     unknown = sorted(unused - set(names))
     if unknown:
         raise ArgumentError(f"{name}: unused names {unknown[0]!r}, and the parameters are {', '.join(names)}")
+
+
+def made_by_step(name: str, made: Any, slots: Collection[str]) -> tuple[Any, dict[str, Any]]:
+    """Return what an optimiser's `step` has made; raises ArgumentError unless it is new elements and known slots."""
+    is_pair = type(made) is tuple and len(made) == 2 and isinstance(made[1], dict)
+    if is_pair and made[1].keys() <= set(slots):
+        return made[0], made[1]
+    shown = f"the slots {', '.join(map(str, made[1]))}" if is_pair else f"a {type(made).__name__}"
+    raise ArgumentError(f"{name}.step returns {shown}, and must return a pair: the parameter's new elements, and a "
+                        f"dict of slots ({', '.join(slots) or 'which has none'})")
+
+
+def by_parameter(name: str, parameters: Sequence[Parameter], gradients: Any) -> list[Any]:
+    """Return the leaves of a tree of gradients in the order of the parameters."""
+    tree, names = tree_of(gradients, ""), [p.name for p in parameters]
+    given = dict(zip(map(dotted, tree.paths), tree.leaves, strict=True))
+    if given.keys() == set(names):
+        leaves = [given[name] for name in names]
+    elif isinstance(gradients, list | tuple) and len(tree.leaves) == len(gradients) == len(names):
+        leaves = list(tree.leaves)
+    else:
+        raise ArgumentError(f"{name}.apply: {len(tree.leaves)} gradients ({', '.join(list(given)[:5])}) for "
+                            f"{len(names)} parameters ({', '.join(names[:5])})")
+    for p, g in zip(parameters, leaves, strict=True):
+        if np.shape(g) != p.shape:
+            raise ShapeError(f"{name}.apply: the gradient of {p.name} has the shape {np.shape(g)}, and {p.shape} is "
+                             "needed")
+    return leaves

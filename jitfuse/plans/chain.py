@@ -61,8 +61,8 @@ def _link(steps: list[Any], buffers: list[set[Any]], second: int, delivered: Col
         writer = steps[users[0]]
         stores = [k for k, (b, at) in enumerate(writer.buffers) if b == buffer and at == 0]
         between = set().union(*buffers[users[0] + 1 : second])
-        changed = set().union(*map(_written, steps[users[0] + 1 : second]))
-        if between & _written(writer) or changed & buffers[users[0]]:
+        changed = set().union(*map(written, steps[users[0] + 1 : second]))
+        if between & written(writer) or changed & buffers[users[0]]:
             continue
         if len(stores) == 1 and _fit(writer, reader, (stores[0], o)) and _independent(writer, reader, o):
             return Link(users[0], second, (stores[0], o))
@@ -73,7 +73,8 @@ def _walks_rows(form: KernelForm) -> bool:
     return bool(form.contracted) and form.then is None and form.lane_axis >= len(form.grid)
 
 
-def _written(step: Any) -> set[Any]:
+def written(step: Any) -> set[Any]:
+    """Return the buffers that a step writes."""
     if not isinstance(step, Launch):
         return {o.buffer for o in step.outputs}
     form = step.form
@@ -87,9 +88,9 @@ def _written(step: Any) -> set[Any]:
 
 def _independent(writer: Launch, reader: Launch, operand: int) -> bool:
     """Return whether two launches share only the operand, and otherwise at most values that are one number per row."""
-    if _written(reader) & {b for b, _ in writer.buffers}:
+    if written(reader) & {b for b, _ in writer.buffers}:
         return False
-    made, grid = _written(writer), len(reader.form.grid)
+    made, grid = written(writer), len(reader.form.grid)
     for o, location in enumerate(reader.buffers):
         if o == operand or location[0] not in made:
             continue

@@ -55,10 +55,14 @@ def write_in_place(
 
 def _last_that_may_raise(steps: Sequence[Any]) -> int:
     """Return the number of the last step after which a call may still end by an error; -1 for none."""
-    return max([k for k, step in enumerate(steps) if not isinstance(step, Launch) or _raises(step.form)], default=-1)
+    return max([k for k, step in enumerate(steps) if may_raise(step)], default=-1)
 
 
-def _raises(form: KernelForm) -> bool:
+def may_raise(step: Any) -> bool:
+    """Return whether a call may end by an error of this step."""
+    if not isinstance(step, Launch):
+        return True
+    form = step.form
     return may_report(form) or (form.then is not None and may_report(form.then))
 
 

@@ -110,9 +110,12 @@ class Grouping(Probing):
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
         reached, near = self._groups_reached(step)
         recent = range(max(len(self.groups) - _WINDOW, 0), len(self.groups))
+        read = self.read_by(step.result_id)
+        touched = {leaf for leaf, _ in read.leaves} | read.inlined
         for number in (*reversed(recent), *sorted(near.difference(recent), reverse=True)):
             group = self.groups[number]
-            reason = reasons.BETWEEN if reached >> group.number & 1 else self._try_join(step, is_reduction, group)
+            after = reached >> group.number & 1
+            reason = reasons.BETWEEN if after else self._try_join(step, is_reduction, group, touched)
             if reason is None:
                 return
             if reason is not reasons.UNRELATED:
@@ -122,7 +125,7 @@ class Grouping(Probing):
     def _groups_reached(self, step: OpStep) -> tuple[int, set[int]]:
         """Return the groups, as bits, that must run before a step's operands are in memory: it cannot join them.
 
-        And those that were the last to read what the step reads from memory.
+        And those that were the last to read what the step reads from memory, or that make it.
         """
         leaves: set[int] = set()
         near: set[int] = set()
@@ -133,6 +136,7 @@ class Grouping(Probing):
                 near.add(self._last_reader[value])
             if value in self.home:
                 leaves.add(value)
+                near.add(self.home[value])
             elif value in self.program.producers and value not in self.values.memory:
                 fresh = [i for i in self.program.producers[value].input_ids if i not in seen]
                 seen.update(fresh)
@@ -222,11 +226,14 @@ class Grouping(Probing):
         return {self.home[v] for v in values if v in self.home}
 
     # ------------------------------------------------------------------ joining
-    def _try_join(self, step: OpStep, is_reduction: bool, group: Group) -> Reason | None:
+    def _try_join(self, step: OpStep, is_reduction: bool, group: Group, touched: set[int]) -> Reason | None:
+        """Have a step join a group, or return why not; `touched` is all that the step reads and computes."""
         if group.host is not None or group.window is not None:
             return reasons.UNRELATED
         value, reason = step.result_id, reasons.INDEX_SPACES
         for frame, key, placing in self._candidates(step, is_reduction, group):
+            if not self._may_share(group, frame, touched):
+                return reasons.UNRELATED
             fused = group.fused | ({value} if is_reduction else frozenset())
             try:
                 probe = self.probe(frame, fused, key, group)
@@ -248,6 +255,16 @@ class Grouping(Probing):
                 return None
             reason = refused
         return reason
+
+    def _may_share(self, group: Group, frame: Frame, touched: set[int]) -> bool:
+        """Return whether a step that touches these values may share one with a group, without a look at index maps.
+
+        Numbers do not count, unless the group reduced them: all kernels of an optimiser read its rates.
+        """
+        if not frame.shape or not touched.isdisjoint(group.roots) or not touched.isdisjoint(group.fused):
+            return True
+        shared = touched.intersection([leaf for leaf, _ in group.leaves]) | (touched & group.inlined)
+        return any(self.program.meta[value].shape for value in shared)
 
     def _candidates(self, step: OpStep, is_reduction: bool, group: Group) -> Iterable[tuple[Frame, ValueKey, str]]:
         if is_reduction:

@@ -31,7 +31,8 @@ class Check(NamedTuple):
 class Launch(NamedTuple):
     """One kernel over one shape: the form, the buffers with byte offsets, and the kernel arguments after the addresses.
 
-    `checks` says what the kernel's `bounded` instructions index, by their numbers.
+    `checks` says what the kernel's `bounded` instructions index, by their numbers. `batched`: it runs at the same time
+    as the launch before it, which has the same form (`jitfuse.plans.order`).
     """
 
     form: KernelForm
@@ -40,6 +41,7 @@ class Launch(NamedTuple):
     sizes: tuple[int, ...]
     bytes_moved: int
     checks: tuple[Check, ...] = ()
+    batched: bool = False
 
     @property
     def empty(self) -> bool:

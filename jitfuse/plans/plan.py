@@ -28,7 +28,7 @@ from jitfuse.plans.kernels import build_commit, build_group, build_reservations,
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
-from jitfuse.plans.order import execution_order
+from jitfuse.plans.order import batched, execution_order
 from jitfuse.plans.policy import DEFAULT, OF_PRODUCTS, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.structure import structure
@@ -110,6 +110,8 @@ class AbstractPlan(Record, frozen=True, eq=False):
     donated: Mapping[int, int] = fresh(default_factory=dict)
     """Feeds whose memory an output may take, with the number of that output."""
     known: EqualKernels = fresh(default_factory=EqualKernels)
+    batches: bool = True
+    """Whether launches of one form may run as one."""
     chosen: dict[int, LoweringPolicy] | None = None
     """The best policies of other programs by their structure; new ones are added. None: all choices compete."""
 
@@ -193,7 +195,11 @@ class SymbolicPlan:
             targets = [self._target(c) for c, _ in commits]
             self.steps, done = write_in_place(self.steps, self._touched(self.steps), targets)
             self.commits = [launch for k, (_, launch) in enumerate(commits) if k not in done]
-        self.offsets, self.sizes, self.arena_bytes = self._plan_memory()
+        sizes = self._temporaries()
+        if plan.batches:
+            self.steps = batched(self.steps, self._touched(self.steps), sizes)
+            self.commits = batched(self.commits, self._touched(self.commits), sizes)
+        self.offsets, self.sizes, self.arena_bytes = self._plan_memory(sizes)
         rows = {"keep"} if keeps_rows or not policy.keep else set()
         found = algebra | ({"chain"} if chains else set())
         self.choices = frozenset(grouping.choices | grouping.values.choices | rows | found)
@@ -234,7 +240,8 @@ class SymbolicPlan:
             meta[value].dtype == meta[commit.feed].dtype)
         return Target(("value", value), ("feed", commit.feed)) if plain and whole else None
 
-    def _plan_memory(self) -> tuple[dict[Any, int], dict[Any, int], int]:
+    def _temporaries(self) -> dict[Any, int]:
+        """Return the bytes of each buffer in the arena."""
         program = self.program
         sizes: dict[Any, int] = {}
         for step in self.steps:
@@ -243,7 +250,14 @@ class SymbolicPlan:
         for feed in self.grouping.values.reserved:
             sizes["reserved", feed] = program.meta[feed].size * itemsize(program.meta[feed].dtype)
         sizes.update({("value", value): nbytes for value, nbytes in self._arena_values().items()})
-        touched = [[b for b, _ in buffers_of(s)] for s in (*self.steps, *self.commits)]
+        return sizes
+
+    def _plan_memory(self, sizes: Mapping[Any, int]) -> tuple[dict[Any, int], dict[Any, int], int]:
+        touched: list[list[Any]] = []
+        for step in (*self.steps, *self.commits):
+            if not (isinstance(step, Launch) and step.batched):
+                touched.append([])
+            touched[-1] += [b for b, _ in buffers_of(step)]
         intervals = live_intervals(sizes, touched)
         offsets, total = plan_arena(intervals)
         return offsets, {b: i.size for b, i in intervals.items()}, total

@@ -144,7 +144,8 @@ def _plan_steps(plan: RuntimePlan) -> list[str]:
 def _launch_line(k: int, launch: Launch) -> str:
     space = " x ".join(map(str, launch.sizes))
     operations = sum(1 for s in launch.form.stages for i in s.body if i.op not in ("load", "store", "param", "const"))
-    return f"{k}: kernel {launch.form.content_hash[:12]} over {space}: {operations} ops, {launch.bytes_moved} B moved"
+    line = f"{k}: kernel {launch.form.content_hash[:12]} over {space}: {operations} ops, {launch.bytes_moved} B moved"
+    return line + ", in one launch with the kernel before" * launch.batched
 
 
 def refusals(plan: RuntimePlan, *, by_line: bool = False) -> list[str]:

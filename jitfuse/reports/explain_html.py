@@ -45,7 +45,8 @@ def page(
 ) -> str:
     """Return the page as HTML."""
     groups = [DrawnGroup(g.name, g.values) for g in plan.groups]
-    launches = f"{len(plan.launches)} kernel launch(es), {len(plan.steps) - len(plan.launches) + len(plan.commits)} "
+    count = sum(not launch.batched for launch in plan.launches)
+    launches = f"{count} kernel launch(es), {len(plan.steps) - len(plan.launches) + len(plan.commits)} "
     parts = [
         f"<h1>{escape(function.name)}</h1>",
         f'<p class="sub">{escape(heading(function, spec, training))} · {launches}library call(s) · '

@@ -8,9 +8,12 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from jitfuse.base import background
 from jitfuse.compile import interface as compiler
 from jitfuse.compile import native_entries
+from jitfuse.compile.run.delivery import bind_feeds
 from jitfuse.errors import UntraceableError
 from jitfuse.function import pipeline
 from jitfuse.function.adapters import materialise_specs
@@ -18,6 +21,7 @@ from jitfuse.function.call import Call, normalise
 from jitfuse.function.parts import Parts
 from jitfuse.graph_breaks.call_path import Path
 from jitfuse.ir.program import FusedProgram
+from jitfuse.random_state import state_feeds
 from jitfuse.tracing.interruption import WORK
 
 if TYPE_CHECKING:
@@ -55,6 +59,15 @@ def program(call: Call) -> FusedProgram:
     made = traced(call).program
     assert isinstance(made, FusedProgram)
     return made
+
+
+def feeds(call: Call) -> dict[int, Any]:
+    """Return what a call gives to the feeds of its program; arrays are copies, of the same memory order."""
+    trace = traced(call)
+    with call.going_on():
+        bound = bind_feeds(trace, call.args, call.kwargs, state_feeds())
+        given = {feed: bound[feed] for feed in trace.program.ordered_feeds}
+        return {feed: np.array(x, order="K") if isinstance(x, np.ndarray) else x for feed, x in given.items()}
 
 
 def export(call: Call, function: Any, path: str | os.PathLike[str] | None) -> str:

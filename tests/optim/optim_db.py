@@ -1,4 +1,5 @@
 """torch's own settings of its optimisers (optim_db): 20 steps on the same gradients, parameters compared in float64.
+LBFGS, which computes gradients itself, has a loss instead.
 
 ``python tests/optim/optim_db.py`` judges all; CI does too (`test_optim_db.py`).
 """
@@ -20,7 +21,7 @@ SHAPES = ((5, 3), (7,), (2, 3, 4), ())
 IGNORED = frozenset({"foreach", "fused", "capturable", "differentiable"})
 """How torch computes a step, not what."""
 LEFT_OUT = {
-    "SparseAdam": "sparse gradients", "LBFGS": "a closure that is called several times a step",
+    "SparseAdam": "sparse gradients",
     "Muon": "torch iterates in bfloat16, jitfuse in the parameter's dtype (tests/optim/test_optimisers.py)",
 }
 
@@ -61,19 +62,40 @@ def _judged(name: str, options: dict[str, Any], shapes: tuple[tuple[int, ...], .
         reference = getattr(torch.optim, name)(theirs, **options)
     known = inspect.signature(getattr(jf.optim, name)).parameters
     optimiser = getattr(jf.optim, name)(ours, **{k: v for k, v in plain(options).items() if k in known or v})
-    step = jf.fuse(lambda *gradients: optimiser.apply(list(gradients)), training=True)
-    worst = 0.0
+    by_loss = name == "LBFGS"
+    step = _step_by_loss(optimiser, ours) if by_loss else jf.fuse(
+        lambda *gradients: optimiser.apply(list(gradients)), training=True)
+    worst, gradients = 0.0, [rng.normal(size=s) for s in shapes]
     for _ in range(STEPS):
-        gradients = [rng.normal(size=s) for s in shapes]
+        gradients = gradients if by_loss else [rng.normal(size=s) for s in shapes]
         for p, g in zip(theirs, gradients, strict=True):
             p.grad = torch.tensor(g)
-        reference.step()
+        reference.step(*([_closure(reference, theirs, gradients)] if by_loss else []))
         step(*gradients)
         for p, q in zip(theirs, ours, strict=True):
             right = p.detach().numpy()
-            worst = max(worst, float(np.max(np.abs(q.array - right) / (1e-3 + np.abs(right)))))
+            worst = float(np.maximum(worst, np.max(np.abs(q.array - right) / (1e-3 + np.abs(right)))))  # NaN stays
     assert step.stats()["traces"] == 1 and step.stats()["fallbacks"] == 0
     return worst
+
+
+def _step_by_loss(optimiser: Any, ours: Any) -> Any:
+    """Return a step that minimises a sum of squares and fourth powers of p - given."""
+    return jf.fuse(lambda *given: optimiser.minimize(lambda: _loss(ours, given)), training=True)
+
+
+def _loss(parameters: Any, given: Any) -> Any:
+    return sum(((p - g) ** 2 + 0.1 * (p - g) ** 4).sum() for p, g in zip(parameters, given, strict=True))
+
+
+def _closure(reference: Any, theirs: Any, given: list[Any]) -> Any:
+    def closure() -> Any:
+        reference.zero_grad()
+        loss = _loss(theirs, [torch.tensor(g) for g in given])
+        loss.backward()
+        return loss
+
+    return closure
 
 
 def main() -> None:

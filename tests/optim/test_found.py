@@ -172,8 +172,8 @@ def test_options_that_are_set_are_checked() -> None:
             setattr(optimiser, name, value)
     with pytest.raises(jf.ArgumentError):
         optimiser.groups[0].lr = -1.0
-    with pytest.raises(jf.ArgumentError, match="only SGD takes complex"):
-        jf.optim.Adam([jf.Parameter(1j)])
+    with pytest.raises(jf.ArgumentError, match="takes real parameters alone"):
+        jf.optim.Adafactor([jf.Parameter(1j)])
     with pytest.raises(jf.ArgumentError, match="groups are dicts"):
         jf.optim.SGD([{"params": scalars(1.0)}, scalars(2.0)[0]])
 
@@ -196,3 +196,40 @@ def test_errors_behind_minimize_are_the_users_own() -> None:
         step(np.float64("nan"))
     with pytest.raises(KeyError, match="missing"):
         step(np.float64(6.0))
+
+
+def test_rates_of_asgd_that_change() -> None:
+    torch = pytest.importorskip("torch")
+    theirs = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    params = jf.nn.parameters({"w": np.array([1.0, -2.0])})
+    options = {"lr": 0.1, "lambd": 0.01, "t0": 2.0}
+    reference, optimiser = torch.optim.ASGD([theirs], **options), jf.optim.ASGD(params, **options)
+    for rate in (0.1, 0.1, 0.5, 0.5, 0.02, 0.3):
+        optimiser.groups[0].lr = reference.param_groups[0]["lr"] = rate
+        theirs.grad = torch.tensor([0.3, -0.7], dtype=torch.float64)
+        reference.step()
+        optimiser.apply({"w": np.array([0.3, -0.7])})
+        np.testing.assert_allclose(params["w"].array, theirs.detach().numpy(), rtol=1e-6)  # torch's rates: float32
+
+
+@pytest.mark.parametrize("where", ["argument", "constant", "weights"])
+def test_a_class_that_is_not_there_is_named_with_the_line(where: str) -> None:
+    params = jf.nn.parameters({"w": np.zeros((4, 3))})
+    optimiser = jf.optim.SGD(params, lr=0.1)
+
+    @jf.fuse(training=True)
+    def step(x: Any, targets: Any) -> Any:
+        classes = np.array([0, 3]) if where == "constant" else targets
+        weight = np.ones(3) if where == "weights" else None
+        loss = jf.nn.cross_entropy(x @ params["w"], classes, weight=weight)
+        optimiser.minimize(loss)
+        return loss
+
+    x = np.ones((2, 4))
+    for _ in range(20 if where != "constant" else 0):
+        step(x, np.array([0, 2]))
+    before = params["w"].array.copy()
+    for _ in range(3):
+        with pytest.raises(IndexError, match=r"index 3 is out of bounds.*test_found.py"):
+            step(x, np.array([0, 3]))
+    np.testing.assert_array_equal(params["w"].array, before)

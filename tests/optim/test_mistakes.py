@@ -108,36 +108,3 @@ def test_a_mistake_is_named_with_the_way_out(name: str) -> None:
     call, kind, message = MISTAKES[name]
     with pytest.raises(kind, match=message):
         call()
-
-
-def test_the_audit_lists_all_at_once() -> None:
-    p = jf.nn.parameters({"w": np.zeros(2), "b": np.zeros(2), "c": np.ones(2)})
-    optimiser = jf.optim.Adam(p)
-
-    @jf.fuse(training=True)
-    def step(x: Any) -> Any:
-        loss = np.sum(np.log(p["w"]) * x) + np.sum(scipy.special.zeta(p["c"] + 2))
-        optimiser.minimize(loss)
-        return loss
-
-    before = {name: x.copy() for name, x in jf.nn.state_dict({"p": p, "o": optimiser}).items()}
-    with pytest.raises(jf.DerivativeError) as found:
-        jf.optim.audit(step, np.ones(2))
-    text = str(found.value)
-    assert "zeta has no derivative" in text and "does not depend on b" in text and "log makes infinity" in text
-    assert text.count("test_mistakes.py") >= 3
-    for name, x in jf.nn.state_dict({"p": p, "o": optimiser}).items():
-        np.testing.assert_array_equal(x, before[name])
-    with pytest.raises(jf.DerivativeError) as found:
-        jf.optim.audit(step, np.ones(2), exempt=("log", "b"))
-    assert "log makes" not in str(found.value) and "depend on b" not in str(found.value)
-    with pytest.raises(jf.DerivativeError) as found:
-        jf.optim.audit(step, np.ones(2), exempt="the")
-    assert "log makes" in str(found.value) and "depend on b" in str(found.value)
-
-
-def test_the_audit_of_a_good_step_is_silent(made: Any, data: Any) -> None:
-    _, _, step = made(jf.optim.Adam)
-    assert jf.optim.audit(step, *data) is None
-    with pytest.raises(jf.ArgumentError, match="takes a fused function"):
-        jf.optim.audit(len, 1)

@@ -162,3 +162,31 @@ def test_modules_of_torch_give_and_take() -> None:
     params[0]["weight"][...] = 2.0
     module.load_state_dict(jf.nn.state_dict(params, torch=True))
     assert module[0].weight.unique().tolist() == [2.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_tensors_of_torch_are_copied(dtype: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor([1.5, -2.0], dtype=getattr(torch, dtype), requires_grad=True)
+    made = [jf.Parameter(tensor, "w"), jf.nn.parameters({"w": tensor})["w"], jf.Buffer(tensor.detach())]
+    for p in made:
+        assert str(p.dtype) == dtype and p.array.astype("f8").tolist() == [1.5, -2.0]
+    with torch.no_grad():
+        tensor *= 2
+    assert made[0].array.astype("f8").tolist() == [1.5, -2.0]
+    back = jf.nn.state_dict({"w": made[0]}, torch=True)["w"]
+    assert back.dtype == tensor.dtype and back.tolist() == [1.5, -2.0]
+    for kind in (dtype, "float32"):
+        into = jf.nn.parameters({"w": np.zeros(2, ml_dtypes.bfloat16 if kind == "bfloat16" else kind)})
+        jf.nn.load_state_dict(into, {"w": tensor})
+        assert str(into["w"].dtype) == kind and into["w"].array.astype("f8").tolist() == [3.0, -4.0]
+
+
+def test_tensors_without_arrays_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    params = jf.nn.parameters({"w": np.zeros(2)})
+    for tensor in (torch.ones(2).to(torch.float8_e4m3fn), torch.ones(2).to_sparse()):
+        for use in (jf.Parameter, jf.Buffer, lambda x: jf.nn.load_state_dict(params, {"w": x})):
+            with pytest.raises(jf.DTypeError, match=r"NumPy has no array.*to_dense\(\).to\(torch.float32\)"):
+                use(tensor)
+    assert params["w"].tolist() == [0.0, 0.0]

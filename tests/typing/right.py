@@ -99,6 +99,8 @@ retried(scaled)(x, shift=1.0)
 takes_it: Callable[[Floats], Floats] = scaled
 fused: jf.FusedFunction[[Floats], Floats] = jf.fuse(Model.apart)
 jf.fuse(lambda v: v + 1)(x)
+replay = jf.fuse(scaled.program(x), name="replay")
+assert_type(replay(scaled.feeds(x)).outputs, dict[str, Any])
 
 model, larger = Model(), Larger()
 assert_type(model.step(x), Floats)

@@ -5,7 +5,8 @@ cut. Does not own the transform (`jitfuse.gradients`), nor what is done with gra
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jitfuse.errors import DerivativeError
@@ -54,3 +55,17 @@ def _scalar(run: Recorder, what: str, loss: Any) -> int:
         raise DerivativeError(f"{what} at {user_line()}: the loss is {tensor._meta}, and must be one real number of a "
                               "float dtype. Take its mean or sum.")
     return tensor_id(tensor)
+
+
+@contextlib.contextmanager
+def standing_for(arrays: Sequence[TracedTensor], values: Sequence[TracedTensor]) -> Iterator[None]:
+    """Make what the function reads of arrays be other values: a loss is computed where they might be moved to."""
+    storages = [array._storage for array in arrays]
+    before = [(storage.value, storage.cache) for storage in storages]
+    for storage, value in zip(storages, values, strict=True):
+        storage.value, storage.cache = tensor_id(value), {}
+    try:
+        yield
+    finally:
+        for storage, (held, cache) in zip(storages, before, strict=True):
+            storage.value, storage.cache = held, cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitfuse.errors import ShapeError
 from jitfuse.ir.formats.phases import UPDATE, in_phase
@@ -20,20 +20,52 @@ from jitfuse.tracing.tensor.lifting import lift
 from jitfuse.tracing.tensor.traced import TracedTensor, fresh, tensor_id
 
 
-def read(run: Recorder | None, owner: Any, label: str) -> Any:
-    """Return what a trace sees of an array or another object that outlives the call; outside of a trace, itself."""
-    return owner if run is None else run.environment.read(Chain.object(owner, label), owner)
+class Held(NamedTuple):
+    """An object that outlives the call, such as an optimiser, and how a trace reads its parts.
 
+    What the function has reached through an argument may be another object in each call, and is read by its path.
+    Anything else is read as the object that it is.
+    """
 
-def read_attribute(run: Recorder | None, owner: Any, name: str, label: str) -> Any:
-    """Return what a trace sees of an attribute, a number as one that each call reads; outside, the value."""
-    value = getattr(owner, name)
-    if run is None:
-        return value
-    chain = Chain.object(owner, label).attr(name)
-    if type(value) is tuple:
-        return tuple(run.environment.read(chain.index(k), part) for k, part in enumerate(value))
-    return run.environment.read(chain, value)
+    run: Recorder | None
+    value: Any
+    chain: Chain
+    by_path: bool
+
+    @staticmethod
+    def of(run: Recorder | None, value: Any, layout: Any, label: str) -> Held:
+        """Return a view of an object; all of its kind that have the same `layout`, by identity, share traces."""
+        found = None if run is None else run.environment.origin.get(id(value))
+        if run is None or found is None:
+            return Held(run, value, Chain.object(value, label), False)
+        chain = found[1]
+        if chain.root.kind != "arg":
+            run.environment.guard(chain, "IS", value)
+            return Held(run, value, Chain.object(value, label), False)
+        run.environment.guard(chain.attr("layout"), "IS", layout)
+        return Held(run, value, chain, True)
+
+    def part(self, value: Any, name: str, *keys: int | str) -> Held:
+        """Return the view of a part: an attribute, or an item of one."""
+        chain = self.chain.attr(name)
+        for key in keys:
+            chain = chain.index(key) if isinstance(key, int) else chain.key(key)
+        return self._replace(value=value, chain=chain if self.by_path else Chain.object(value, str(chain)))
+
+    def seen(self) -> Any:
+        """Return what a trace sees of the object, an array; outside of a trace, itself."""
+        if self.run is None:
+            return self.value
+        return self.run.environment.read(self.chain, self.value)
+
+    def option(self, name: str) -> Any:
+        """Return what a trace sees of an attribute, a number as one that each call reads; outside, the value."""
+        value, chain = getattr(self.value, name), self.chain.attr(name)
+        if self.run is None:
+            return value
+        if type(value) is tuple:
+            return tuple(self.run.environment.read(chain.index(k), part) for k, part in enumerate(value))
+        return (self.run.environment.static if callable(value) else self.run.environment.read)(chain, value)
 
 
 @contextlib.contextmanager

@@ -199,6 +199,10 @@ class Attributes(Classifier):
         fn = method.__func__
         where = step.attr("__func__")
         self.guard(where, "IS", fn)
+        if getattr(type(method.__self__), "read_by_path", False) and not (
+                is_user_function(fn) or getattr(fn, "read_by_path", False)):
+            assert step.parent is not None
+            self.guard(step.parent, "IS", method.__self__)
         substitute = self.substitute(fn)
         if substitute is not None:
             return types.MethodType(substitute, method.__self__)

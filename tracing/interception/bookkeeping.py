@@ -96,9 +96,9 @@ class EnvironmentState:
         if type(real) not in (dict, list) and not is_known(type(real), self.hooks.knows):
             raise opaque(real, str(chain))
 
-    def guard(self, chain: Chain, kind: str, expected: Any, count: int = 0) -> None:
-        """Add a guard, once. A constant root needs none on itself."""
-        if chain.kind == "object" and kind in {"IS", "TYPE"}:
+    def guard(self, chain: Chain, kind: str, expected: Any, count: int = 0, of_root: bool = False) -> None:
+        """Add a guard, once. A constant root needs none on itself, unless it stands for another chain (`of_root`)."""
+        if chain.kind == "object" and kind in {"IS", "TYPE"} and not of_root:
             return
         guard = Guard(chain, kind, expected, count)
         if guard.key not in self._guarded:
@@ -126,8 +126,8 @@ class EnvironmentState:
             self.origin[id(value)] = value, chain
             return None
         if known[1] != chain:
-            self.guard(known[1], "IS", value)
-            self.guard(chain, "IS", value)
+            self.guard(known[1], "IS", value, of_root=True)  # the other chain leads there again
+            self.guard(chain, "IS", value, of_root=True)
         return known[1]
 
     def remember(self, chain: Chain, real: Any, seen: Any) -> Any:

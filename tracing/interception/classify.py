@@ -178,12 +178,13 @@ class Classifier(Functions):
     def _instance(self, chain: Chain, real: Any, computed: bool) -> Any:
         """Guard an object: of a user class by its type, of an installed class by identity, as its state is hidden.
 
-        Where each read makes a new object, only the type can be guarded.
+        Where each read makes a new object, only the type can be guarded. Objects in arguments whose methods read their
+        parts by path are guarded by their type.
         """
         known = self.alias(chain, real)
         if known is None:
             user = is_user_class(type(real))
-            by_type = user or computed
+            by_type = user or computed or (chain.root.kind == "arg" and getattr(type(real), "read_by_path", False))
             self.guard(chain, "TYPE" if by_type else "IS", type(real) if by_type else real)
             self.see_class(type(real))
             known_state = is_known_instance(real, self.hooks.knows)

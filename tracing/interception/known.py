@@ -158,7 +158,7 @@ def is_known_instance(real: Any, knows: Knows) -> bool:
 def _is_plain_base(cls: type, knows: Knows) -> bool:
     if cls in _BUILTIN_BASES or is_user_class(cls) or issubclass(cls, BaseException) or issubclass(cls, enum.Enum):
         return True
-    return cls.__module__ in _BASES or bool(knows(cls))
+    return cls.__module__ in _BASES or getattr(cls, "read_by_path", False) or bool(knows(cls))
 
 
 def _is_known_function(function: types.FunctionType, knows: Knows) -> bool:

@@ -89,7 +89,7 @@ def _collect(session: Session, region: TracedRegion, outputs: Iterable[int]) -> 
                 _reject_closed(session, tensor, owner)
                 captured.add(tensor)
         elif op_id not in needed:
-            if op_id >= region.start or _in_closed(session, op_id) or _is_literal(graph.ops[op_id]):
+            if op_id >= region.start or in_closed(session, op_id) or _is_literal(graph.ops[op_id]):
                 needed.add(op_id)
                 stack.extend(graph.ops[op_id].input_ids)
             else:
@@ -97,7 +97,7 @@ def _collect(session: Session, region: TracedRegion, outputs: Iterable[int]) -> 
     return [graph.ops[k] for k in sorted(needed)], captured
 
 
-def _in_closed(session: Session, op_id: int) -> bool:
+def in_closed(session: Session, op_id: int) -> bool:
     """Return whether an op was recorded in another body: it only runs where that body does, so it is repeated."""
     from bisect import bisect_right
 

@@ -18,6 +18,7 @@ from jitfuse.tracing.record.dtype_name import dtype_name
 from jitfuse.tracing.record.graph import ProcessGraph
 
 if TYPE_CHECKING:
+
     from jitfuse.tracing.interception.chain import Chain
 
 _INT64 = (-(2**63), 2**63 - 1)
@@ -92,8 +93,8 @@ class Session:
         """The op ids (start, end) of bodies that have been traced."""
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
-        self.owners: set[int] = set()
-        """The feeds that are the only arrays over their memory, so that no two of them overlap."""
+        self.owners: dict[int, tuple[Chain, Any]] = {}
+        """The feeds whose memory a wrapper owns: these wrappers, and the paths to them."""
         self.trains = False
         """Whether the function has read a parameter, so that what it computes may be differentiated in the end."""
         self.nonzero_indices: dict[int, int] = {}

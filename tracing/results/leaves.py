@@ -24,6 +24,7 @@ from jitfuse.tracing.record.foreign import Foreign, is_torch_constant
 from jitfuse.tracing.record.mode import ModeFlag
 from jitfuse.tracing.record.recorder import Recorder
 from jitfuse.tracing.results.returned import (
+    AccessPathLeaf,
     ConstantLeaf,
     LeafIndex,
     PickedCopy,
@@ -76,10 +77,11 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     tensor = x._id()
     feed = x._storage.feed
     kind = "python" if x.weak else "scalar" if x._scalar else "array"
-    leaf: SameLeaf | ViewLeaf | None = None
+    leaf: SameLeaf | ViewLeaf | AccessPathLeaf | None = None
     if feed is not None:
         if x is run.feed_tensors.get(feed.id) or (x._path is None and not isinstance(feed.value, np.ndarray)):
-            leaf = SameLeaf(feed.id)
+            owner = run.session.owners.get(feed.id)
+            leaf = SameLeaf(feed.id) if owner is None else AccessPathLeaf(owner[0])
         elif not x._scalar and _is_view(run, x) and not any(step.name == "gather" for step in steps(x._path)):
             lay = x._where()
             leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)

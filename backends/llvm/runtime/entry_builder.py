@@ -131,12 +131,17 @@ class EntryBuilder:
         else:
             self._guard(GuardCode.EQ, self._known(slot), self._keep.ref(value))
 
-    def guard_disjoint(self, a: int, b: int, *, extent_a: tuple[int, int], extent_b: tuple[int, int]) -> None:
-        """Pass where two values' memory is disjoint.
+    def guard_disjoint(self, written: Mapping[int, tuple[int, int]], others: Mapping[int, tuple[int, int]]) -> None:
+        """Pass where the memory of `written` values is disjoint, from one another and from that of the others.
 
-        Extents are (first byte, one past the last byte) relative to each data pointer.
+        Both map values to extents: (first byte, one past the last byte) relative to the data pointer, none empty.
         """
-        self._guard(GuardCode.DISJOINT, self._known_value(a), self._known_value(b), *extent_a, *extent_b)
+        words: list[int] = []
+        for spans in (written, others):
+            assert all(low < high for low, high in spans.values())
+            rows = [w for value, extent in spans.items() for w in (self._known_value(value), *extent)]
+            words += [self._keep.words(rows), len(spans)]
+        self._guard(GuardCode.DISJOINT, *words)
 
     # ------------------------------------------------------------------ data
     def guard_float(self, slot: int) -> int:

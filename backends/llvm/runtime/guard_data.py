@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.runtime import exchange, layout
 from jitfuse.backends.llvm.runtime.guard_basis import GuardBasis
-from jitfuse.backends.llvm.runtime.layout import Config, ReadingField
+from jitfuse.backends.llvm.runtime.layout import Config, ReadingField, SpanField
 from jitfuse.backends.llvm.runtime.pyobject import (
     I32_ZERO,
+    ONE,
     ZERO,
     address,
     config,
@@ -146,9 +147,71 @@ class DataGuards(GuardBasis):
         f.br("pass")
 
     def disjoint(self) -> None:
-        """Pass where two pieces of memory are disjoint."""
+        """Pass where written memory is disjoint, from itself and from other memory: sort it, then bisect.
+
+        It is sorted in the guard's own table, under the GIL: in the next call it most often lies as in this one.
+        """
         f = self.f
-        a, b = (f.cast("ptrtoint", item(f, self.values, self.word(i)), "i64") for i in (1, 2))
-        low_a, high_a = f.add(a, self.word(3)), f.add(a, self.word(4))
-        low_b, high_b = f.add(b, self.word(5)), f.add(b, self.word(6))
-        self.pass_if(f.or_(f.icmp("sle", high_a, low_b), f.icmp("sle", high_b, low_a)))
+        written, count, others, other_count = self.address(1), self.word(2), self.address(3), self.word(4)
+        with f.loop(ONE, count) as loop:
+            self._insert(written, loop.index)
+        with f.loop(ONE, count) as loop:
+            end = self._bound(written, f.sub(loop.index, ONE), SpanField.HIGH)
+            self.require(f.icmp("sle", end, self._bound(written, loop.index, SpanField.LOW)))
+        with f.loop(ZERO, other_count) as loop:
+            begin, end = (self._bound(others, loop.index, side) for side in (SpanField.LOW, SpanField.HIGH))
+            with f.if_(f.icmp("slt", self._bound(written, ZERO, SpanField.LOW), end)):
+                last = self._last_before(written, count, end)
+                self.require(f.icmp("sle", self._bound(written, last, SpanField.HIGH), begin))
+        f.br("pass")
+
+    def _bound(self, spans: Value, number: Value, side: int) -> Value:
+        """Return the address at which a span begins or ends."""
+        f = self.f
+        span = f.offset(spans, f.mul(number, f.const("i64", layout.SPAN_WORDS)), "i64")
+        base = f.cast("ptrtoint", item(f, self.values, word(f, span, SpanField.VALUE)), "i64")
+        return f.add(base, word(f, span, side))
+
+    def _insert(self, spans: Value, number: Value) -> None:
+        """Move a span forward to its place among those before it, which are in order."""
+        f = self.f
+        check, move, there, before = (f.fresh(name) for name in ("check", "move", "there", "before"))
+        came, at, behind = f.block, f.fresh("at"), f.fresh("behind")
+        f.label(before)
+        f.emit(f"%{at} = phi i64 [ {number.ref}, %{came} ], [ %{behind}, %{move} ]")
+        here = Value(f"%{at}", "i64")
+        f.cond_br(f.icmp("sgt", here, ZERO), check, there)
+        f.label(check)
+        previous = f.sub(here, ONE)
+        low = self._bound(spans, here, SpanField.LOW)
+        f.cond_br(f.icmp("sgt", self._bound(spans, previous, SpanField.LOW), low), move, there, likely=False)
+        f.label(move)
+        f.emit(f"%{behind} = add i64 {previous.ref}, 0")
+        first, second = (
+            f.offset(spans, f.mul(k, f.const("i64", layout.SPAN_WORDS)), "i64") for k in (previous, here))
+        for k in range(layout.SPAN_WORDS):
+            a, b = word(f, first, k), word(f, second, k)
+            f.set_field(a, second, k * layout.WORD)
+            f.set_field(b, first, k * layout.WORD)
+        f.br(before)
+        f.label(there)
+
+    def _last_before(self, spans: Value, count: Value, address: Value) -> Value:
+        """Return the number of the last span in order that begins before an address; the first one does."""
+        f = self.f
+        bisect, half, found = (f.fresh(name) for name in ("bisect", "half", "found"))
+        low, high, next_low, next_high = (f.fresh(name) for name in ("low", "high", "low", "high"))
+        came = f.block
+        f.label(bisect)
+        f.emit(f"%{low} = phi i64 [ 0, %{came} ], [ %{next_low}, %{half} ]")
+        f.emit(f"%{high} = phi i64 [ {count.ref}, %{came} ], [ %{next_high}, %{half} ]")
+        first, end = Value(f"%{low}", "i64"), Value(f"%{high}", "i64")
+        f.cond_br(f.icmp("sgt", f.sub(end, first), ONE), half, found)
+        f.label(half)
+        middle = f.lshr(f.add(first, end), ONE)
+        before = f.icmp("slt", self._bound(spans, middle, SpanField.LOW), address)
+        f.emit(f"%{next_low} = select i1 {before.ref}, i64 {middle.ref}, i64 {first.ref}")
+        f.emit(f"%{next_high} = select i1 {before.ref}, i64 {end.ref}, i64 {middle.ref}")
+        f.br(bisect)
+        f.label(found)
+        return first

@@ -146,6 +146,15 @@ class ReadingField:
     QUESTION_COUNT: Final = 5
 
 
+class SpanField:
+    """Words of a piece of memory: the value with its data pointer, the first byte and one past the last from there."""
+
+    VALUE: Final = 0
+    LOW: Final = 1
+    HIGH: Final = 2
+
+
+SPAN_WORDS: Final = 3
 ANY_STRIDE: Final = -(1 << 63)
 """In a tensor guard, stands for a stride that is not checked."""
 SPEC_WORDS: Final = 8
@@ -217,6 +226,20 @@ class SweepWord:
     TURNS: Final = 5
     TEMPLATE: Final = 6
     TABLE: Final = 7
+
+
+class BatchField:
+    """Words of a batch's table: kernel, how many launches, how many operands and other arguments each has, then rows.
+
+    The row of a launch is its first unit in the batch, then the arguments after the operands. The rows end with the
+    number of all units.
+    """
+
+    KERNEL: Final = 0
+    LAUNCHES: Final = 1
+    OPERANDS: Final = 2
+    WORDS: Final = 3
+    ROWS: Final = 4
 
 
 class PauseField:

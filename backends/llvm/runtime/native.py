@@ -87,13 +87,14 @@ def expect_threads() -> None:
 def runtime_text() -> str:
     """Return the runtime as LLVM assembly; the same in every process on this kind of machine."""
     # a process that finds the object in the cache never needs the emitters
+    from jitfuse.backends.llvm.runtime.batch import emit_batch
     from jitfuse.backends.llvm.runtime.fastcall import emit_call_path
     from jitfuse.backends.llvm.runtime.memory import emit_memory
     from jitfuse.backends.llvm.runtime.pool import emit_pool
     from jitfuse.backends.llvm.text.builder import Module
 
     module = Module()
-    for emit in (emit_pool, emit_memory, emit_call_path):
+    for emit in (emit_pool, emit_memory, emit_batch, emit_call_path):
         emit(module)
     return module.text()
 

@@ -43,6 +43,14 @@ class SweptLaunch(NamedTuple):
     words: Sequence[int]
 
 
+class BatchedLaunch(NamedTuple):
+    """A launch of a batch: its units, its operands as (value, byte offset), the kernel arguments after them."""
+
+    units: int
+    operands: Sequence[tuple[int, int]]
+    words: Sequence[int]
+
+
 class HostStepArray(Record, frozen=True):
     """An array argument of a host step: `strides` None for C order, `slot` where the value came from a guard.
 
@@ -151,6 +159,25 @@ class PlanBuilder:
             OpCode.LAUNCH, kernel, units, threads, stride, int(gil), site, total, len(operands), template,
             *(w for value, offset in operands for w in (self._known(value), offset)),
         )
+
+    def batch(
+        self, batch_kernel: int, kernel: int, launches: Sequence[BatchedLaunch], anchor: tuple[int, int], *,
+        threads: int = 1, scratch: int = 0, gil: bool = False, site: int = 0,
+    ) -> None:
+        """Run launches of one kernel as one; `batch_kernel` is the address of `jf_batch`, the rest as in `launch`.
+
+        `anchor` is a value with the address that it has in every call. No launch may report a status.
+        """
+        operands, words = (len(part) for part in launches[0][1:])
+        table, units = [kernel, len(launches), operands, words], 0
+        for one in launches:
+            assert one.units > 0 and (len(one.operands), len(one.words)) == (operands, words)
+            table += [units, *one.words]
+            units += one.units
+        at = self._keep.words([*table, units]) - anchor[1]
+        self.launch(
+            batch_kernel, units, operands=[(anchor[0], at), *(o for one in launches for o in one.operands)],
+            threads=threads, scratch=scratch, gil=gil, site=site)
 
     def sweep(
         self, begin: int, low: tuple[int, int], high: tuple[int, int], piece: int, launches: Sequence[SweptLaunch]

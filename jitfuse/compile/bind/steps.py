@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.native import expect_threads
-from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostStepArray, PlanBuilder, SweptLaunch
+from jitfuse.backends.llvm.runtime.plan_table import ARENA, BatchedLaunch, HostStepArray, PlanBuilder, SweptLaunch
 from jitfuse.base.later import Later
 from jitfuse.compile.call_plans.call_plan import CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.guards.guard_tables import BoundEntry
 from jitfuse.compile.objects.kernel_object import Kernels
+from jitfuse.compile.objects.runtime_object import native_runtime
 from jitfuse.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
@@ -113,29 +114,39 @@ class StepBinder:
     # ------------------------------------------------------------------ steps
     def steps(self, steps: Sequence[KernelCall | LibraryCall], memory: PlanMemory, repeated: int = 1) -> None:
         """Write steps; `repeated` estimates how often they run."""
-        for step in steps:
-            if isinstance(step, KernelCall):
-                self._launch(step, memory)
-                self.cost += repeated * step.cost_ns
+        for step in _with_batches(steps):
+            if isinstance(step, list):
+                self.cost += repeated * self._launch(step, memory)
             elif step.bodies:
                 self._bind_control(self, step, memory, repeated)
             else:
                 self.host(host_functions.host_function(step), step, memory)
                 self.cost += repeated * HOST_NS
 
-    def _launch(self, launch: KernelCall, memory: PlanMemory) -> None:
-        cost = launch.cost_ns
+    def _launch(self, batch: Sequence[KernelCall], memory: PlanMemory) -> int:
+        """Write a launch, or a batch as one launch; return its estimated time."""
         assert self.kernels is not None
-        parallel = cost >= PARALLEL_NS and launch.units > 1
+        cost = sum(launch.cost_ns for launch in batch)
+        parallel = cost >= PARALLEL_NS and sum(launch.units for launch in batch) > 1
         if parallel:
             expect_threads()
-        self.builder.launch(
-            self.kernels.address(launch.kernel), launch.units,
-            operands=[memory.location(b, o) for b, o in launch.buffers], words=launch.words,
-            threads=0 if parallel else 1,
-            scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
-        )
-        self.bound.checks.append(launch.checks)
+        kernel = self.kernels.address(batch[0].kernel)
+        how: dict[str, Any] = {
+            "threads": 0 if parallel else 1, "scratch": max(launch.scratch for launch in batch),
+            "gil": cost >= RELEASE_GIL_NS, "site": len(self.bound.checks),
+        }
+        rows = [
+            BatchedLaunch(launch.units, [memory.location(b, o) for b, o in launch.buffers], launch.words)
+            # threads take ever smaller chunks of units: the dearest come last
+            for launch in sorted(batch, key=lambda launch: launch.cost_ns / launch.units)
+        ]
+        if len(batch) == 1:
+            self.builder.launch(kernel, rows[0].units, operands=rows[0].operands, words=rows[0].words, **how)
+        else:
+            anchor = self.bound.anchor_value, self.bound.anchor
+            self.builder.batch(native_runtime().address("jf_batch"), kernel, rows, anchor, **how)
+        self.bound.checks.append(batch[0].checks)
+        return cost
 
     def sweep(
         self, launches: Sequence[KernelCall | LibraryCall], memory: PlanMemory, course: Course,
@@ -184,3 +195,16 @@ class StepBinder:
         value, offset = location
         return HostStepArray(value, numpy_dtype(window.dtype), window.shape, strides, offset, self._slots.get(value),
                          writeable)
+
+
+def _with_batches(steps: Sequence[KernelCall | LibraryCall]) -> list[list[KernelCall] | LibraryCall]:
+    """Return the steps with launches in lists: those of a batch in one."""
+    made: list[Any] = []
+    for step in steps:
+        if isinstance(step, LibraryCall):
+            made.append(step)
+        elif step.batched:
+            made[-1].append(step)
+        else:
+            made.append([step])
+    return made

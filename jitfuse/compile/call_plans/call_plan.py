@@ -36,7 +36,8 @@ class KernelCall(Record, frozen=True):
     `turns`, for kernels that access all buffers in the same order: for each buffer, when it is loaded last or stored
     first, per element; -1 if it is read in another order. A buffer may then be written over one that is loaded earlier.
     `loads_first`: whether the kernel stores nothing before it has loaded everything, at whatever location. `sweep` as
-    of kernel forms: units and buffers are those of the first iteration, the arguments those of all.
+    of kernel forms: units and buffers are those of the first iteration, the arguments those of all. `batched`: it runs
+    at the same time as the launch before it, which has the same kernel and needs nothing of it.
     """
 
     kernel: int
@@ -49,6 +50,7 @@ class KernelCall(Record, frozen=True):
     turns: tuple[int, ...]
     loads_first: bool
     sweep: tuple[tuple[int, int], ...] | None = None
+    batched: bool = False
 
 
 class Window(Record, frozen=True):
@@ -106,8 +108,8 @@ class CallPlan(Record, frozen=True):
 
     @property
     def launches(self) -> int:
-        """How many kernels a call launches."""
-        return sum(type(s) is KernelCall for s in self.steps) + len(self.commits)
+        """How many launches a call has; a batch counts once."""
+        return sum(type(s) is KernelCall and not s.batched for s in (*self.steps, *self.commits))
 
 
 class NotPlainError(Exception):

@@ -1,8 +1,8 @@
 """The host steps of a plan as callables over ndarrays: operands first, the results' memory last.
 
 Owns how an operator's NumPy reference becomes a step of the native driver; for a loop or branch it runs their bodies.
-An error of a step ends the call and reaches the user unchanged, with a note that names the step and the line; results,
-arguments and state are written later.
+An error of a step ends the call and reaches the user unchanged, with a note that names the step and the line; an index
+out of bounds as the error that kernels raise for it. Results, arguments and state are written later.
 """
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitfuse.errors import BoundsError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram
 
@@ -49,6 +50,8 @@ def host_function(
                 for result, value in zip(results, reference(*operands, **{**attrs, **make()}), strict=True):
                     result[...] = value
         except Exception as error:
+            if type(error) is IndexError:
+                raise BoundsError(f"{error}, {where}") from None
             error.add_note(where)
             raise
 

@@ -206,15 +206,15 @@ class BoundEntry:
 
     def _guard_overlaps(self) -> None:
         """Guard that written arguments overlap no other array, as in the trace."""
-        arrays = {f: s for f, s in self.entrance.feeds.items() if s.kind == "array"}
-        written = {f for f in self.entrance.writes if f in arrays}
-        extents = {f: _extent(s.meta, s.strides) for f, s in arrays.items()} if written else {}
-        shared = [f for f, s in arrays.items() if not s.owns]
-        for a in sorted(written):
-            for other in shared if arrays[a].owns else arrays:
-                if other != a and (other not in written or a < other or arrays[a].owns):
-                    self._builder.guard_disjoint(self.feed_values[a], self.feed_values[other], extent_a=extents[a],
-                                                 extent_b=extents[other])
+        written: dict[int, tuple[int, int]] = {}
+        others: dict[int, tuple[int, int]] = {}
+        if self.entrance.writes:
+            for feed, source in self.entrance.feeds.items():
+                if source.kind == "array" and 0 not in source.meta.shape:
+                    spans = written if feed in self.entrance.writes else others
+                    spans[self.feed_values[feed]] = _extent(source.meta, source.strides)
+        if written and len(written) + len(others) > 1:
+            self._builder.guard_disjoint(written, others)
 
 
 def _with_checks(handler: Handler, checks: Sequence[Any]) -> Handler:
@@ -247,8 +247,6 @@ def is_c_order(meta: Meta, strides: tuple[int, ...]) -> bool:
 
 
 def _extent(meta: Meta, strides: tuple[int, ...]) -> tuple[int, int]:
-    """Return (first byte, one past the last byte) of an array relative to its data pointer."""
-    if 0 in meta.shape:
-        return 0, 0
+    """Return (first byte, one past the last byte) of an array with elements, relative to its data pointer."""
     reach = [(n - 1) * s for n, s in zip(meta.shape, strides, strict=True)]
     return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + itemsize(meta.dtype)

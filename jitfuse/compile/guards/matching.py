@@ -15,7 +15,7 @@ from jitfuse.base.records import Record
 from jitfuse.compile.guards.guard_tables import is_c_order
 from jitfuse.tracing.interception.chain import Chain, Guard
 from jitfuse.tracing.record.device_array import seen
-from jitfuse.tracing.trace import FeedSource, Trace
+from jitfuse.tracing.trace import FeedSource, Trace, overlap
 
 
 class Conditions(Record, frozen=True):
@@ -60,14 +60,10 @@ class Conditions(Record, frozen=True):
 
     def disjoint(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether written arrays share memory with no other, as in the trace."""
-        feeds = self.known
-        found = [f for f in feeds if feeds[f].kind == "array"] if self.writes else []
-        arrays = {f: seen(feeds[f].source.resolve(args, kwargs)) for f in found}
-        others = [f for f in arrays if not feeds[f].owns]
-        return not any(
-            np.may_share_memory(arrays[a], arrays[b])
-            for a in self.writes if a in arrays for b in (others if feeds[a].owns else arrays) if a != b
-        )
+        if not self.writes:
+            return True
+        arrays = {f: seen(s.source.resolve(args, kwargs)) for f, s in self.known.items() if s.kind == "array"}
+        return overlap(arrays, self.writes) is None
 
     def _feed_matches(self, feed: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         source = self.feeds[feed]

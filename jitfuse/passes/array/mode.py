@@ -9,10 +9,14 @@ from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.tracing.program_builder import ProgramBuilder, rewrite
 
 bodies = Later("jitfuse.gradients.bodies")
+scans = Later("jitfuse.passes.array.scans")
 
 
 def specialise(program: FusedProgram, training: bool) -> FusedProgram:
-    """Resolve every mode-sensitive step: choose an operand, or decompose with the flag; drop other state."""
+    """Resolve every mode-sensitive step: choose an operand, or decompose with the flag; drop other state.
+
+    Scans that are the same loop in this mode become one.
+    """
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         if step.op_name == "mode_select":
@@ -33,7 +37,8 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
     if any(s.mode_sensitive or s.op_name == "mode_select" for s in program.steps):
         resolved = rewrite(resolved, visit)
     writes = {feed: new for feed, new in resolved.writes.items() if new != feed}  # the others stay what they are
-    return prune(resolved.replace(state_out={feed: resolved.state_out[feed] for feed in kept}, writes=writes))
+    live = prune(resolved.replace(state_out={feed: resolved.state_out[feed] for feed in kept}, writes=writes))
+    return scans.shared(live) if [s.op_name for s in live.steps].count("scan") > 1 else live
 
 
 def _with_nested(program: FusedProgram, training: bool) -> FusedProgram:

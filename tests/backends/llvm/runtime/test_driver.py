@@ -69,7 +69,7 @@ class WholeProgram:
         b = EntryBuilder(3, handler=self.handle)
         self.x = b.guard_array(b.argument(0), "float64", (self.N,), writeable=True)
         self.codes = b.guard_array(b.argument(1), "int64", (1,))
-        b.guard_disjoint(self.x, self.codes, extent_a=(0, self.NBYTES), extent_b=(0, 8))
+        b.guard_disjoint({self.x: (0, self.NBYTES)}, {self.codes: (0, 8)})
         self.factor = b.guard_float(b.argument(2))
         storage = b.attribute(b.constant(self.counter), "value")
         self.count = b.guard_array(storage, "int64", (1,), writeable=True)

@@ -1,6 +1,7 @@
 """Each kind of guard against arguments that must pass and arguments that must not."""
 from __future__ import annotations
 
+import random
 import sys
 import types
 from collections import OrderedDict
@@ -211,7 +212,7 @@ def test_disjoint(harness: Any) -> None:
 
     def add(b: EntryBuilder) -> None:
         x, y = (b.guard_array(b.argument(i), "float32", (8,)) for i in range(2))
-        b.guard_disjoint(x, y, extent_a=(0, 32), extent_b=(0, 32))
+        b.guard_disjoint({x: (0, 32)}, {y: (0, 32)})
 
     f = harness.function(add, positional=2)
     pairs = {
@@ -223,7 +224,29 @@ def test_disjoint(harness: Any) -> None:
         "apart": True, "before": True, "same": False, "shifted": False, "back": False}
 
 
-def verdict_of(f: Any, pair: tuple[Any, Any]) -> bool:
+def test_disjoint_of_many(harness: Any) -> None:
+    """Many pieces of memory in any order, in call after call, as NumPy compares each pair."""
+    draw, memory, written, count = random.Random(0), np.zeros(400, np.int8), 4, 9
+    sizes = [draw.choice((1, 3, 8)) for _ in range(count)]
+
+    def add(b: EntryBuilder) -> None:
+        values = [b.guard_array(b.argument(k), "int8", (n,), (2,)) for k, n in enumerate(sizes)]
+        spans = {v: (0, 2 * n - 1) for v, n in zip(values, sizes, strict=True)}
+        b.guard_disjoint({v: spans[v] for v in values[:written]}, {v: spans[v] for v in values[written:]})
+
+    f = harness.function(add, positional=count)
+    verdicts = set()
+    for _ in range(500):
+        starts = [draw.randrange(0, 380) for _ in sizes]
+        arrays = [memory[s : s + 2 * n - 1 : 2] for s, n in zip(starts, sizes, strict=True)]
+        wanted = not any(
+            np.may_share_memory(arrays[a], arrays[b]) for a in range(written) for b in range(count) if a != b)
+        assert verdict_of(f, tuple(arrays)) == wanted, starts
+        verdicts.add(wanted)
+    assert verdicts == {True, False}
+
+
+def verdict_of(f: Any, pair: tuple[Any, ...]) -> bool:
     return isinstance(f(*pair), str)
 
 

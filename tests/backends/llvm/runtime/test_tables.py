@@ -50,7 +50,7 @@ def test_entry_builder_refuses_what_does_not_exist() -> None:
     assert (b.argument(0), b.keyword("k")) == (0, 1)
     for wrong in (
         lambda: b.argument(1), lambda: b.guard_type(2, int), lambda: b.attribute(5, "x"),
-        lambda: b.guard_disjoint(1, 2, extent_a=(0, 1), extent_b=(0, 1)), lambda: b.guard_int(0, 5, 4),
+        lambda: b.guard_disjoint({1: (0, 1)}, {2: (0, 1)}), lambda: b.guard_int(0, 5, 4),
         lambda: b.guard_array(0, ">f4", (3,)), lambda: b.guard_array(0, object, (3,)),
         lambda: b.guard_array(0, "f4", (3,), (4, 4)), lambda: b.index(0, -1),
         lambda: b.guard_numpy_scalar(0, "U3"),
