@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = {
+    "axes_pictures.py": ((), ["axes_product.svg: contract((ax[i, k], ax[k, j]), ax[j, i])"]),
     "cache_pictures.py": ((), ["cache_list.svg, cache_show.svg: 2 kernels of brighten"]),
     "digits.py": (("3",), ["94.", "'fallbacks': 0", "digits.png"]),
     "heat.py": (("64", "5"), ["bit for bit equal: True", "'traces': 1"]),

@@ -51,7 +51,7 @@ class Library(Record, frozen=True):
         """Return arrays joined along an axis."""
         raise NotImplementedError
 
-    def expand(self, x: str, shape: Shape, new: Mapping[int, int]) -> str:
+    def expand(self, x: str, shape: Shape, new: dict[int, int]) -> str:
         """Return an array, whose shape has 1 at the new axes, with these repeated."""
         raise NotImplementedError
 
@@ -92,11 +92,11 @@ class NumPyLibrary(Library, frozen=True):
         """Return arrays joined along an axis."""
         return f"concatenate(({', '.join(xs)},), {axis})"
 
-    def expand(self, x: str, shape: Shape, new: Mapping[int, int]) -> str:
+    def expand(self, x: str, shape: Shape, new: dict[int, int]) -> str:
         """Return an array with its new axes repeated."""
         if self.lazy:
             return f"broadcast_to({x}, {shape})"
-        return x + "".join(f".repeat({n}, {axis})" for axis, n in new.items())
+        return x + "".join(f".repeat({n}, {axis})" for axis, n in reversed(new.items()))  # what is largest comes last
 
     def reduce(self, x: str, reducer: str, axes: Shape, count: int) -> str:
         """Return a reduction over axes."""
@@ -139,7 +139,7 @@ class TorchLibrary(Library, frozen=True):
         """Return arrays joined along an axis."""
         return f"cat(({', '.join(xs)},), {axis})"
 
-    def expand(self, x: str, shape: Shape, new: Mapping[int, int]) -> str:
+    def expand(self, x: str, shape: Shape, new: dict[int, int]) -> str:
         """Return an array with its new axes repeated."""
         return f"{x}.expand({shape})"
 

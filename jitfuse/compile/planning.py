@@ -17,7 +17,7 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.program import FusedProgram
 from jitfuse.passes.pipeline import run_passes
-from jitfuse.plans import AbstractPlan, HostCall, HostOperand, Launch, RuntimePlan
+from jitfuse.plans import HostCall, HostOperand, Launch, ProgramPlan, RuntimePlan
 from jitfuse.plans.layout import Layout, strided
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Planning:
         reuse their memory. A body's launches run one after the other: each may write over what those before it read."""
         program = run_passes(program, self._training, verified if debugging() else None)
         chosen = None if donated else self._chosen
-        plan = AbstractPlan(
+        plan = ProgramPlan(
             program, layouts, self._schedule, donated=donated or {}, batches=donated is None, chosen=chosen).best()
         steps = tuple(self._with_bodies(s) if isinstance(s, HostCall) else s for s in plan.steps)
         return plan._replace(steps=steps)

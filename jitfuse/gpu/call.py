@@ -27,7 +27,7 @@ from jitfuse.function.call import Call
 from jitfuse.function.counters import Counters
 from jitfuse.gpu.tensor import GpuStorage, GpuTensor
 from jitfuse.passes.pipeline import run_passes
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
@@ -71,7 +71,7 @@ class GpuCall:
         if found is None:
             program = run_passes(self.trace.program, self.training, verified if debugging() else None)
             scalars = frozenset(f for f, s in self.trace.feeds.items() if s.kind in ("python", "numpy"))
-            lowered = AbstractPlan(program, self._layouts(), in_place=False, batches=False).lower(POLICY).specialise(())
+            lowered = ProgramPlan(program, self._layouts(), in_place=False, batches=False).lower(POLICY).specialise(())
             found = GpuPlan(lowered, self.device, scalars, self._origin, use_cache=self._use_cache)
             self.spec.gpu_plans[key] = found
         assert isinstance(found, GpuPlan)

@@ -2,6 +2,6 @@
 from __future__ import annotations
 
 from jitfuse.plans.launch import Check, Launch
-from jitfuse.plans.plan import AbstractPlan, HostCall, HostOperand, RuntimePlan, RuntimeStep
+from jitfuse.plans.plan import HostCall, HostOperand, PlanStep, ProgramPlan, RuntimePlan
 
-__all__ = ["AbstractPlan", "Check", "HostCall", "HostOperand", "Launch", "RuntimePlan", "RuntimeStep"]
+__all__ = ["Check", "HostCall", "HostOperand", "Launch", "PlanStep", "ProgramPlan", "RuntimePlan"]

@@ -1,6 +1,6 @@
-"""The plan hierarchy: one AbstractPlan lowers to several SymbolicPlans; the best specialises into RuntimeSteps.
+"""The plan hierarchy: a ProgramPlan lowers to CandidatePlans; the best specialises into PlanSteps.
 
-An `AbstractPlan` is what to compute, and a lowering policy. A `SymbolicPlan` is one way of computing it: an ordered
+A `ProgramPlan` is what to compute, and a lowering policy. A `CandidatePlan` is one way of computing it: an ordered
 tuple of kernels and library calls. Plans compete by an estimate over the reference shape of a size class. `specialise`
 gives the `RuntimePlan` of one shape: launches with kernel arguments, library calls, the arena, the final writes. Owns
 the choice. Does not own grouping, bodies or forms.
@@ -66,7 +66,7 @@ class HostCall(NamedTuple):
     bodies: tuple[tuple[str, Any], ...] = ()
 
 
-RuntimeStep = Launch | HostCall
+PlanStep = Launch | HostCall
 
 
 class PlannedGroup(NamedTuple):
@@ -81,7 +81,7 @@ class RuntimePlan(NamedTuple):
 
     program: FusedProgram
     kind: str
-    steps: tuple[RuntimeStep, ...]
+    steps: tuple[PlanStep, ...]
     commits: tuple[Launch, ...]
     outputs: tuple[int, ...]
     views: Mapping[int, BufferView]
@@ -99,7 +99,7 @@ class RuntimePlan(NamedTuple):
         return (*(s for s in self.steps if isinstance(s, Launch)), *self.commits)
 
 
-class AbstractPlan(Record, frozen=True, eq=False):
+class ProgramPlan(Record, frozen=True, eq=False):
     """What to compute: a primitive program of one mode, the layouts of its array feeds, how its steps are ordered."""
 
     program: FusedProgram
@@ -115,11 +115,11 @@ class AbstractPlan(Record, frozen=True, eq=False):
     chosen: dict[int, LoweringPolicy] | None = None
     """The best policies of other programs by their structure; new ones are added. None: all choices compete."""
 
-    def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
+    def lower(self, policy: LoweringPolicy = DEFAULT) -> CandidatePlan:
         """Return the plan of one policy; candidates are ordered by the quick scheduling methods alone."""
-        return SymbolicPlan(self, policy, "slack" if self.schedule == "ilp" else self.schedule)
+        return CandidatePlan(self, policy, "slack" if self.schedule == "ilp" else self.schedule)
 
-    def candidates(self) -> list[SymbolicPlan]:
+    def candidates(self) -> list[CandidatePlan]:
         """Return the competing plans, the best first, by their cost over the reference shapes of their size class."""
         competing = LoweringPolicy._fields if len(self.program.steps) <= LONG else ("own",)
         name = None if self.chosen is None else structure(self.program, self.layouts)
@@ -158,22 +158,22 @@ class AbstractPlan(Record, frozen=True, eq=False):
         """Return the runtime plan of the best candidate."""
         winner, *losers = self.candidates()
         if self.schedule == "ilp":
-            orders = [winner, *(SymbolicPlan(self, winner.policy, method) for method in ("asap", "ilp"))]
+            orders = [winner, *(CandidatePlan(self, winner.policy, method) for method in ("asap", "ilp"))]
             winner = min(orders, key=lambda plan: plan.arena_bytes)
         return winner.specialise(tuple((loser.kind, loser.score) for loser in losers))
 
 
-class SymbolicPlan:
-    """One way of computing an AbstractPlan."""
+class CandidatePlan:
+    """One way of computing an ProgramPlan."""
 
-    def __init__(self, plan: AbstractPlan, policy: LoweringPolicy, schedule: str) -> None:
+    def __init__(self, plan: ProgramPlan, policy: LoweringPolicy, schedule: str) -> None:
         self.plan = plan
         self.policy = policy
         self.program, algebra = plan.written_by(policy)
         self.grouping = grouping = _grouping(self.program, plan, policy)
         program, keeps_rows = self.program, False
         self.outputs = _output_buffers(program, grouping.values)
-        self.steps: list[RuntimeStep] = [*build_reservations(program, grouping)]
+        self.steps: list[PlanStep] = [*build_reservations(program, grouping)]
         self._groups: list[PlannedGroup] = []
         written = [grouping.values.base(c.value) for c in grouping.values.commits]
         kernels = 0
@@ -229,7 +229,7 @@ class SymbolicPlan:
         return found
 
     @staticmethod
-    def _touched(steps: Sequence[RuntimeStep]) -> list[set[Any]]:
+    def _touched(steps: Sequence[PlanStep]) -> list[set[Any]]:
         return [{b for b, _ in buffers_of(s)} for s in steps]
 
     def _target(self, commit: Commit) -> Target | None:
@@ -301,7 +301,7 @@ class SymbolicPlan:
         )
 
 
-def _cost(plan: SymbolicPlan, choice: str) -> tuple[Any, ...]:
+def _cost(plan: CandidatePlan, choice: str) -> tuple[Any, ...]:
     return plan.cost_ns(choice), plan.score[1:]
 
 
@@ -311,7 +311,7 @@ def _planned(group: Group, kernels: int) -> PlannedGroup:
     return PlannedGroup(f"kernel {kernels}", frozenset(group.inlined | group.fused | set(group.roots)))
 
 
-def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
+def _grouping(program: FusedProgram, plan: ProgramPlan, policy: LoweringPolicy) -> Grouping:
     """Return the fusion groups; dear values that several groups would compute are stored once if that pays."""
     values = Values(program, plan.layouts, policy, plan.in_place, plan.donated)
     by_bytes = plan.schedule in BY_BYTES
@@ -320,7 +320,7 @@ def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy)
     return Grouping(program, values, twice, policy, by_bytes=by_bytes) if twice else first
 
 
-def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:
+def buffers_of(step: PlanStep) -> list[tuple[Any, int]]:
     """Return the (buffer, byte offset) pairs that a runtime step touches."""
     if isinstance(step, Launch):
         return list(step.buffers)

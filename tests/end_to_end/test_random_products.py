@@ -10,7 +10,7 @@ from amount import drawn
 from programs import quiet
 
 import jitfuse as jf
-from jitfuse.plans.plan import SymbolicPlan
+from jitfuse.plans.plan import CandidatePlan
 
 UNARY = (
     "np.tanh({})", "np.abs({})", "np.maximum({}, 0)", "({} * 0.5)", "(-{})", "({} + 1)", "np.where({0} > 0, {0}, 2)",
@@ -79,7 +79,7 @@ class Drawing:
 
 @pytest.mark.parametrize("number", range(drawn(40)))
 def test_random_products(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SymbolicPlan, "cost_ns", lambda self, choice: not self.policy.own)
+    monkeypatch.setattr(CandidatePlan, "cost_ns", lambda self, choice: not self.policy.own)
     source, arrays = Drawing(random.Random(number)).program()
     space: dict[str, Any] = {"np": np}
     exec(compile(source, f"<product {number}>", "exec"), space)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.algebra import regrouped, vectors_summed
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 
 
-def products(plan: AbstractPlan) -> int:
+def products(plan: ProgramPlan) -> int:
     """Return the products that a regrouped program forms."""
     program = regrouped(plan.program)
     total = 0

@@ -13,10 +13,10 @@ import jitfuse as jf
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.compile.call_plans.call_plan import decode, encode
 from jitfuse.errors import FallbackWarning
-from jitfuse.plans import AbstractPlan, HostCall
+from jitfuse.plans import HostCall, ProgramPlan
 
 Function = Callable[..., Any]
-PlanOf = Callable[..., AbstractPlan]
+PlanOf = Callable[..., ProgramPlan]
 rng = np.random.default_rng(0)
 
 

@@ -9,11 +9,11 @@ import pytest
 from oracle import EQUAL, Near, same
 
 import jitfuse as jf
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.cells import LEAST_CELLS
 from jitfuse.plans.launch import Launch
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 
 
 def stacked(*parts: Any) -> Any:
@@ -119,11 +119,11 @@ def test_cells_are_written_into_arguments(place: Callable[[], Any]) -> None:
         same(got, want, EQUAL)
 
 
-def launches(plan: AbstractPlan) -> list[Launch]:
+def launches(plan: ProgramPlan) -> list[Launch]:
     return plan.best().launches
 
 
-def cells(plan: AbstractPlan) -> list[int]:
+def cells(plan: ProgramPlan) -> list[int]:
     """Return the elements of the cells that the only kernel of a plan stores."""
     (launch,) = launches(plan)
     return [o.cell for o in launch.form.operands if o.out]

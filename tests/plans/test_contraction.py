@@ -10,7 +10,7 @@ import pytest
 from programs import quiet
 
 import jitfuse as jf
-from jitfuse.plans.plan import SymbolicPlan
+from jitfuse.plans.plan import CandidatePlan
 
 SIZES = (1, 3, 8, 14, 17, 33, 70)
 FLOATS = ("float32", "float64")
@@ -20,7 +20,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose own kernels at every size."""
-    monkeypatch.setattr(SymbolicPlan, "cost_ns", lambda self, choice: not self.policy.own)
+    monkeypatch.setattr(CandidatePlan, "cost_ns", lambda self, choice: not self.policy.own)
 
 
 def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:

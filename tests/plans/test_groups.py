@@ -10,20 +10,20 @@ import pytest
 import jitfuse as jf
 from jitfuse import reasons
 from jitfuse.ir.kernels.sum_tree import CHUNK
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.group import MAX_OPERANDS, NARROW
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.policy import DEFAULT
 from jitfuse.reasons import Reason
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 
 
-def launches(plan: AbstractPlan) -> int:
+def launches(plan: ProgramPlan) -> int:
     return len(plan.best().launches)
 
 
-def refused(plan: AbstractPlan) -> set[Reason]:
+def refused(plan: ProgramPlan) -> set[Reason]:
     return {r.reason for r in plan.best().refusals}
 
 

@@ -17,7 +17,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.ir.kernels.form import MAX_CELL, MAX_STATIC_EXTENT
 from jitfuse.ir.kernels.sum_tree import CHUNK
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.cells import LEAST_CELLS
 from jitfuse.plans.group import SPLIT_GRID
 from jitfuse.tracing.schedule.scheduler import size_class as schedule_class
@@ -145,7 +145,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 ])
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_one_set_of_kernels_per_size_class(
-    function: Callable[..., Any], layout: str, plan_of: Callable[..., AbstractPlan]
+    function: Callable[..., Any], layout: str, plan_of: Callable[..., ProgramPlan]
 ) -> None:
     found: dict[Any, tuple[Shape, list[str], str]] = {}
     for shape in shapes(1, 200 if layout == "C" else 60):
@@ -165,7 +165,7 @@ def test_one_set_of_kernels_per_size_class(
         assert len({tuple(found[key][1]) for key in plain}) <= 3
 
 
-def test_columns_and_rows_run_along_their_long_axis(plan_of: Callable[..., AbstractPlan]) -> None:
+def test_columns_and_rows_run_along_their_long_axis(plan_of: Callable[..., ProgramPlan]) -> None:
     for function, args in (
         (lambda x: x[:, None] + 1, [np.ones(50)]),
         (lambda x, y: x[:, None] + y, [np.ones(50), np.ones((50, 1))]),

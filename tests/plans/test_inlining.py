@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.inlining import MAX_STEPS
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 x = np.ones((5, 4, 3))
 
 
-def bodies(plan: AbstractPlan) -> list[int]:
+def bodies(plan: ProgramPlan) -> list[int]:
     return [sum(len(s.body) for s in launch.form.stages) for launch in plan.best().launches]
 
 

@@ -9,9 +9,9 @@ import pytest
 from oracle import EQUAL, NORMALISED, same
 
 import jitfuse as jf
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 
 
 def weighted(a: Any, w: Any) -> Any:
@@ -59,7 +59,7 @@ def test_bits_are_the_same_in_either_order_of_memory(function: Callable[..., Any
     np.testing.assert_array_equal(fused(a, w), fused(np.asfortranarray(a), w))
 
 
-def lanes_on_grid(plan: AbstractPlan) -> bool:
+def lanes_on_grid(plan: ProgramPlan) -> bool:
     (launch,) = plan.best().launches
     return launch.form.lane_axis < len(launch.form.grid)
 

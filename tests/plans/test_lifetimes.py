@@ -14,7 +14,7 @@ import jitfuse as jf
 from jitfuse import reasons
 from jitfuse.compile.planning import feed_layouts
 from jitfuse.passes.pipeline import run_passes
-from jitfuse.plans import AbstractPlan, groups
+from jitfuse.plans import ProgramPlan, groups
 from jitfuse.plans.plan import RuntimePlan
 from jitfuse.tracing.schedule.scheduler import SIZE_CLASSES
 from jitfuse.tracing.tracer import trace
@@ -29,7 +29,7 @@ square = np.random.default_rng(1).random((150, 150))
 
 def planned(function: Callable[..., Any], *args: Any, schedule: str = "slack") -> RuntimePlan:
     made = trace(function, args, {}, schedule_method=schedule)
-    return AbstractPlan(run_passes(made.program, False), feed_layouts(made), schedule).best()
+    return ProgramPlan(run_passes(made.program, False), feed_layouts(made), schedule).best()
 
 
 def is_refused(plan: RuntimePlan) -> bool:
@@ -101,7 +101,7 @@ def test_siblings_are_merged_where_that_costs_no_memory_that_counts(name: str) -
     assert not is_refused(plan) and len(plan.launches) == launches
 
 
-def test_the_threshold_is_a_size_class(plan_of: Callable[..., AbstractPlan]) -> None:
+def test_the_threshold_is_a_size_class(plan_of: Callable[..., ProgramPlan]) -> None:
     inside, outside = (planned(each(np.sort), x[: SMALL // 8 + more]) for more in (0, 1))
     assert not is_refused(inside) and is_refused(outside)
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.memory import ALIGN, Interval, live_intervals, plan_arena
 from jitfuse.plans.plan import buffers_of
 
@@ -51,7 +51,7 @@ def test_intervals_reach_from_the_first_to_the_last_touch() -> None:
     assert found == {"a": Interval(8, 0, 3), "b": Interval(16, 1, 1)}
 
 
-def test_temporaries_of_a_plan_lie_apart(plan_of: Callable[..., AbstractPlan]) -> None:
+def test_temporaries_of_a_plan_lie_apart(plan_of: Callable[..., ProgramPlan]) -> None:
     def f(x: Any, w: Any) -> Any:
         for _ in range(6):
             x = np.tanh(x @ w) + x.sum(axis=0)

@@ -10,7 +10,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.compile.planning import feed_layouts
 from jitfuse.passes.pipeline import run_passes
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.tracing.tracer import trace
 
 rng = np.random.default_rng(0)
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 def arena(function: Callable[..., Any], args: tuple[Any, ...], method: str) -> int:
     made = trace(function, args, {}, schedule_method=method)
-    return AbstractPlan(run_passes(made.program, False), feed_layouts(made), method).best().arena_bytes
+    return ProgramPlan(run_passes(made.program, False), feed_layouts(made), method).best().arena_bytes
 
 
 @pytest.mark.full

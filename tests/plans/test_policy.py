@@ -9,10 +9,10 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.ir.kernels.sum_tree import CHUNK
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 LONG = 2 * CHUNK
 
 
@@ -121,7 +121,7 @@ def test_every_policy_computes_the_same(
 
     def computed(policy: LoweringPolicy) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(AbstractPlan, "best", lambda plan: plan.lower(policy).specialise(()))
+            patch.setattr(ProgramPlan, "best", lambda plan: plan.lower(policy).specialise(()))
             found = jf.fuse(function)(x)
         return found if isinstance(found, tuple) else (found,)
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.structure import structure
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 
 
-def named(plan: AbstractPlan) -> int | None:
+def named(plan: ProgramPlan) -> int | None:
     return structure(plan.program, plan.layouts)
 
 
@@ -36,7 +36,7 @@ def weighed(a: Any, k: int) -> Any:
     return weights, weights.sum(axis=0)
 
 
-def iteration_of(plan_of: Plan, k: int, n: int = 50) -> AbstractPlan:
+def iteration_of(plan_of: Plan, k: int, n: int = 50) -> ProgramPlan:
     return plan_of(lambda a: weighed(a, k), np.ones((n, n)))
 
 
@@ -67,7 +67,7 @@ def test_arrays_and_loops_have_no_structure(plan_of: Plan) -> None:
     assert named(plan_of(loop, table)) is None
 
 
-def lowered(plan: AbstractPlan, chosen: dict[int, LoweringPolicy]) -> tuple[LoweringPolicy, int]:
+def lowered(plan: ProgramPlan, chosen: dict[int, LoweringPolicy]) -> tuple[LoweringPolicy, int]:
     """Return the best policy, and how many candidates there were."""
     made = plan.replace(chosen=chosen).candidates()
     return made[0].policy, len(made)

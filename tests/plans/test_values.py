@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.plans import AbstractPlan
+from jitfuse.plans import ProgramPlan
 
-Plan = Callable[..., AbstractPlan]
+Plan = Callable[..., ProgramPlan]
 x = np.ones((6, 8))
 
 

@@ -268,6 +268,8 @@ class _Lowering:
             have = {key for group in own for key in group}
             grown = _fitting(_with_new(own, wanted), right.dims)
             mine = tuple(keys[0] in have for keys in grown)
+            if mine and not mine[-1]:  # NumPy would write element by element, where its `repeat` is faster
+                return None
             slots.append(self.draft.reshape(slot, own, tuple(itertools.compress(grown, mine))))
             places.append(place)
             views.append((grown, mine))

@@ -14,7 +14,9 @@ costs. Owns the steps but for products (`jitfuse.axes.plans.products`).
 """
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -241,9 +243,9 @@ class Expand(SymbolicStep, frozen=True):
     def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape = context.shape(self.dims)
         if context.library.writes:
-            grown = max(1, sum(shape[k] != 1 for k in self.new))
-            layout = contiguous(shape)
-            return [layout], StepScore(0, layout.elements * grown, grown, grown)
+            layout, grown = contiguous(shape), [shape[k] for k in self.new if shape[k] != 1]
+            copies = itertools.accumulate(grown[:-1], operator.floordiv, initial=layout.elements)
+            return [layout], StepScore(0, sum(copies) if all(grown) else 0, max(1, len(grown)), max(1, len(grown)))
         strides = iter(layouts[0].strides)
         return [Layout(shape, tuple(0 if k in self.new else next(strides) for k in range(len(shape))))], FREE
 

@@ -14,22 +14,22 @@ from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.tracing.program_builder import ProgramBuilder
 
 
-def shared(program: FusedProgram) -> FusedProgram:
+def shared(live: FusedProgram) -> FusedProgram:
     """Compute scans over equal operands once, where all results of one are among those of the other."""
-    numbers = _numbered(program, {feed: ("feed", feed) for feed in program.feeds}, {})
-    scans = {s.step_id: s for s in program.steps if s.op_name == "scan"}
+    numbers = _numbered(live, {feed: ("feed", feed) for feed in live.feeds}, {})
+    scans = {s.step_id: s for s in live.steps if s.op_name == "scan"}
     results = {k: {numbers[r] for r in s.result_ids} for k, s in scans.items()}
     widest = sorted(scans, key=lambda k: -len(results[k]))
     chosen = {k: next(w for w in widest if results[w] >= results[k]) for k in scans}
     if len(set(chosen.values())) == len(scans):
-        return program
-    builder, ids = ProgramBuilder(program), dict[int, int]()
+        return live
+    builder, ids = ProgramBuilder(live), dict[int, int]()
     made: dict[int, dict[int, int]] = {}
-    for step in program.steps:
+    for step in live.steps:
         inputs = tuple([ids.get(i, i) for i in step.input_ids])
-        builder.source = program.sources.get(step.step_id)
+        builder.source = live.sources.get(step.step_id)
         if step.step_id not in scans:
-            first = builder.copied(step, inputs, [program.meta[r] for r in step.result_ids])
+            first = builder.copied(step, inputs, [live.meta[r] for r in step.result_ids])
             ids.update(zip(step.result_ids, range(first, first + len(step.result_ids)), strict=True))
             continue
         by = scans[chosen[step.step_id]]
