@@ -11,18 +11,17 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.axes.arrays import NUMPY, layout_of, library_of
-from jitfuse.axes.checks import check_sides, not_a_view
+from jitfuse.axes.checks import check_given, check_reducers, check_sides, not_a_view
 from jitfuse.axes.faults import Fault, Place
 from jitfuse.axes.layouts import Layout, contiguous
 from jitfuse.axes.libraries import Library
 from jitfuse.axes.notation import Notation, Writer
-from jitfuse.axes.parts import names
 from jitfuse.axes.plans.abstract import AbstractPlan, Reductions
 from jitfuse.axes.plans.report import PlanReport
 from jitfuse.axes.plans.steps import SpecializationContext
 from jitfuse.axes.plans.symbolic import SymbolicPlan
-from jitfuse.axes.reducers import NAMES, Reducer
-from jitfuse.axes.terms import AxisList, Pack
+from jitfuse.axes.reducers import Reducer
+from jitfuse.axes.terms import AxisList
 from jitfuse.errors import AxesError
 from jitfuse.tracing.record.source import user_line
 
@@ -171,21 +170,11 @@ class TensorOp:
         Raises:
             AxesError: a name is not in the operation, or a size is negative.
         """
-        own = {name for t in self._terms() for name in names(t)}
         made = self._changed(sizes={**self._sizes, **sizes})
-        for name, size in sizes.items():
-            place = Place(name)
-            if name not in own:
-                raise made.error(Fault("unknown_name", f"{name} is no axis of the operation", place=place, help=(
-                    f"Its axes are {', '.join(sorted(own))}.")))
-            given = size if isinstance(size, tuple) else (size,)
-            if any(not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0 for n in given):
-                raise made.error(Fault("bad_size", f"{name}={size!r} is no size", place=place,
-                                       help="Sizes are integers from 0 on; for a pack, a tuple of them."))
-            if isinstance(size, tuple) != (name in self._packs()):
-                raise made.error(Fault("bad_size", f"{name}={size!r} is not the size of "
-                                       f"{'a pack' if name in self._packs() else 'an axis'}", place=place,
-                                       help="Give an axis an integer, and a pack a tuple."))
+        try:
+            check_given(self._plan, sizes)
+        except Fault as fault:
+            raise made.error(fault) from None
         return made
 
     def reduce_by(self, *reducers: Reducer | tuple[AxisList, Reducer]) -> TensorOp:
@@ -200,7 +189,7 @@ class TensorOp:
         made = self._changed(reductions=reducers[0] if len(reducers) == 1 and not isinstance(reducers[0], tuple) else (
             reducers))
         try:
-            made._check_reducers(reducers)
+            check_reducers(self._plan, reducers)
         except Fault as fault:
             raise made.error(fault) from None
         return made
@@ -230,33 +219,6 @@ class TensorOp:
         if self._plan.op_name == "reduce" and self._reductions is None:
             raise Fault("bad_reducer", "nothing says how to reduce", help='Add .reduce_by("sum"), or another reducer.')
 
-    def _check_reducers(self, reducers: tuple[Any, ...]) -> None:
-        place = Place("reducer")
-        if self._plan.op_name not in ("reduce", "einop"):
-            raise Fault("bad_reducer", f"{self._plan.op_name} takes no reducer", place=place,
-                        help="reduce and einop do; contract sums.")
-        phases = [r for r in reducers if isinstance(r, tuple)]
-        if not reducers or (len(phases) != len(reducers) and len(reducers) != 1):
-            raise Fault("bad_reducer", "one reducer, or pairs of axes and reducers are wanted", place=place,
-                        help='Such as reduce_by("sum") or reduce_by((ax[h], "max"), (ax[w], "sum")).')
-        for reducer in reducers:
-            function = reducer[1] if isinstance(reducer, tuple) and len(reducer) == 2 else reducer
-            if function not in NAMES if isinstance(function, str) else not callable(function):
-                raise Fault("bad_reducer", f"{function!r} is no reducer", place=place,
-                            help=f"Reducers are {', '.join(NAMES)}, and functions of an array and a tuple of axes.")
-        if phases:
-            self._check_phases([axes for axes, _ in phases], place)
-
-    def _check_phases(self, phases: Sequence[Any], place: Place) -> None:
-        gone = {n for axes in self._plan.lhs for t in axes for n in names(t)}
-        gone -= {n for axes in self._plan.rhs for t in axes for n in names(t)}
-        listed = [n for axes in phases for t in axes for n in names(t)] if all(
-            isinstance(axes, AxisList) for axes in phases) else []
-        if sorted(listed) != sorted(gone):
-            reduced = ", ".join(sorted(gone)) or "none"
-            raise Fault("bad_reducer", f"the axes that are reduced are {reduced}", place=place,
-                        help='Name each of them once: reduce_by((ax[h], "max"), (ax[w], "sum")).')
-
     def error(self, fault: Fault) -> AxesError:
         """Return the error for a fault, with the operation's text."""
         sizes = ", ".join(f"{k}={n}" for k, n in fault.sizes.items() if "#" not in k)
@@ -265,19 +227,6 @@ class TensorOp:
                          sizes=sizes, help=fault.help)
 
     # ------------------------------------------------------------ a value
-    def _terms(self) -> list[Any]:
-        return [t for axes in (*self._plan.lhs, *self._plan.rhs) for t in axes]
-
-    def _packs(self) -> set[str]:
-        found: set[str] = set()
-        stack = self._terms()
-        while stack:
-            term = stack.pop()
-            if isinstance(term, Pack):
-                found.add(term.name)
-            stack += getattr(term, "factors", ()) or getattr(term, "terms", ())
-        return found
-
     def _written(self) -> Notation:
         if self._notation is not None:
             return self._notation

@@ -1,22 +1,19 @@
 """The dimension solver: sizes of axes, and the number of axes of packs, from the shapes of arrays.
 
-Each axis of an array is an equation: a product of axes, numbers and sums of products that is a known non-negative
-integer. Equations with one unknown are solved until none is left; the rest is searched over divisors and bounded
-ranges, and the search stops at the second solution. Owns equations and their solutions.
+Each axis of an array is an equation (`jitfuse.axes.equations`); the search for solutions stops at the second one. Owns
+the ranks of packs, what counts as a solution, and the messages.
 """
 from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
 
+from jitfuse.axes.equations import ContradictionError, Equation, feasible, leaves, product, propagate, searched
 from jitfuse.axes.faults import Fault, Place
-from jitfuse.axes.parts import Dim, Item, Split, expand, pack_keys
+from jitfuse.axes.parts import Dim, Split, expand, pack_keys
 from jitfuse.axes.terms import AxisList, Pack, Product, Sum
 from jitfuse.base.records import NamedTuple
 
-MAX_NODES: Final = 20_000
-"""Assignments that a search tries."""
 Shape = tuple[int, ...]
 Given = Mapping[str, int | tuple[int, ...]]
 
@@ -28,21 +25,6 @@ class Solution(NamedTuple):
     lefts: tuple[tuple[Dim, ...], ...]
     rights: tuple[tuple[Dim, ...], ...]
     sizes: dict[str, int]
-
-
-class Equation(NamedTuple):
-    """A product that has a size, and where that is written."""
-
-    dim: Dim
-    size: int
-    place: Place
-    axis: int = 0
-
-
-class _ContradictionError(Exception):
-    def __init__(self, equation: Equation) -> None:
-        super().__init__(equation)
-        self.equation = equation
 
 
 def solve(
@@ -153,14 +135,14 @@ def _sizes(
         for axis, (dim, n, term) in enumerate(zip(dims, shape, _terms(axes, ranks)))
     ]
     sums = {str(term): (Split(tuple(_alone(t, ranks) for t in term.terms)),) for term in whole}
-    sizes.update({key: total for key, dim in sums.items() if (total := _product(dim, sizes)) is not None})
+    sizes.update({key: total for key, dim in sums.items() if (total := product(dim, sizes)) is not None})
     start = dict(sizes)
     try:
         waiting = propagate(equations, sizes)
-    except _ContradictionError as error:
+    except ContradictionError as error:
         raise _inconsistent(error.equation, start, sizes, equations) from None
     if waiting:
-        fitting = (found for found in _searched(waiting, sizes) if _misfit(sums, found, start) is None)
+        fitting = (found for found in searched(waiting, sizes) if _misfit(sums, found, start) is None)
         solutions = list(itertools.islice(fitting, 2))
         if not solutions:
             raise _inconsistent(waiting[0], start, sizes, equations)
@@ -189,176 +171,10 @@ def _alone(term: object, ranks: dict[str, int]) -> Dim:
     return dim
 
 
-def leaves(dim: Dim) -> Iterator[str]:
-    """Yield the keys in a product, those in sums too."""
-    for item in dim:
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, Split):
-            for alternative in item.alternatives:
-                yield from leaves(alternative)
-
-
 def _misfit(sums: Mapping[str, Dim], sizes: Mapping[str, int], given: Mapping[str, int]) -> str | None:
     """Return a sum that counts as one axis and cannot have its size, whatever its axes are; or None."""
     equations = {key: Equation(dim, sizes[key], Place("left")) for key, dim in sums.items() if key in sizes}
     return next((key for key, equation in equations.items() if not feasible(equation, given)), None)
-
-
-def feasible(equation: Equation, given: Mapping[str, int]) -> bool:
-    """Return whether an equation has a solution, with all its axes unknown but for the given ones."""
-    sizes = dict(given)
-    try:
-        waiting = propagate([equation], sizes)
-    except _ContradictionError:
-        return False
-    return not waiting or next(_searched(waiting, sizes), None) is not None
-
-
-def propagate(equations: Sequence[Equation], sizes: dict[str, int]) -> list[Equation]:
-    """Solve equations of one unknown until none is left; `sizes` takes what is found. Return those that wait."""
-    waiting = list(equations)
-    while True:
-        before = len(sizes)
-        waiting = [e for e in waiting if not _narrow(e.dim, e.size, sizes, e)]
-        if len(sizes) == before or not waiting:
-            return waiting
-
-
-def _value(item: Item, sizes: Mapping[str, int]) -> int | None:
-    if isinstance(item, int):
-        return item
-    if isinstance(item, str):
-        return sizes.get(item)
-    total = 0
-    for alternative in item.alternatives:
-        value = _product(alternative, sizes)
-        if value is None:
-            return None
-        total += value
-    return total
-
-
-def _product(dim: Dim, sizes: Mapping[str, int]) -> int | None:
-    product, unknown = 1, False
-    for item in dim:
-        value = _value(item, sizes)
-        if value is None:
-            unknown = True
-        else:
-            product *= value
-    return None if unknown and product else product
-
-
-def _narrow(dim: Dim, size: int, sizes: dict[str, int], equation: Equation) -> bool:
-    """Learn what a product of a size tells; return whether nothing in it is unknown any more."""
-    known, unknown = 1, []
-    for item in dim:
-        value = _value(item, sizes)
-        if value is None:
-            unknown.append(item)
-        else:
-            known *= value
-    if not unknown:
-        if known != size:
-            raise _ContradictionError(equation)
-        return True
-    if known == 0 or size % known:
-        if size != 0 or known:
-            raise _ContradictionError(equation)
-        return False
-    rest = size // known
-    first = unknown[0]
-    if all(item == first for item in unknown):
-        root = _root(rest, len(unknown))
-        if root is None:
-            raise _ContradictionError(equation)
-        if isinstance(first, str):
-            sizes[first] = root
-            return True
-        return _narrow_sum(first, root, sizes, equation)  # type: ignore[arg-type]
-    if rest == 1:
-        done = [_narrow((item,), 1, sizes, equation) for item in unknown]  # each of them learns
-        return all(done)
-    return False
-
-
-def _narrow_sum(split: Split, size: int, sizes: dict[str, int], equation: Equation) -> bool:
-    unknown = []
-    for alternative in split.alternatives:
-        value = _product(alternative, sizes)
-        if value is None:
-            unknown.append(alternative)
-        else:
-            size -= value
-    if size < 0 or (not unknown and size):
-        raise _ContradictionError(equation)
-    if all(alternative == unknown[0] for alternative in unknown):
-        if size % len(unknown):
-            raise _ContradictionError(equation)
-        return _narrow(unknown[0], size // len(unknown), sizes, equation)
-    if size == 0:
-        done = [_narrow(alternative, 0, sizes, equation) for alternative in unknown]
-        return all(done)
-    return False
-
-
-def _root(value: int, power: int) -> int | None:
-    """Return the integer root of a non-negative integer, or None if it has none."""
-    if power == 1 or value < 2:
-        return value
-    guess = round(value ** (1 / power))
-    return next((g for g in (guess - 1, guess, guess + 1) if g >= 0 and g**power == value), None)
-
-
-# ---------------------------------------------------------------- search
-def _searched(equations: Sequence[Equation], sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Yield the solutions of equations with several unknowns; after `MAX_NODES` tries, the same one twice.
-
-    A search that is cut off cannot tell one solution from several.
-    """
-    budget = itertools.count()
-
-    def search(equations: Sequence[Equation], sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-        key, tried = _narrowest(equations, sizes)
-        for value in tried:
-            if next(budget) > MAX_NODES:
-                raise Fault("ambiguous_sizes", f"the size of {key} has too many possibilities to try", sizes=sizes,
-                            help=f"Give it: .with_sizes({key.split('.')[0]}=...).", place=equations[0].place)
-            held = {**sizes, key: value}
-            try:
-                waiting = propagate(equations, held)
-            except _ContradictionError:
-                continue
-            if waiting:
-                yield from search(waiting, held)
-            else:
-                yield held
-
-    return search(equations, dict(sizes))
-
-
-def _narrowest(equations: Sequence[Equation], sizes: Mapping[str, int]) -> tuple[str, Collection[int]]:
-    """Return an unknown key of few possible values, and these."""
-    best: tuple[str, Collection[int]] | None = None
-    limits: dict[str, int] = {}
-    for dim, size, *_ in equations:
-        for key in leaves(dim):
-            limits[key] = max(limits.get(key, 1), size)
-    for dim, size, *_ in equations:
-        for key in leaves(dim):
-            if key in sizes:
-                continue
-            tried: Collection[int] = _divisors(size) if size and key in dim else range(limits[key] + 1)
-            if best is None or len(tried) < len(best[1]):
-                best = key, tried
-    assert best is not None
-    return best
-
-
-def _divisors(n: int) -> list[int]:
-    small = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
-    return small + [n // d for d in reversed(small) if d * d != n]
 
 
 # ---------------------------------------------------------------- messages

@@ -132,7 +132,7 @@ def test_internal_names_are_not_shown() -> None:
 
 def test_dir_of_a_fused_function_shows_its_methods_and_what_every_object_has() -> None:
     f = jf.fuse(lambda x: x + 1)
-    methods = {"explain", "explain_miss", "export", "kernels", "name", "program", "stats", "warm", "why"}
+    methods = {"explain", "explain_miss", "export", "feeds", "kernels", "name", "program", "stats", "warm", "why"}
     assert {name for name in dir(f) if not name.startswith("_")} == methods
     pythons = {*dir(lambda: None), "__wrapped__", "__weakref__"}
     assert {name for name in dir(f) if name.startswith("_")} <= pythons

@@ -10,7 +10,8 @@ import pytest
 from jitfuse.axes import TensorOp, ax, axes, contract, einop, rearrange, reduce, repeat, view
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.plans.report import PlanReport
-from jitfuse.axes.plans.steps import Reindex, SymbolicStep
+from jitfuse.axes.plans.steps import SymbolicStep
+from jitfuse.axes.plans.structural import Reindex
 from jitfuse.axes.plans.symbolic import Score
 
 a, b, c, d, e, f, h, w = axes("a", "b", "c", "d", "e", "f", "h", "w")

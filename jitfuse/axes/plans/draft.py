@@ -7,19 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
-from jitfuse.axes.plans.steps import (
-    Concat,
-    Cut,
-    Diagonal,
-    Dims,
-    Embed,
-    Expand,
-    Permute,
-    Reduce,
-    Reshape,
-    Slot,
-    SymbolicStep,
-)
+from jitfuse.axes.plans.steps import Dims, Slot, SymbolicStep
+from jitfuse.axes.plans.structural import Concat, Cut, Diagonal, Embed, Expand, Permute, Reduce, Reshape
 from jitfuse.axes.reducers import Reducer
 
 

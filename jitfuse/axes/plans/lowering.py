@@ -15,9 +15,11 @@ from typing import Literal
 from jitfuse.axes.faults import Fault
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
 from jitfuse.axes.plans.draft import Draft, first_split, flat_keys
+from jitfuse.axes.plans.grouping import fitting, ordered, runs, with_new
 from jitfuse.axes.plans.paths import pairs
 from jitfuse.axes.plans.products import MAX_LABELS, Contract, Einsum, is_matrix_product, product_order, roles
-from jitfuse.axes.plans.steps import Dims, Reindex, Slot, SymbolicStep
+from jitfuse.axes.plans.steps import Dims, Slot, SymbolicStep
+from jitfuse.axes.plans.structural import Reindex
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
 from jitfuse.axes.routing import Sources
@@ -128,7 +130,7 @@ class _Lowering:
         """Make a part on the right, with its own axes."""
         slot, dims = self._computed(right, sources)
         wanted = tuple(dict.fromkeys(key for keys in right.dims for key in keys))
-        grown = _with_new(dims, wanted)
+        grown = with_new(dims, wanted)
         slot = self.draft.expand(slot, dims, grown)
         everything = [key for keys in right.dims for key in keys]
         if len(everything) != len(wanted):
@@ -149,7 +151,7 @@ class _Lowering:
         groups = self._groups([dims], wanted, right.dims)
         slot = self.draft.reshape(slot, dims, groups)
         slot, groups = self._reduced(slot, groups, wanted)
-        order = _ordered(groups, wanted)
+        order = ordered(groups, wanted)
         return self.draft.permute(slot, groups, order), order
 
     def _reduced(self, slot: Slot, dims: Dims, wanted: Sequence[str]) -> tuple[Slot, Dims]:
@@ -182,7 +184,7 @@ class _Lowering:
             if self.form.grouping == "as written" and (one, other) not in written:
                 continue
             follows[one] = other
-        return tuple(group for order in orders for group in _runs(order, follows))
+        return tuple(group for order in orders for group in runs(order, follows))
 
     @staticmethod
     def _stay(orders: Sequence[Sequence[str]], one: str, other: str) -> bool:
@@ -204,10 +206,10 @@ class _Lowering:
         for slot, dims in operands:
             own = {key for keys in dims for key in keys}
             mine = tuple(dict.fromkeys(group for group in groups if own.issuperset(group)))
-            order = _ordered(mine, [key for keys in dims for key in keys])
+            order = ordered(mine, [key for keys in dims for key in keys])
             slots.append(self.draft.reshape(slot, dims, order))
             terms.append(order)
-        output = _ordered(tuple(dict.fromkeys(groups)), wanted)
+        output = ordered(tuple(dict.fromkeys(groups)), wanted)
         if self.form.product == "einsum":
             return self._einsum(slots, terms, output), output
         product = (tuple(terms), output)
@@ -266,7 +268,7 @@ class _Lowering:
                 return None
             slot, own = self._computed(right, next(rights))
             have = {key for group in own for key in group}
-            grown = _fitting(_with_new(own, wanted), right.dims)
+            grown = fitting(with_new(own, wanted), right.dims)
             mine = tuple(keys[0] in have for keys in grown)
             if mine and not mine[-1]:  # NumPy would write element by element, where its `repeat` is faster
                 return None
@@ -275,40 +277,6 @@ class _Lowering:
             views.append((grown, mine))
         joined = tuple(tuple(flat_keys(option) for option in options) for options in summands)
         return self.draft.add(lambda s: Reindex(tuple(slots), (s,), joined, tuple(places), tuple(views)))
-
-
-def _runs(order: Sequence[str], follows: Mapping[str, str]) -> list[Keys]:
-    """Return keys in runs of those that follow one another."""
-    found: list[list[str]] = []
-    for key in order:
-        if found and follows.get(found[-1][-1]) == key:
-            found[-1].append(key)
-        else:
-            found.append([key])
-    return list(map(tuple, found))
-
-
-def _ordered(groups: Dims, wanted: Sequence[str]) -> Dims:
-    """Return the groups that are wanted, in the wanted order."""
-    place = {key: k for k, key in enumerate(wanted)}
-    return tuple(sorted((group for group in groups if group and group[0] in place), key=lambda group: place[group[0]]))
-
-
-def _with_new(groups: Dims, wanted: Sequence[str]) -> Dims:
-    """Return the groups with keys that none of them has, in the wanted order."""
-    have = {key for group in groups for key in group}
-    return _ordered((*groups, *((key,) for key in wanted if key not in have)), wanted)
-
-
-def _fitting(groups: Dims, target: Dims) -> Dims:
-    """Return groups cut where the axes of an array begin, so that each lies within one."""
-    ends = set(itertools.accumulate(map(len, target)))
-    found, at = [], 0
-    for group in groups:
-        cuts = [k for k in range(1, len(group)) if at + k in ends]
-        found += [group[a:b] for a, b in itertools.pairwise((0, *cuts, len(group)))]
-        at += len(group)
-    return tuple(found)
 
 
 def _size(group: Keys, sizes: Mapping[str, int]) -> int:

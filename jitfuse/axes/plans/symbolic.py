@@ -6,7 +6,8 @@ from typing import Any
 
 from jitfuse.axes.layouts import Layout
 from jitfuse.axes.libraries import compiled
-from jitfuse.axes.plans.steps import Reindex, RuntimeStep, Slot, SpecializationContext, SymbolicStep
+from jitfuse.axes.plans.steps import RuntimeStep, Slot, SpecializationContext, SymbolicStep
+from jitfuse.axes.plans.structural import Reindex
 from jitfuse.base.records import NamedTuple, Record
 
 
