@@ -11,10 +11,12 @@ from jitfuse.axes.faults import Fault, Place
 from jitfuse.axes.layouts import Layout, contiguous
 from jitfuse.axes.libraries import Library, NumPyLibrary, torch_library
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.record.device_array import HostArray
 from jitfuse.tracing.record.foreign import Foreign
 
 NUMPY: Final = NumPyLibrary()
-TRACED: Final = NumPyLibrary(lazy=True)
+WRAPPED: Final = NumPyLibrary(lazy=True)
+TRACED: Final = NumPyLibrary(lazy=True, proves=False)
 
 
 def library_of(arrays: Sequence[Any]) -> Library:
@@ -30,7 +32,7 @@ def library_of(arrays: Sequence[Any]) -> Library:
             "Convert them first: torch.from_numpy(x), or x.numpy()."), place=Place("left", torch.index(not torch[0])))
     if any(torch):
         return torch_library(lazy=any(isinstance(x, Foreign) for x in arrays))
-    return TRACED if any(kind == "traced" for kind in kinds) else NUMPY
+    return TRACED if "traced" in kinds else WRAPPED if "wrapped" in kinds else NUMPY
 
 
 def _kind(x: Any, number: int) -> str:
@@ -40,7 +42,7 @@ def _kind(x: Any, number: int) -> str:
     if torch is not None and isinstance(x, torch.Tensor):
         return "torch"
     if isinstance(x, AbstractTensor):
-        return "traced"
+        return "wrapped" if isinstance(x, HostArray) else "traced"
     named = f"{type(x).__module__}.{type(x).__qualname__}"
     raise Fault("unsupported_array", f"argument {number + 1} is a {named}", place=Place("left", number), help=(
         "NumPy arrays, torch tensors and jitfuse arrays are taken; np.asarray(x) makes an array."))
@@ -53,6 +55,8 @@ def layout_of(x: Any) -> Layout:
     """
     if type(x) is np.ndarray:
         return Layout(x.shape, x.strides)
+    if isinstance(x, HostArray):
+        return layout_of(x.array)
     shape = tuple(map(int, x.shape))
     if isinstance(x, AbstractTensor | Foreign):
         return contiguous(shape)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.axes.faults import Fault, Place
+from jitfuse.axes.faults import REDUCER, Fault, Place, size_place
 from jitfuse.axes.parts import names
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.plans.steps import SpecializationContext
@@ -79,7 +79,7 @@ def check_given(plan: AbstractPlan, sizes: Mapping[str, Any]) -> None:
     """
     kinds = {t.name: type(t) for t in _leaves(plan)}
     for name, size in sizes.items():
-        place = Place(name)
+        place = size_place(name)
         if name not in kinds:
             raise Fault("unknown_name", f"{name} is no axis of the operation", place=place,
                         help=f"Its axes are {', '.join(sorted(kinds))}.")
@@ -99,7 +99,7 @@ def check_reducers(plan: AbstractPlan, reducers: tuple[Any, ...]) -> None:
     Raises:
         Fault: the operation takes no reducer, or these are none, or they are not for the axes that are reduced.
     """
-    place = Place("reducer")
+    place = REDUCER
     if plan.op_name not in ("reduce", "einop"):
         raise Fault("bad_reducer", f"{plan.op_name} takes no reducer", place=place,
                     help="reduce and einop do; contract sums.")
@@ -107,8 +107,11 @@ def check_reducers(plan: AbstractPlan, reducers: tuple[Any, ...]) -> None:
     if not reducers or (len(phases) != len(reducers) and len(reducers) != 1):
         raise Fault("bad_reducer", "one reducer, or pairs of axes and reducers are wanted", place=place,
                     help='Such as reduce_by("sum") or reduce_by((ax[h], "max"), (ax[w], "sum")).')
+    if not all(len(pair) == 2 for pair in phases):
+        raise Fault("bad_reducer", "a pair has the axes and the reducer", place=place,
+                    help='Such as (ax[h], "max").')
     for reducer in reducers:
-        function = reducer[1] if isinstance(reducer, tuple) and len(reducer) == 2 else reducer
+        function = reducer[1] if isinstance(reducer, tuple) else reducer
         if function not in NAMES if isinstance(function, str) else not callable(function):
             raise Fault("bad_reducer", f"{function!r} is no reducer", place=place,
                         help=f"Reducers are {', '.join(NAMES)}, and functions of an array and a tuple of axes.")

@@ -37,6 +37,15 @@ class Place(NamedTuple):
     term: int | None = None
 
 
+REDUCER: Final = Place(".reduce_by")
+"""The place of the reducers."""
+
+
+def size_place(name: str) -> Place:
+    """Return the place of a given size."""
+    return Place(f".with_sizes {name}")
+
+
 class Fault(Exception):  # noqa: N818 (what is raised to users is an AxesError)
     """A mistake: its code, what it is, the way out, the place, the sizes known so far."""
 

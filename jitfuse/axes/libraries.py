@@ -6,6 +6,8 @@ profiles serve all. Owns the text; does not own which steps there are.
 """
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -17,10 +19,32 @@ from jitfuse.base.records import Record
 Shape = tuple[int, ...]
 
 
+def promoted(*xs: Any) -> tuple[Any, ...]:
+    """Return arrays of NumPy's kind in their common dtype."""
+    if all(isinstance(x, np.ndarray | np.generic) for x in xs):
+        dtype: Any = np.result_type(*[x.dtype for x in xs])
+    else:
+        from jitfuse.array_api.namespace import result_type
+
+        dtype = result_type(*xs)
+    return tuple(x if x.dtype == dtype else x.astype(dtype) for x in xs)
+
+
+def promoted_tensors(*xs: Any) -> tuple[Any, ...]:
+    """Return tensors in their common dtype."""
+    dtype = functools.reduce(sys.modules["torch"].promote_types, [x.dtype for x in xs])
+    return tuple(x if x.dtype == dtype else x.to(dtype) for x in xs)
+
+
 class Library(Record, frozen=True):
-    """A library's way of writing steps. `lazy`: its arrays are traced, so that copies cost nothing by themselves."""
+    """A library's way of writing steps.
+
+    `lazy`: its arrays are wrappers, which are not written in place; `proves`: their strides are known, so that a view
+    can be proved. Traced arrays have none.
+    """
 
     lazy: bool = False
+    proves: bool = True
     name: ClassVar[str]
     owns_copies: ClassVar[bool]
     """Whether new axes are copies, in memory of their own, and not views with stride 0."""
@@ -82,6 +106,7 @@ class NumPyLibrary(Library, frozen=True):
         "where": np.where, "eye": np.eye, "empty": np.empty, "result_type": np.result_type, "add": np.add.reduce,
         "multiply": np.multiply.reduce, "maximum": np.maximum.reduce, "minimum": np.minimum.reduce,
         "any_": np.logical_or.reduce, "all_": np.logical_and.reduce, "log_sum_exp": log_sum_exp, "times": np.multiply,
+        "promoted": promoted,
     }
 
     def permute(self, x: str, order: Shape) -> str:
@@ -169,9 +194,9 @@ def torch_library(*, lazy: bool) -> TorchLibrary:
 
         TorchLibrary.functions = {
             "cat": torch.cat, "einsum": torch.einsum, "matmul": torch.matmul, "where": torch.where, "eye": torch.eye,
-            "bool_": torch.bool, "times": torch.mul,
+            "bool_": torch.bool, "times": torch.mul, "promoted": promoted_tensors,
         }
-    return TorchLibrary(lazy)
+    return TorchLibrary(lazy, proves=not lazy)
 
 
 _FILE: Final = __file__.replace("libraries.py", "<plan>")

@@ -12,7 +12,7 @@ import numpy as np
 
 from jitfuse.axes.arrays import NUMPY, layout_of, library_of
 from jitfuse.axes.checks import check_given, check_reducers, check_sides, not_a_view
-from jitfuse.axes.faults import Fault, Place
+from jitfuse.axes.faults import REDUCER, Fault, size_place
 from jitfuse.axes.layouts import Layout, contiguous
 from jitfuse.axes.libraries import Library
 from jitfuse.axes.notation import Notation, Writer
@@ -75,9 +75,9 @@ class TensorOp:
         try:
             if len(tensors) == 1:
                 x = tensors[0]
-                run = self._functions[x.__class__, x.shape]
+                run = self._functions[type(x), x.shape]
             else:
-                run = self._functions[tuple([(x.__class__, x.shape) for x in tensors])]
+                run = self._functions[tuple([(type(x), x.shape) for x in tensors])]
         except (KeyError, AttributeError, TypeError):
             return self._first(tensors)
         return run(*tensors)
@@ -94,7 +94,8 @@ class TensorOp:
             run = best.function(best.specialize(context), single=self._single)
         except Fault as fault:
             raise self.error(fault) from None
-        if self._plan.op_name != "view":  # whose strides are looked at in each call
+        is_given = all(x is array for x, array in zip(tensors, arrays))  # else each call converts them
+        if is_given and self._plan.op_name != "view":  # whose strides are looked at in each call
             self._keep(tensors, layouts, run)
         return run(*arrays)
 
@@ -102,7 +103,7 @@ class TensorOp:
         """Keep what carries out calls with arrays of these classes and shapes."""
         if len(self._functions) >= MAX_FUNCTIONS:
             self._functions.clear()
-        kinds = [(x.__class__, layout.shape) for x, layout in zip(tensors, layouts)]
+        kinds = [(type(x), layout.shape) for x, layout in zip(tensors, layouts)]
         self._functions[kinds[0] if len(kinds) == 1 else tuple(kinds)] = run
 
     def _best(self, layouts: Sequence[Layout], library: Library) -> tuple[SymbolicPlan, SpecializationContext]:
@@ -116,10 +117,10 @@ class TensorOp:
         solution = self._plan.solve([layout.shape for layout in layouts], self._sizes)
         operation = self._plan.operation(solution, self._reductions)
         is_view = self._plan.op_name == "view"
-        seen = layouts if is_view and not library.lazy else [contiguous(layout.shape) for layout in layouts]
+        seen = layouts if is_view and library.proves else [contiguous(layout.shape) for layout in layouts]
         context = SpecializationContext(tuple(seen), operation.solution.sizes, library)
         found = tuple(p for p in self._plan.lower(operation) if library.writes or not p.writes)
-        if is_view and not library.lazy:
+        if is_view and library.proves:
             views = tuple(plan for plan in found if plan.score(context).allocation_count == 0)
             if not views:
                 raise not_a_view(found[0], context)
@@ -164,18 +165,18 @@ class TensorOp:
         return operation_svg(repr(self), self._plan.lhs, self._plan.rhs, sizes)
 
     # ------------------------------------------------------------ changes
-    def with_sizes(self, **sizes: int | tuple[int, ...]) -> TensorOp:
+    def with_sizes(self, /, **sizes: int | tuple[int, ...]) -> TensorOp:
         """Return the operation with sizes of axes given: integers, and tuples for packs.
 
         Raises:
             AxesError: a name is not in the operation, or a size is negative.
         """
-        made = self._changed(sizes={**self._sizes, **sizes})
         try:
             check_given(self._plan, sizes)
         except Fault as fault:
-            raise made.error(fault) from None
-        return made
+            raise self._changed(sizes={**self._sizes, **sizes}).error(fault) from None
+        plain = {name: tuple(map(int, n)) if isinstance(n, tuple) else int(n) for name, n in sizes.items()}
+        return self._changed(sizes={**self._sizes, **plain})
 
     def reduce_by(self, *reducers: Reducer | tuple[AxisList, Reducer]) -> TensorOp:
         """Return the operation with a reducer, or with several in order: ``reduce_by((ax[h], "max"), (ax[w], "sum"))``.
@@ -195,7 +196,7 @@ class TensorOp:
         return made
 
     def _changed(self, **changes: Any) -> TensorOp:
-        return TensorOp(**{"plan": self._plan, "single": self._single, "sizes": self._sizes,
+        return type(self)(**{"plan": self._plan, "single": self._single, "sizes": self._sizes,
                            "reductions": self._reductions, **changes})
 
     # ------------------------------------------------------------ checks
@@ -239,12 +240,12 @@ class TensorOp:
         if self._reductions is not None:
             shown = self._reductions if isinstance(self._reductions, tuple) else (self._reductions,)
             writer.add(".")
-            writer.add(f"reduce_by({', '.join(map(_shown, shown))})", Place("reducer"))
+            writer.add(f"reduce_by({', '.join(map(_shown, shown))})", REDUCER)
         if self._sizes:
             writer.add(".with_sizes(")
             for k, (name, size) in enumerate(self._sizes.items()):
                 writer.add(", " if k else "")
-                writer.add(f"{name}={size!r}", Place(name))
+                writer.add(f"{name}={size!r}", size_place(name))
             writer.add(")")
         return writer.notation()
 
@@ -261,15 +262,17 @@ class TensorOp:
         return hash(self._value())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._plan, self._single, self._sizes, self._reductions, self._notation)
+        return _restored, (type(self), self._plan, self._single, self._sizes, self._reductions, self._notation)
 
 
-def _restored(plan: AbstractPlan, single: bool, sizes: Any, reductions: Any, notation: Any) -> TensorOp:
-    return TensorOp(plan, single=single, sizes=sizes, reductions=reductions, notation=notation)
+def _restored(
+    kind: type[TensorOp], plan: AbstractPlan, single: bool, sizes: Any, reductions: Any, notation: Any
+) -> TensorOp:
+    return kind(plan, single=single, sizes=sizes, reductions=reductions, notation=notation)
 
 
 def _shown(reducer: Any) -> str:
-    if isinstance(reducer, tuple):
+    if isinstance(reducer, tuple) and len(reducer) == 2:
         return f"({reducer[0]!r}, {_shown(reducer[1])})"
     return repr(reducer) if isinstance(reducer, str) else getattr(reducer, "__qualname__", repr(reducer))
 

@@ -19,10 +19,10 @@ def log_sum_exp(x: Any, axes: tuple[int, ...]) -> Any:
         from jitfuse.array_api.namespace import logsumexp
 
         return logsumexp(x, axis=axes)
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fc":
         x = x.astype(np.float64)
-    top = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
-    shift = np.where(np.isfinite(top), top, x.dtype.type(0))
+    top = np.max(x.real, axis=axes, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, top.dtype.type(0))
     with np.errstate(divide="ignore"):
         return np.log(np.sum(np.exp(x - shift), axis=axes)) + shift.reshape(
             [n for k, n in enumerate(shift.shape) if k not in axes])

@@ -35,7 +35,7 @@ def sources(operation: str, lefts: Sequence[Part], rights: Sequence[Part]) -> li
 
 def describe(part: Part) -> str:
     """Return a part in words."""
-    axes = ", ".join(dict.fromkeys(key.split("#")[0] for dim in part.dims for key in dim)) or "no axes"
+    axes = ", ".join(dict.fromkeys(key.split("#")[0].split(".")[0] for dim in part.dims for key in dim)) or "no axes"
     return f"the part with {axes} of array {part.array + 1}"
 
 

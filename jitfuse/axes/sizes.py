@@ -78,11 +78,13 @@ def _ranks(
         raise Fault("ambiguous_sizes", f"nothing tells how many axes the pack {other[0]} has", help=(
             f"Give its sizes: .with_sizes({other[0]}=(2, 3))."))
     found = False
-    for solved in _solved(ranks, list(unknown), left):
+    for solved in _solved(ranks, left):
         found = True
         yield solved
     if not found:
-        rest, own, k = left[-1]
+        known = [(rest, own, k) for rest, own, k in left if all(name in ranks for name in own)]
+        wrong = [(rest, own, k) for rest, own, k in known if rest != sum(ranks[name] for name in own)]
+        _, own, k = (wrong or [array for array in left if array[1]] or left)[0]
         raise Fault("rank_mismatch", f"no numbers of axes of {', '.join(dict.fromkeys(own))} fit the arrays' shapes "
                     f"{', '.join(map(str, shapes))}", help="The same pack has the same number of axes everywhere.",
                     place=Place("left", k))
@@ -98,7 +100,7 @@ def _packs(axes: AxisList) -> Iterator[Pack]:
 
 
 def _solved(
-    ranks: dict[str, int], unknown: list[str], equations: list[tuple[int, list[str], int]]
+    ranks: dict[str, int], equations: list[tuple[int, list[str], int]]
 ) -> Iterator[dict[str, int]]:
     """Yield all non-negative solutions of sums of ranks: the narrowest equation is tried first."""
     open_ = []
@@ -116,7 +118,7 @@ def _solved(
     name, times = free[0], free.count(free[0])
     tried = [rest // times] if len(set(free)) == 1 else range(rest // times + 1)
     for rank in tried:
-        yield from _solved({**ranks, name: rank}, unknown, equations)
+        yield from _solved({**ranks, name: rank}, equations)
 
 
 # ---------------------------------------------------------------- sizes

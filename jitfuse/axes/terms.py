@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from jitfuse.base.records import Record
 from jitfuse.errors import AxesError
 
@@ -93,11 +95,13 @@ def _summands(term: Term) -> tuple[Term, ...]:
 def _term(value: Any) -> Term:
     """Return a term, or an int as one; else raise AxesError."""
     if isinstance(value, Term):
+        if isinstance(value, Axis | Pack) and not value.name.isidentifier():
+            raise AxesError("bad_term", f"{value.name!r} is no name", help="Names are Python identifiers.")
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
         if value < 0:
             raise AxesError("bad_term", f"{value} is no size: sizes are not negative", help="Write 0 or more.")
-        return Number(value)
+        return Number(int(value))
     if value is Ellipsis:
         raise AxesError("bad_term", "`...` has no name", help='Write a pack: (tail,) = packs("tail"); ax[b, tail].')
     way_out = "Write axes, packs, sizes, and their products and sums."

@@ -64,30 +64,14 @@ def _size(size: Any) -> Any:
 
 
 def _run(checked: Pattern) -> Run:
-    if checked.reduction == "rearrange":
-        return checked.operation("rearrange")
-    if checked.reduction == "repeat":
-        return _repeated(checked)
+    if checked.reduction in ("rearrange", "repeat"):
+        return checked.operation(checked.reduction)
     if not checked.reduced and checked.left.number() is None:
         return checked.operation("rearrange")
     run = _floating(checked) if checked.reduction == "mean" else _reduced(checked)
     if checked.reduced != {ELLIPSIS} or checked.left.number() is not None:
         return run
     return _reduced_ellipsis(checked, run)
-
-
-def _repeated(checked: Pattern) -> Run:
-    """Return a repetition. Along axes of size 1 alone NumPy's is a copy all the same, as np.tile gives."""
-    op = checked.operation("repeat")
-    new = checked.right.names - checked.left.names
-    if not new or checked.right.number() is not None or any(checked.sizes[name] != 1 for name in new):
-        return op
-
-    def copied(tensor: Any) -> Any:
-        made = op(tensor)
-        return made if is_torch(made) else made.copy()
-
-    return copied
 
 
 def _reduced_ellipsis(checked: Pattern, run: Run) -> Run:

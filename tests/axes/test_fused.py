@@ -60,6 +60,20 @@ def test_results_are_those_outside(name: str) -> None:
     assert f.stats()["fallbacks"] == f.stats()["splits"] == 0
 
 
+@pytest.mark.parametrize("name", ["repeat", "row in front", "join", "embedded"])
+def test_plans_of_arrays_are_not_those_of_traced_ones(name: str) -> None:
+    op, shapes = OPERATIONS[name]
+    op = op.with_sizes()  # without the functions of other tests
+    xs = arrays(shapes)
+    want = op(*xs)  # first outside
+    f = jf.fuse(lambda *xs: op(*xs), strict=True)
+    compare(f(*xs), want, 1e-12)
+    assert f.stats()["fallbacks"] == f.stats()["splits"] == 0
+    again = op(*xs)
+    compare(again, want, 0)
+    assert type(again) is np.ndarray and again.flags.writeable
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_torch_functions_too(name: str) -> None:
     torch = pytest.importorskip("torch")

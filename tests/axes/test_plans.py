@@ -73,7 +73,7 @@ def test_candidates_differ() -> None:
 
 ARITIES = {
     "view": (1, 1), "reshape": (1, 1), "permute": (1, 1), "expand": (1, 1), "reduce": (1, 1), "split": (1, None),
-    "concat": (None, 1), "einsum": (None, 1), "contract": (None, 1), "reindex": (None, 1),
+    "concat": (None, 1), "promote": (None, None), "einsum": (None, 1), "contract": (None, 1), "reindex": (None, 1),
 }
 
 

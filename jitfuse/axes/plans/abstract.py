@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jitfuse.axes.faults import Fault, Place
+from jitfuse.axes.faults import REDUCER, Fault
 from jitfuse.axes.parts import Dim, Part, Split, expand, names, pack_keys, parts, whole_sums
 from jitfuse.axes.plans.draft import size_key
 from jitfuse.axes.plans.lowering import LoweringProgram, Operation, Phases
@@ -64,7 +64,7 @@ class AbstractPlan(Record, frozen=True):
                 self._check_product(right, [lefts[k] for k in own], reductions)
             elif phases and (forgotten := lefts[own[0]].axes - right.axes - reduced):
                 raise Fault("bad_reducer", f"no reducer is for {min(forgotten).partition('#')[0]}",
-                            help="Name every axis that is reduced, numbers too.", place=Place("reducer"))
+                            help="Name every axis that is reduced, numbers too.", place=REDUCER)
         sized = {key: int(key.partition("#")[0]) for p in (*lefts, *rights) for key in p.axes if "#" in key}
         for dims in (*solution.lefts, *solution.rights):
             for item in (item for dim in dims for item in dim):
@@ -82,12 +82,12 @@ class AbstractPlan(Record, frozen=True):
             raise Fault("number_in_product", f"{number.partition('#')[0]} has no name, so that nothing tells which "
                         "axes of the other arrays it is", help="Make an axis of it, and give its size with with_sizes.")
         if reductions not in (None, "sum"):
-            raise Fault("bad_reducer", "products are summed, and reduce_by says otherwise", place=Place("reducer"),
+            raise Fault("bad_reducer", "products are summed, and reduce_by says otherwise", place=REDUCER,
                         help="Multiply first, then reduce the result.")
 
     @staticmethod
     def _phases(solution: Solution, lefts: Sequence[Part], reductions: Reductions) -> Phases:
-        if reductions is None or (reductions == "sum" and len({p.array for p in lefts}) > 1):
+        if reductions is None:
             return ()
         everything = frozenset(key for p in lefts for key in p.axes)
         if not isinstance(reductions, tuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
+from jitfuse.axes.plans.products import Promote
 from jitfuse.axes.plans.steps import Dims, Slot, SymbolicStep
 from jitfuse.axes.plans.structural import Concat, Cut, Diagonal, Embed, Expand, Permute, Reduce, Reshape
 from jitfuse.axes.reducers import Reducer
@@ -25,6 +26,13 @@ class Draft:
         self._slots += 1
         self.steps.append(make(slot))
         return slot
+
+    def promote(self, slots: Sequence[Slot]) -> list[Slot]:
+        """Give arrays their common dtype."""
+        results = tuple(range(self._slots, self._slots + len(slots)))
+        self._slots += len(results)
+        self.steps.append(Promote(tuple(slots), results))
+        return list(results)
 
     def reshape(self, slot: Slot, dims: Dims, wanted: Dims) -> Slot:
         """Group the axes otherwise."""
@@ -89,7 +97,7 @@ class Draft:
             slot = self.reshape(slot, own, raw)
         results = tuple(range(self._slots, self._slots + len(split.alternatives)))
         self._slots += len(results)
-        sizes = tuple(map(flat_keys, [*map(tuple, split.alternatives)]))
+        sizes = tuple(map(flat_keys, split.alternatives))
         self.steps.append(Cut((slot,), results, axis, sizes))
         return [
             pair for piece, alternative in zip(results, split.alternatives)

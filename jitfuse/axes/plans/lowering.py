@@ -146,6 +146,8 @@ class _Lowering:
             slot, left = self.pieces[k]
             operands.append(self.draft.without_repeats(slot, left.dims))
         if len(operands) > 1:
+            slots = self.draft.promote([slot for slot, _ in operands])
+            operands = [(slot, dims) for slot, (_, dims) in zip(slots, operands, strict=True)]
             return self._product(operands, wanted)
         slot, dims = operands[0]
         groups = self._groups([dims], wanted, right.dims)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from jitfuse.axes.layouts import Layout, contiguous, reshaped
-from jitfuse.axes.plans.steps import Dims, SpecializationContext, StepScore, SymbolicStep
+from jitfuse.axes.plans.steps import FREE, Dims, SpecializationContext, StepScore, SymbolicStep
 from jitfuse.base.records import NamedTuple
 
 MAX_LABELS: Final = len(string.ascii_letters)
@@ -38,6 +38,21 @@ class Einsum(SymbolicStep, frozen=True):
     def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         space = math.prod(map(context.size, {keys for dims in self.terms for keys in dims}))
         return [contiguous(context.shape(self.output))], StepScore(space, 0, 1, 1)
+
+
+class Promote(SymbolicStep, frozen=True):
+    """Arrays in their common dtype, before they are multiplied or summed: nothing where they have one."""
+
+    name: ClassVar[str] = "promote"
+
+    def _write(self, context: SpecializationContext) -> list[str]:
+        xs, made = ([f"v{s}" for s in slots] for slots in (self.operands, self.results))
+        same = " is ".join(f"{x}.dtype" for x in dict.fromkeys(xs))
+        given = ", ".join(xs)
+        return [f"{', '.join(made)} = ({given}) if {same} else promoted({given})"]
+
+    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        return list(layouts), FREE
 
 
 class Roles(NamedTuple):

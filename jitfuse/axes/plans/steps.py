@@ -6,8 +6,9 @@
 | reshape, permute | 1 -> 1 | |
 | split, concat | 1 -> N, N -> 1 | cuts along an axis, joins along one |
 | expand, reduce | 1 -> 1 | |
+| promote | N -> N | gives arrays that are multiplied their common dtype |
 | einsum, contract | N -> 1 | sums products: by the library's einsum, or by a product of matrices |
-| reindex | N -> 1 | writes arrays to their places in a new one |
+| reindex | N -> 1 | puts arrays to their places in a new one |
 
 A step knows its axes by keys; sizes come with the context. `specialize` writes it for one call, `score` says what it
 costs. Owns what all steps share. The steps are in `jitfuse.axes.plans.structural` and `jitfuse.axes.plans.products`.

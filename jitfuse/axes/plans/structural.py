@@ -108,7 +108,9 @@ class Expand(SymbolicStep, frozen=True):
         narrow = tuple(1 if k in self.new else n for k, n in enumerate(shape))
         made = context.library.reshape(self._operand, narrow)
         grown = {k: shape[k] for k in self.new if shape[k] != 1}
-        return self._line(context.library.expand(made, shape, grown) if grown else made)
+        if grown:
+            return self._line(context.library.expand(made, shape, grown))
+        return self._line(f"{made}.copy()" if context.library.writes else made)
 
     def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         shape = context.shape(self.dims)
