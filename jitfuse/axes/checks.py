@@ -14,7 +14,7 @@ from jitfuse.axes.plans.structural import Reshape
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import NAMES
 from jitfuse.axes.routing import GAINS, LOSES
-from jitfuse.axes.terms import Axis, AxisList, Pack, Product, Sum, Term
+from jitfuse.axes.terms import Axis, AxisList, Pack, Term
 
 ONE_ARRAY = frozenset({"view", "repeat", "reduce"})
 ONE_RESULT = frozenset({"repeat", "reduce"})
@@ -57,12 +57,9 @@ def _check_kinds(plan: AbstractPlan) -> None:
 
 def _leaves(plan: AbstractPlan) -> Iterator[Axis | Pack]:
     """Yield the axes and packs of both sides, as often as they stand there."""
-    stack: list[Term] = [t for axes in (*plan.lhs, *plan.rhs) for t in axes]
-    while stack:
-        term = stack.pop()
-        if isinstance(term, Axis | Pack):
-            yield term
-        stack += term.factors if isinstance(term, Product) else term.terms if isinstance(term, Sum) else ()
+    for leaf in (leaf for axes in (*plan.lhs, *plan.rhs) for term in axes for leaf in term.leaves()):
+        if isinstance(leaf, Axis | Pack):
+            yield leaf
 
 
 def _place(plan: AbstractPlan, side: str, name: str) -> Place | None:

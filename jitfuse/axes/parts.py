@@ -10,7 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from jitfuse.axes.terms import Axis, AxisList, Number, Pack, Product, Sum, Term
+from jitfuse.axes.terms import Axis, AxisList, Number, Pack, Sum, Term
 from jitfuse.base.records import NamedTuple
 
 
@@ -53,26 +53,19 @@ def whole_sums(lists: Collection[AxisList]) -> frozenset[Sum]:
 
 
 def names(term: Term) -> Iterator[str]:
-    """Yield the names of axes and packs in a term, as often as they stand there."""
-    if isinstance(term, Axis | Pack):
-        yield term.name
-    for inner in _inner(term):
-        yield from names(inner)
-
-
-def _inner(term: Term) -> tuple[Term, ...]:
-    return term.factors if isinstance(term, Product) else term.terms if isinstance(term, Sum) else ()
+    """Return the names of axes and packs in a term, as often as they stand there."""
+    return (leaf.name for leaf in term.leaves() if isinstance(leaf, Axis | Pack))
 
 
 def _sums(term: Term) -> Iterator[Sum]:
     if isinstance(term, Sum):
         yield term
-    for inner in _inner(term):
+    for inner in term.inner:
         yield from _sums(inner)
 
 
 def _count(term: Term, wanted: Sum) -> int:
-    return 1 if term == wanted else sum(_count(inner, wanted) for inner in _inner(term))
+    return 1 if term == wanted else sum(_count(inner, wanted) for inner in term.inner)
 
 
 def expand(axes: AxisList, ranks: Mapping[str, int], whole: Collection[Sum]) -> tuple[Dim, ...]:
@@ -100,7 +93,7 @@ def _product(term: Term, ranks: Mapping[str, int], whole: Collection[Sum]) -> Di
         return pack_keys(term.name, ranks[term.name])
     if isinstance(term, Sum):
         return (str(term),) if term in whole else (Split(tuple(_product(t, ranks, whole) for t in term.terms)),)
-    return tuple(item for factor in _inner(term) for item in _product(factor, ranks, whole))
+    return tuple(item for factor in term.inner for item in _product(factor, ranks, whole))
 
 
 def parts(array: int, dims: tuple[Dim, ...]) -> list[Part]:

@@ -11,10 +11,8 @@ from typing import Final
 
 from jitfuse.axes.terms import Axis, AxisList, Number, Pack, Product, Sum, Term
 from jitfuse.base.records import NamedTuple
+from jitfuse.ir.formats.picture import COLOURS
 
-_COLOURS: Final = (
-    "#cfe3fb", "#fde0bf", "#d5efcf", "#e7d9f5", "#fbd3d6", "#d3f0ee", "#f7ebb8", "#e3dcd3", "#dbe1ea", "#f6d5ec",
-)
 _STYLE: Final = (
     "text{font-family:ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1b2733;text-anchor:middle}"
     ".name{font-size:13px;font-weight:600}.size{font-size:10.5px;fill:#51606f}.note{font-size:9.5px;fill:#51606f}"
@@ -31,7 +29,7 @@ _ROWS: Final = (52.0, 168.0)
 
 
 class _Drawn(NamedTuple):
-    """The parts of a picture, how wide it is so far, and where each axis has boxes."""
+    """The parts of a picture, and where each axis has boxes."""
 
     shapes: list[str]
     anchors: dict[str, list[float]]
@@ -59,17 +57,9 @@ def _colours(lists: Sequence[AxisList]) -> dict[str, str]:
     """Return a colour for each axis, in the order in which they stand."""
     found: dict[str, str] = {}
     for axes in lists:
-        for leaf in (leaf for term in axes for leaf in _leaves(term)):
-            found.setdefault(str(leaf), _COLOURS[len(found) % len(_COLOURS)])
+        for leaf in (leaf for term in axes for leaf in term.leaves()):
+            found.setdefault(str(leaf), COLOURS[len(found) % len(COLOURS)])
     return found
-
-
-def _leaves(term: Term) -> Iterator[Term]:
-    if isinstance(term, Product | Sum):
-        for inner in term.factors if isinstance(term, Product) else term.terms:
-            yield from _leaves(inner)
-    else:
-        yield term
 
 
 def _side(

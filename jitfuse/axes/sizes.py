@@ -72,7 +72,8 @@ def _ranks(
             ), help="Write one term for each axis; a pack stands for any number of them.", place=Place("left", k))
         left.append((rest, own, k))
     unknown = dict.fromkeys(name for _, own, _ in left for name in own if name not in ranks)
-    written = {t.name: None for axes in (*lefts, *rights) for t in _packs(axes)}
+    written = dict.fromkeys(
+        t.name for axes in (*lefts, *rights) for term in axes for t in term.leaves() if isinstance(t, Pack))
     other = [name for name in written if name not in ranks and name not in unknown]
     if other:
         raise Fault("ambiguous_sizes", f"nothing tells how many axes the pack {other[0]} has", help=(
@@ -88,15 +89,6 @@ def _ranks(
         raise Fault("rank_mismatch", f"no numbers of axes of {', '.join(dict.fromkeys(own))} fit the arrays' shapes "
                     f"{', '.join(map(str, shapes))}", help="The same pack has the same number of axes everywhere.",
                     place=Place("left", k))
-
-
-def _packs(axes: AxisList) -> Iterator[Pack]:
-    stack = list(axes)
-    while stack:
-        term = stack.pop()
-        if isinstance(term, Pack):
-            yield term
-        stack += term.factors if isinstance(term, Product) else term.terms if isinstance(term, Sum) else ()
 
 
 def _solved(

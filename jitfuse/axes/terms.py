@@ -16,6 +16,18 @@ from jitfuse.errors import AxesError
 class Term:
     """What stands for one axis of an array, or for a pack of axes. `*` merges terms into one axis, `+` joins them."""
 
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        """The factors of a product, the summands of a sum; nothing of other terms."""
+        return ()
+
+    def leaves(self) -> Iterator[Term]:
+        """Yield the axes, packs and numbers in it, as often as they stand there."""
+        if not self.inner:
+            yield self
+        for term in self.inner:
+            yield from term.leaves()
+
     def __mul__(self, other: Term | int) -> Product:
         return Product((*_factors(self), *_factors(_term(other))))
 
@@ -71,6 +83,11 @@ class Product(Term, Record, frozen=True):
 
     factors: tuple[Term, ...]
 
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        """The factors."""
+        return self.factors
+
     def __repr__(self) -> str:
         return " * ".join(f"({f})" if isinstance(f, Sum) else str(f) for f in self.factors)
 
@@ -79,6 +96,11 @@ class Sum(Term, Record, frozen=True):
     """One axis that holds several, one after the other."""
 
     terms: tuple[Term, ...]
+
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        """The summands."""
+        return self.terms
 
     def __repr__(self) -> str:
         return " + ".join(map(str, self.terms))

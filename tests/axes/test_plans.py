@@ -1,7 +1,6 @@
 """Plans: several candidates, each kind of which wins somewhere, all with the same results; scores; arities."""
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -65,12 +64,6 @@ def test_each_kind_wins_somewhere(name: str) -> None:
     assert text.startswith(f"{op!r} for ") and text.count("lost: ") == len(report.candidates) - 1
 
 
-def test_candidates_differ() -> None:
-    for op, shapes, _ in SIGNATURES.values():
-        plans = [(plan.steps, plan.outputs) for plan in op.plan(*shapes).candidates]
-        assert len(set(plans)) == len(plans)
-
-
 ARITIES = {
     "view": (1, 1), "reshape": (1, 1), "permute": (1, 1), "expand": (1, 1), "reduce": (1, 1), "split": (1, None),
     "concat": (None, 1), "promote": (None, None), "einsum": (None, 1), "contract": (None, 1), "reindex": (None, 1),
@@ -96,12 +89,10 @@ def test_steps_have_their_arities() -> None:
             assert max(step.input_arity, step.output_arity) >= 2
 
 
-def test_scores_are_compared_field_by_field() -> None:
+def test_a_score_has_the_six_integers_in_their_order() -> None:
     names = ("peak_einsum_numel", "pre_einsum_materialize_numel", "post_einsum_materialize_numel", "allocation_count",
              "kernel_count", "step_count")
     assert Score._fields == names
-    scores = [Score(*fields) for fields in itertools.product((0, 1), repeat=6)]
-    assert sorted(scores) == scores
 
 
 def test_the_score_of_a_plan() -> None:

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from jitfuse.axes.equations import product
 from jitfuse.axes.faults import REDUCER, Fault
-from jitfuse.axes.parts import Dim, Part, Split, expand, names, pack_keys, parts, whole_sums
+from jitfuse.axes.parts import Part, Split, expand, names, pack_keys, parts, whole_sums
 from jitfuse.axes.plans.draft import size_key
 from jitfuse.axes.plans.lowering import LoweringProgram, Operation, Phases
 from jitfuse.axes.plans.symbolic import SymbolicPlan
@@ -103,20 +104,9 @@ def _more_sizes(item: object, sizes: dict[str, int]) -> Iterator[tuple[str, int]
         for alternative in item.alternatives:
             for inner in alternative:
                 yield from _more_sizes(inner, sizes)
-        yield size_key(item), _size(item, sizes)
-
-
-def _size(item: object, sizes: dict[str, int]) -> int:
-    if isinstance(item, Split):
-        return sum(_product(alternative, sizes) for alternative in item.alternatives)
-    return item if isinstance(item, int) else sizes[item]  # type: ignore[index]
-
-
-def _product(dim: Dim, sizes: dict[str, int]) -> int:
-    product = 1
-    for item in dim:
-        product *= _size(item, sizes)
-    return product
+        total = product((item,), sizes)
+        assert total is not None
+        yield size_key(item), total
 
 
 def _keys(axes: AxisList, solution: Solution, everything: frozenset[str]) -> frozenset[str]:

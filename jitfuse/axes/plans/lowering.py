@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -216,7 +217,8 @@ class _Lowering:
             return self._einsum(slots, terms, output), output
         product = (tuple(terms), output)
         if product not in self.orders:
-            self.orders[product] = pairs(terms, output, {group: _size(group, self.sizes) for group in groups})
+            self.orders[product] = pairs(terms, output, {
+                group: math.prod(map(self.sizes.__getitem__, group)) for group in groups})
         rounds = self.orders[product]
         for k, dims in enumerate(terms):
             others = {group for n, t in enumerate(terms) if n != k for group in t} | set(output)
@@ -279,10 +281,3 @@ class _Lowering:
             views.append((grown, mine))
         joined = tuple(tuple(flat_keys(option) for option in options) for options in summands)
         return self.draft.add(lambda s: Reindex(tuple(slots), (s,), joined, tuple(places), tuple(views)))
-
-
-def _size(group: Keys, sizes: Mapping[str, int]) -> int:
-    size = 1
-    for key in group:
-        size *= sizes[key]
-    return size

@@ -11,7 +11,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-Keys = tuple[str, ...]
+from jitfuse.axes.parts import Keys
+
 Label = Keys
 EXHAUSTIVE: Final = 7
 

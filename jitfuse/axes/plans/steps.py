@@ -61,14 +61,11 @@ def stored(layout: Layout) -> tuple[Layout, StepScore]:
     return layout, StepScore(0, layout.elements, 1, 1)
 
 
-class RuntimeStep(NamedTuple):
-    """One executable instruction: lines of Python over the variables v0, v1, .. of slots."""
+class Step(Record, frozen=True):
+    """One instruction, from slots to slots."""
 
-    name: str
     operands: tuple[Slot, ...]
     results: tuple[Slot, ...]
-    lines: tuple[str, ...]
-    names: Mapping[str, Any]
 
     @property
     def input_arity(self) -> int:
@@ -79,6 +76,14 @@ class RuntimeStep(NamedTuple):
     def output_arity(self) -> int:
         """The number of arrays it gives."""
         return len(self.results)
+
+
+class RuntimeStep(Step, frozen=True, eq=False):
+    """One executable instruction: lines of Python over the variables v0, v1, .. of slots."""
+
+    name: str
+    lines: tuple[str, ...]
+    names: Mapping[str, Any]
 
     def run(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         """Carry the step out on its own."""
@@ -89,22 +94,10 @@ class RuntimeStep(NamedTuple):
         return made
 
 
-class SymbolicStep(Record, frozen=True):
-    """One instruction of a symbolic plan, from slots to slots."""
+class SymbolicStep(Step, frozen=True):
+    """One instruction of a symbolic plan."""
 
-    operands: tuple[Slot, ...]
-    results: tuple[Slot, ...]
     name: ClassVar[str]
-
-    @property
-    def input_arity(self) -> int:
-        """The number of arrays it takes."""
-        return len(self.operands)
-
-    @property
-    def output_arity(self) -> int:
-        """The number of arrays it gives."""
-        return len(self.results)
 
     @property
     def feasible(self) -> bool:
@@ -114,7 +107,7 @@ class SymbolicStep(Record, frozen=True):
     def specialize(self, context: SpecializationContext) -> RuntimeStep:
         """Return the step as it runs in one call."""
         lines = tuple(self._write(context))
-        return RuntimeStep(self.name, self.operands, self.results, lines, self._constants(context))
+        return RuntimeStep(self.operands, self.results, self.name, lines, self._constants(context))
 
     def _write(self, context: SpecializationContext) -> list[str]:
         """Return the lines of a call."""

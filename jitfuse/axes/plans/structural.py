@@ -176,7 +176,7 @@ class Reindex(SymbolicStep, frozen=True):
     """A new array into which arrays are written, each repeated along the axes that it lacks.
 
     `joined` are the axes of the new array, each a sum of products; `places` says for each operand which summand of
-    each axis it is, and `views` its axes in that place, with empty keys where it repeats.
+    each axis it is, and `views` its axes in that place, and which of them it has: it repeats along the others.
     """
 
     joined: tuple[Dims, ...]

@@ -17,7 +17,7 @@ from jitfuse.ir.schema import ProgramData
 MAX_STEPS: Final = 400
 """Up to this many steps, a program is drawn step by step; larger ones by their kernels."""
 _MARGIN: Final = 28.0
-_COLOURS: Final = (
+COLOURS: Final = (
     "#cfe3fb", "#fde0bf", "#d5efcf", "#e7d9f5", "#fbd3d6", "#d3f0ee", "#f7ebb8", "#e3dcd3", "#dbe1ea", "#f6d5ec",
 )
 _STYLE: Final = (
@@ -126,7 +126,7 @@ def _short(text: str) -> str:
 
 def _node(node: _PictureNode, box: Box, layout: PictureLayout) -> str:
     x, y = layout.centres[node.name]
-    fill = "#ffffff" if node.group is None else _COLOURS[node.group % len(_COLOURS)]
+    fill = "#ffffff" if node.group is None else COLOURS[node.group % len(COLOURS)]
     if node.kind == "feed":
         fill = "#eef1f4"
     look = {"feed": 'rx="19" stroke="#9aa7b4"', "out": 'rx="3" stroke="#1b2733" stroke-width="1.6"'}.get(
@@ -174,6 +174,6 @@ def _document(layout: PictureLayout, drawn: Sequence[str], groups: Sequence[Draw
 
 def _legend_line(k: int, group: DrawnGroup) -> str:
     return (
-        f'<rect y="{20 * k}" width="14" height="14" rx="3" fill="{_COLOURS[k % len(_COLOURS)]}" stroke="#6f7f8f"/>'
+        f'<rect y="{20 * k}" width="14" height="14" rx="3" fill="{COLOURS[k % len(COLOURS)]}" stroke="#6f7f8f"/>'
         f'<text class="note" x="22" y="{20 * k + 11}">{escape(_short(group.name))}</text>'
     )
