@@ -75,7 +75,7 @@ def _topological(grouping: Grouping) -> list[int]:
 
 
 def batched(steps: Sequence[Any], touched: Sequence[Collection[Any]], arena: Mapping[Any, int]) -> list[Any]:
-    """Return the steps with launches of one form side by side, and `Launch.batched`, where they can run as one.
+    """Return the steps with launches of one form one after the other, and `Launch.batched`, where they can run as one.
 
     `touched[k]` are the buffers of step k; `arena` has the bytes of those that share memory with others. Launches move
     forward only, and not before what they need. None that writes an argument moves before a step that may raise.
