@@ -48,11 +48,14 @@ CASES: dict[str, list[Callable[[], Any]]] = {
         lambda: contract((ax[b], ax[b]), ax[b])(x[0], x[:, 0]),
         lambda: rearrange(ax[b, 5], ax[5, b])(x), lambda: reduce(ax[b, 7 + h], ax[b]).reduce_by("sum")(x),
         lambda: rearrange(ax[b * b, h], ax[b, b, h])(x),
+        lambda: rearrange(ax[a * p, 2], ax[a, p, 2])(x), lambda: rearrange(ax[b, 4 * p], ax[b, 4, p])(x),
+        lambda: einop(ax[b, 7 + h], ax[b, 7 + h, c])(x),
     ],
     "ambiguous_sizes": [
         lambda: rearrange(ax[b, h * w], ax[b, h, w])(x), lambda: rearrange(ax[b, h + w], (ax[b, h], ax[b, w]))(x),
         lambda: repeat(ax[b, h], ax[b, h, w])(x), lambda: contract((ax[p, q], ax[b]), ax[b])(x, x[0]),
         lambda: rearrange(ax[b * h, w], ax[b, h, w])(np.zeros((0, 3))), lambda: repeat(ax[b, h], ax[b, h, p])(x),
+        lambda: rearrange(ax[b, h * p], ax[b, h, p])(x),
     ],
     "unknown_name": [lambda: rearrange(ax[b, h], ax[h, b]).with_sizes(w=3)],
     "bad_size": [
