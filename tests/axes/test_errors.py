@@ -141,3 +141,20 @@ def test_carets_are_under_terms_behind_packs(op: Callable[[], TensorOp], array: 
     carets = next(line for line in lines if set(line.strip()) == {"^"})
     text = lines[lines.index(carets) - 1]
     assert text[carets.index("^") : carets.rindex("^") + 1] == place
+
+
+@pytest.mark.parametrize(("op", "place"), [
+    (lambda: rearrange((ax[a, b], ax[a]), (ax[a], ax[b])), "ax[b]"),
+    (lambda: einop((ax[a], ax[a]), (ax[a, b], ax[b, a])), "ax[a, b]"),
+    (lambda: rearrange((ax[a], ax[b]), ax[a]), "b"),
+    (lambda: rearrange((ax[a], ax[a, h + w]), (ax[a, h], ax[a])), "h + w"),
+    (lambda: rearrange((ax[a], ax[a]), ax[a]), "ax[a]"), (lambda: rearrange(ax[b, 3], ax[b]), "3"),
+    (lambda: rearrange(ax[b], ax[b, 1, b * 3]), "b * 3"), (lambda: repeat(ax[p, a + b, c], ax[p, c]), "a + b"),
+    (lambda: rearrange(ax[a, p], ax[a]), "p"), (lambda: contract(ax[a], (ax[a], ax[h * b])), "h * b"),
+    (lambda: contract((ax[b, 6], ax[b]), ax[b])(x, x[:, 0]), "ax[b, 6]"),
+])
+def test_carets_are_under_axes_and_parts(op: Callable[[], Any], place: str) -> None:
+    with pytest.raises(AxesError) as caught:
+        op()
+    _, text, carets, *_ = str(caught.value).splitlines()
+    assert text[carets.index("^") : carets.rindex("^") + 1] == place
