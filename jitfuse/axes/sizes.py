@@ -39,7 +39,7 @@ def solve(
     found: list[Solution] = []
     fault: Fault | None = None
     untold = _untold(lefts, rights, given)
-    for ranks in _ranks(lefts, {name: 1 for name in untold}, given, shapes):
+    for ranks in _ranks(lefts, dict.fromkeys(untold, 1), given, shapes):
         try:
             found.append(_sizes(lefts, rights, whole, given, shapes, ranks))
         except Fault as error:
