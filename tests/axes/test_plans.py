@@ -19,7 +19,7 @@ SIGNATURES: dict[str, tuple[TensorOp, list[tuple[int, ...]], str]] = {
     "grouped as written": (rearrange(ax[b, h, w], ax[w, b * h]), [(2, 3, 4)], "as written"),
     "grouped as wanted": (
         rearrange(ax[a * b, c, d, e], ax[b * c, a, d, e]).with_sizes(b=2), [(6, 4, 2, 3)], "as wanted"),
-    "joined": (rearrange((ax[a, c], ax[b, c]), ax[a + b, c]), [(2, 3), (4, 3)], "concat"),
+    "joined": (rearrange((ax[c, a], ax[b, c]), ax[a + b, c]), [(3, 2), (4, 3)], "concat"),
     "written to its place": (einop((ax[b, c, d], ax[d]), ax[b, 1 + c, d]), [(2, 3, 4), (4,)], "as written, reindex"),
     "repeated by the library": (repeat(ax[a, c], ax[a, b, c]).with_sizes(b=3), [(4, 5)], "concat"),
     "repeated in place": (repeat(ax[a, c], ax[d, c, b, a]).with_sizes(b=3, d=2), [(4, 5)], "reindex"),

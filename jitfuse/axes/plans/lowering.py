@@ -7,19 +7,18 @@ own what the parts are made of (`jitfuse.axes.routing`) nor the choice (`jitfuse
 """
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from jitfuse.axes.faults import Fault
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
-from jitfuse.axes.plans.draft import Draft, first_split, flat_keys
+from jitfuse.axes.plans.draft import Draft, first_split, flat_keys, leaves
 from jitfuse.axes.plans.grouping import fitting, ordered, runs, with_new
 from jitfuse.axes.plans.paths import pairs
 from jitfuse.axes.plans.products import MAX_LABELS, Contract, Einsum, is_matrix_product, product_order, roles
-from jitfuse.axes.plans.steps import Dims, Slot, SymbolicStep
+from jitfuse.axes.plans.steps import Dims, Slot
 from jitfuse.axes.plans.structural import Reindex
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
@@ -74,14 +73,15 @@ class LoweringProgram(Record, frozen=True):
             self.products if any(len(s) > 1 for s in operation.sources) else self.products[:1],
             self.assemblies if _gathers(operation) else self.assemblies[:1],
         )
-        found: dict[object, SymbolicPlan] = {}
-        orders: Orders = {}
-        for form in map(Form._make, itertools.product(*choices)):
-            lowered = _Lowering(operation, form, orders).run()
-            if lowered is not None and all(step.feasible for step in lowered[0]):
-                steps, outputs = lowered
-                kind = ", ".join(choice for choice, among in zip(form, choices) if len(among) > 1)
-                found.setdefault(lowered, SymbolicPlan(kind, len(operation.solution.lefts), outputs, steps))
+        lowering = _Lowering(operation)
+        found: dict[tuple[Slot, ...], SymbolicPlan] = {}
+        for choice in itertools.product(*choices):
+            outputs = lowering.outputs(Form._make(choice))
+            if outputs is not None and outputs not in found:
+                steps = lowering.draft.steps(outputs)
+                if all(step.feasible for step in steps):
+                    kind = ", ".join(chosen for chosen, among in zip(choice, choices) if len(among) > 1)
+                    found[outputs] = SymbolicPlan(kind, len(operation.solution.lefts), outputs, steps)
         if not found:
             raise Fault("too_many_axes", "a sum of products has more axes than einsum has letters",
                         help="Merge axes that stay together into one, or multiply fewer arrays at once.")
@@ -89,105 +89,140 @@ class LoweringProgram(Record, frozen=True):
 
 
 def _gathers(operation: Operation) -> bool:
-    """Return whether a result joins parts, or repeats one: then parts may be written to their places."""
+    """Return whether a part is repeated, or joined and not as it lies: then writing it to its place may be best."""
+    cut = {k for k, dims in enumerate(operation.solution.lefts) if first_split(dims) is not None}
     joins = any(first_split(dims) is not None for dims in operation.solution.rights)
-    return joins or any(
-        right.axes - frozenset().union(*(operation.lefts[k].axes for k in own))
-        for right, own in zip(operation.rights, operation.sources))
+    for right, own in zip(operation.rights, operation.sources):
+        lefts = [operation.lefts[k] for k in own]
+        if right.axes - frozenset().union(*(left.axes for left in lefts)):
+            return True
+        if joins and (len(lefts) > 1 or lefts[0].array in cut or _order(right) != [
+                key for key in _order(lefts[0]) if key in right.axes]):
+            return True
+    return False
+
+
+def _order(part: Part) -> list[str]:
+    return [key for keys in part.dims for key in keys]
+
+
+class _Target(NamedTuple):
+    """A part of a result while it is made: its axes, what it is made of, and what may be grouped.
+
+    `neighbours` are keys of which the second follows the first wherever either stands, with whether they are one axis
+    as written, and one axis of the part.
+    """
+
+    number: int
+    dims: tuple[Dims, ...]
+    """The axes of the part, then those of its operands."""
+    wanted: tuple[str, ...]
+    """Its keys, once each, in order."""
+    operands: tuple[Slot, ...]
+    neighbours: tuple[tuple[str, str, bool, bool], ...]
 
 
 class _Lowering:
-    """One candidate."""
+    """All candidates: what two of them do alike is made once."""
 
-    def __init__(self, operation: Operation, form: Form, orders: Orders) -> None:
+    def __init__(self, operation: Operation) -> None:
         self.operation = operation
-        self.form = form
-        self.orders = orders
         self.draft = Draft(len(operation.solution.lefts))
         self.sizes: Mapping[str, int] = operation.solution.sizes
+        pieces = [piece for k, dims in enumerate(operation.solution.lefts) for piece in self.draft.unfold(k, k, dims)]
+        sources = iter(enumerate(operation.sources))
+        self.targets = [
+            [self._target(*next(sources), part(k, chosen), pieces) for chosen in leaves(dims)]  # type: ignore[arg-type]
+            for k, dims in enumerate(operation.solution.rights)]
+        self.orders: Orders = {}
+        self._computed: dict[object, tuple[Slot, Dims]] = {}
 
-    def run(self) -> tuple[tuple[SymbolicStep, ...], tuple[Slot, ...]] | None:
-        """Return the steps and the slots of the results, or None if there is no plan of this form."""
-        lefts = self.operation.solution.lefts
-        self.pieces = [
-            piece for k, dims in enumerate(lefts) for piece in self.draft.unfold(k, k, dims)]
-        rights = iter(self.operation.sources)
+    def _target(self, number: int, sources: Sources, right: Part, pieces: Sequence[tuple[Slot, Part]]) -> _Target:
+        self.draft.scope = number
+        operands = [self.draft.without_repeats(slot, left.dims) for slot, left in map(pieces.__getitem__, sources)]
+        slots = tuple(slot for slot, _ in operands)
+        if len(slots) > 1:
+            slots = self.draft.promote(slots)
+        wanted = tuple(dict.fromkeys(key for keys in right.dims for key in keys))
+        dims = tuple(dims for _, dims in operands)
+        neighbours = self._neighbours(dims, wanted, right.dims if len(slots) == 1 else (wanted,))
+        return _Target(number, (right.dims, *dims), wanted, slots, neighbours)
+
+    def outputs(self, form: Form) -> tuple[Slot, ...] | None:
+        """Return the slots of the results, or None if there is no plan of this form."""
         made = []
-        for number, dims in enumerate(self.operation.solution.rights):
-            if self.form.assembly == "reindex":
-                slot = self._written(number, dims, rights)
+        for array, (dims, targets) in enumerate(zip(self.operation.solution.rights, self.targets)):
+            if form.assembly == "reindex":
+                slot = self._written(array, dims, targets, form)
             else:
-                slot = self.draft.fold(dims, functools.partial(self._next_part, number, rights))
+                parts = [self._built(target, form) for target in targets]
+                self.draft.scope = -2 - array
+                slot = self.draft.fold(dims, iter(parts))
             if slot is None:
                 return None
             made.append(slot)
-        return tuple(self.draft.steps), tuple(made)
+        return tuple(made)
 
     # ------------------------------------------------------------ one part
-    def _next_part(self, array: int, sources: Iterator[Sources], chosen: tuple[Dim, ...]) -> Slot:
-        return self._built(part(array, chosen), next(sources))  # type: ignore[arg-type]
-
-    def _built(self, right: Part, sources: Sources) -> Slot:
+    def _built(self, target: _Target, form: Form) -> Slot:
         """Make a part on the right, with its own axes."""
-        slot, dims = self._computed(right, sources)
-        wanted = tuple(dict.fromkeys(key for keys in right.dims for key in keys))
+        slot, dims = self._made_of_left(target, form)
+        wanted, own = target.wanted, target.dims[0]
         grown = with_new(dims, wanted)
         slot = self.draft.expand(slot, dims, grown)
-        everything = [key for keys in right.dims for key in keys]
+        everything = [key for keys in own for key in keys]
         if len(everything) != len(wanted):
             single: Dims = tuple((key,) for key in wanted)
             slot, grown = self.draft.with_repeats(self.draft.reshape(slot, grown, single), single, everything)
-        return self.draft.reshape(slot, grown, right.dims)
+        return self.draft.reshape(slot, grown, own)
 
-    def _computed(self, right: Part, sources: Sources) -> tuple[Slot, Dims]:
+    def _made_of_left(self, target: _Target, form: Form) -> tuple[Slot, Dims]:
         """Make the axes of a part that come from the left, once each and in order, in groups."""
-        wanted = tuple(dict.fromkeys(key for keys in right.dims for key in keys))
-        operands = []
-        for k in sources:
-            slot, left = self.pieces[k]
-            operands.append(self.draft.without_repeats(slot, left.dims))
-        if len(operands) > 1:
-            slots = self.draft.promote([slot for slot, _ in operands])
-            operands = [(slot, dims) for slot, (_, dims) in zip(slots, operands, strict=True)]
-            return self._product(operands, wanted)
-        slot, dims = operands[0]
-        groups = self._groups([dims], wanted, right.dims)
-        slot = self.draft.reshape(slot, dims, groups)
-        slot, groups = self._reduced(slot, groups, wanted)
-        order = ordered(groups, wanted)
-        return self.draft.permute(slot, groups, order), order
+        self.draft.scope = target.number
+        follows = {one: other for one, other, written, aimed in target.neighbours
+                   if form.grouping == "merged" or (written if form.grouping == "as written" else aimed)}
+        key = target.number, tuple(follows), form.product
+        found = self._computed.get(key)
+        if found is None:
+            groups = [tuple(runs([k for keys in dims for k in keys], follows)) for dims in target.dims[1:]]
+            make = self._alone if len(groups) == 1 else self._product
+            found = self._computed[key] = make(target, groups, form.product)
+        return found
 
-    def _reduced(self, slot: Slot, dims: Dims, wanted: Sequence[str]) -> tuple[Slot, Dims]:
+    def _alone(self, target: _Target, groups: Sequence[Dims], product: Product) -> tuple[Slot, Dims]:
+        """Reduce and permute the only operand."""
+        slot, dims = self.draft.reshape(target.operands[0], target.dims[1], groups[0]), groups[0]
+        gone = {key for group in dims for key in group}.difference(target.wanted)
         for keys, reducer in self.operation.phases:
-            gone = [group for group in dims if keys.issuperset(group) and not set(group) & set(wanted)]
-            slot, dims = self.draft.reduce(slot, dims, gone, reducer)
-        return self._summed(slot, dims, [group for group in dims if not set(group) & set(wanted)])
+            reduced = [group for group in dims if keys.issuperset(group) and gone.issuperset(group)]
+            slot, dims = self.draft.reduce(slot, dims, reduced, reducer)
+        slot, dims = self._summed(slot, dims, [group for group in dims if gone.issuperset(group)])
+        order = ordered(dims, target.wanted)
+        return self.draft.permute(slot, dims, order), order
 
     def _summed(self, slot: Slot, dims: Dims, gone: Sequence[Keys]) -> tuple[Slot, Dims]:
         return self.draft.reduce(slot, dims, gone, "+") if gone else (slot, dims)
 
     # ------------------------------------------------------------ groups
-    def _groups(self, arrays: Sequence[Dims], wanted: Sequence[str], target: Dims) -> Dims:
-        """Return the axes of all arrays, grouped: keys that stay neighbours are one axis where the form says so."""
+    def _neighbours(
+        self, arrays: Sequence[Dims], wanted: Sequence[str], target: Dims
+    ) -> tuple[tuple[str, str, bool, bool], ...]:
+        """Return the keys that may be one axis: they stay neighbours, and are used alike."""
         written = {pair for dims in arrays for keys in dims for pair in itertools.pairwise(keys)}
         aims = {key: d for d, keys in enumerate(target) for key in keys}
         orders = [[key for keys in dims for key in keys] for dims in arrays]
         next_wanted = dict(itertools.pairwise(wanted))
-        follows: dict[str, str] = {}
-        for one, other in (pair for order in orders for pair in itertools.pairwise(order)):
-            if not self._stay(orders, one, other):
-                continue
+        found = {}
+        for pair in (pair for order in orders for pair in itertools.pairwise(order)):
+            one, other = pair
             if one in aims or other in aims:
                 if next_wanted.get(one) != other:
                     continue
-                if self.form.grouping == "as wanted" and aims[one] != aims[other]:
-                    continue
             elif not self._reduced_together(one, other):
                 continue
-            if self.form.grouping == "as written" and (one, other) not in written:
-                continue
-            follows[one] = other
-        return tuple(group for order in orders for group in runs(order, follows))
+            if pair not in found and (len(orders) == 1 or self._stay(orders, one, other)):
+                found[pair] = one, other, pair in written, aims.get(one) == aims.get(other)
+        return tuple(found.values())
 
     @staticmethod
     def _stay(orders: Sequence[Sequence[str]], one: str, other: str) -> bool:
@@ -203,23 +238,17 @@ class _Lowering:
         return True
 
     # ------------------------------------------------------------ products
-    def _product(self, operands: Sequence[tuple[Slot, Dims]], wanted: tuple[str, ...]) -> tuple[Slot, Dims]:
-        groups = self._groups([dims for _, dims in operands], wanted, (wanted,))
-        terms, slots = [], []
-        for slot, dims in operands:
-            own = {key for keys in dims for key in keys}
-            mine = tuple(dict.fromkeys(group for group in groups if own.issuperset(group)))
-            order = ordered(mine, [key for keys in dims for key in keys])
-            slots.append(self.draft.reshape(slot, dims, order))
-            terms.append(order)
-        output = ordered(tuple(dict.fromkeys(groups)), wanted)
-        if self.form.product == "einsum":
+    def _product(self, target: _Target, groups: Sequence[Dims], product: Product) -> tuple[Slot, Dims]:
+        slots = [self.draft.reshape(*operand) for operand in zip(target.operands, target.dims[1:], groups)]
+        terms, every = list(groups), tuple(dict.fromkeys(itertools.chain(*groups)))
+        output = ordered(every, target.wanted)
+        if product == "einsum":
             return self._einsum(slots, terms, output), output
-        product = (tuple(terms), output)
-        if product not in self.orders:
-            self.orders[product] = pairs(terms, output, {
-                group: math.prod(map(self.sizes.__getitem__, group)) for group in groups})
-        rounds = self.orders[product]
+        meeting = (tuple(terms), output)
+        if meeting not in self.orders:
+            self.orders[meeting] = pairs(terms, output, {
+                group: math.prod(map(self.sizes.__getitem__, group)) for group in every})
+        rounds = self.orders[meeting]
         for k, dims in enumerate(terms):
             others = {group for n, t in enumerate(terms) if n != k for group in t} | set(output)
             slots[k], terms[k] = self._summed(slots[k], dims, [group for group in dims if group not in others])
@@ -227,19 +256,20 @@ class _Lowering:
         for one, other in rounds:
             live -= {one, other}
             outside = {group for k in live for group in terms[k]} | set(output)
-            slot, dims = self._pair((slots[one], terms[one]), (slots[other], terms[other]), outside, output)
+            slot, dims = self._pair((slots[one], terms[one]), (slots[other], terms[other]), outside, output, product)
             live.add(len(slots))
             slots.append(slot)
             terms.append(dims)
         return self.draft.permute(slots[-1], terms[-1], output), output
 
     def _pair(
-        self, one: tuple[Slot, Dims], other: tuple[Slot, Dims], outside: Collection[Keys], output: Dims
+        self, one: tuple[Slot, Dims], other: tuple[Slot, Dims], outside: Collection[Keys], output: Dims,
+        product: Product,
     ) -> tuple[Slot, Dims]:
         """Contract two operands to the axes that are still used."""
         kept = tuple(group for group in dict.fromkeys((*one[1], *other[1])) if group in outside)
         made = tuple(sorted(kept, key=lambda g: output.index(g) if g in output else len(output)))
-        if self.form.product == "einsum chain":
+        if product == "einsum chain":
             return self._einsum([one[0], other[0]], [one[1], other[1]], made), made
         found = roles(one[1], other[1], made)
         if found.summed and not is_matrix_product(found):
@@ -248,14 +278,13 @@ class _Lowering:
         if found.summed and free and free[0] in found.columns:
             one, other = other, one
         order = product_order(one[1], other[1], made)
-        (a, x), (b, y) = one, other
-        return self.draft.add(lambda s: Contract((a, b), (s,), (x, y), order)), order
+        return self.draft.add(Contract, (one[0], other[0]), (one[1], other[1]), order), order
 
     def _einsum(self, slots: Sequence[Slot], terms: Sequence[Dims], output: Dims) -> Slot:
-        return self.draft.add(lambda s: Einsum(tuple(slots), (s,), tuple(terms), output))
+        return self.draft.add(Einsum, tuple(slots), tuple(terms), output)
 
     # ------------------------------------------------------------ places
-    def _written(self, number: int, dims: tuple[Dim, ...], rights: Iterator[Sources]) -> Slot | None:
+    def _written(self, array: int, dims: tuple[Dim, ...], targets: Sequence[_Target], form: Form) -> Slot | None:
         """Write all parts of an array to their places; None if a sum of it is inside of a product."""
         summands = []
         for dim in dims:
@@ -264,20 +293,20 @@ class _Lowering:
             if any(isinstance(item, Split) for option in options for item in option):
                 return None
             summands.append(options)
-        slots, places, views = [], [], []
-        for place in itertools.product(*(range(len(options)) for options in summands)):
-            right = part(number, tuple(options[k] for options, k in zip(summands, place)))  # type: ignore[misc]
-            wanted = [key for keys in right.dims for key in keys]
-            if len(set(wanted)) != len(wanted):
+        slots, views = [], []
+        for target in targets:
+            wanted = [key for keys in target.dims[0] for key in keys]
+            if len(target.wanted) != len(wanted):
                 return None
-            slot, own = self._computed(right, next(rights))
+            slot, own = self._made_of_left(target, form)
             have = {key for group in own for key in group}
-            grown = fitting(with_new(own, wanted), right.dims)
+            grown = fitting(with_new(own, wanted), target.dims[0])
             mine = tuple(keys[0] in have for keys in grown)
             if mine and not mine[-1]:  # NumPy would write element by element, where its `repeat` is faster
                 return None
             slots.append(self.draft.reshape(slot, own, tuple(itertools.compress(grown, mine))))
-            places.append(place)
             views.append((grown, mine))
         joined = tuple(tuple(flat_keys(option) for option in options) for options in summands)
-        return self.draft.add(lambda s: Reindex(tuple(slots), (s,), joined, tuple(places), tuple(views)))
+        places = tuple(itertools.product(*(range(len(options)) for options in summands)))
+        self.draft.scope = -2 - array
+        return self.draft.add(Reindex, tuple(slots), joined, places, tuple(views))
