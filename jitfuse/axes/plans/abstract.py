@@ -7,7 +7,8 @@ from jitfuse.axes.equations import product
 from jitfuse.axes.faults import REDUCER, Fault, Place
 from jitfuse.axes.parts import Part, Split, expand, names, pack_keys, parts, whole_sums
 from jitfuse.axes.plans.draft import size_key
-from jitfuse.axes.plans.lowering import LoweringProgram, Operation, Phases
+from jitfuse.axes.plans.forms import Operation, Phases
+from jitfuse.axes.plans.lowering import LoweringProgram
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
 from jitfuse.axes.routing import Sources, sources

@@ -22,7 +22,7 @@ class Draft:
     """
 
     def __init__(self, inputs: int) -> None:
-        self.scope = -1
+        self.scope: object = -1
         self._makers: dict[Slot, SymbolicStep] = {}
         self._slots = inputs
         self._made: dict[tuple[Any, ...], tuple[Slot, ...]] = {}
