@@ -4,7 +4,7 @@
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Any, Final
@@ -36,7 +36,7 @@ RULES: Final = {
     "axis": "an axis has an id from 0 on, a kind, and a size from 1 on",
     "axis_twice": "a spec has every axis once",
     "axis_size": "an axis has one size in the whole program",
-    "table_spec": "a factor or selector is loaded with one spec in the whole program",
+    "table_spec": "a factor or selector is loaded with its own spec, the same in the whole program",
     "selector_axes": "a selector has two axes of one size, of a variable and of a mode",
     "new_axis": "CONTRACT makes no axis that none of its inputs has",
     "absent_axis": "ELIMINATE keeps axes that its input has",
@@ -46,6 +46,8 @@ RULES: Final = {
 NO_SLOTS: Final[Mapping[SlotKey, TensorSpec]] = MappingProxyType({})
 SCALAR: Final = TensorSpec(())
 """What NORMALIZE keeps of a tensor: one number."""
+Tables = int | Sequence[TensorSpec] | None
+"""The factors or selectors of a model: how many there are, the spec of each, or any (None)."""
 
 
 class Finding(NamedTuple):
@@ -57,12 +59,13 @@ class Finding(NamedTuple):
 
 
 def verify(
-    program: Program, *, factors: int | None = None, selectors: int | None = None,
+    program: Program, *, factors: Tables = None, selectors: Tables = None,
     before: Mapping[SlotKey, TensorSpec] = NO_SLOTS,
 ) -> tuple[Finding, ...]:
     """Return every broken rule of `RULES`, in the order of instructions; nothing where the program is valid.
 
-    `factors` and `selectors` are how many there are (None: any), `before` the slots that other programs have written.
+    `factors` and `selectors` are how many there are, or the specs that they are loaded with (None: any); `before` the
+    slots that other programs have written.
 
     Example:
         >>> from jitfuse.factors.ir.text import from_text
@@ -77,7 +80,7 @@ def verify(
 
 
 def check(
-    program: Program, *, factors: int | None = None, selectors: int | None = None,
+    program: Program, *, factors: Tables = None, selectors: Tables = None,
     before: Mapping[SlotKey, TensorSpec] = NO_SLOTS,
 ) -> None:
     """Raise VerifyError with all that `verify` finds; the arguments are those of `verify`."""
@@ -90,16 +93,21 @@ class _Walk:
     """What is known of registers and slots before the instruction that is looked at; a spec of None is unknown."""
 
     def __init__(
-        self, program: Program, factors: int | None, selectors: int | None, before: Mapping[SlotKey, TensorSpec]
+        self, program: Program, factors: Tables, selectors: Tables, before: Mapping[SlotKey, TensorSpec]
     ) -> None:
         self.findings: list[Finding] = []
-        self.limits = {"factor_id": ("factor", factors), "selector_id": ("selector", selectors)}
+        self.counts: dict[OpCode, int] = {}
+        self.tables: dict[tuple[OpCode, int], TensorSpec] = {}
+        for op, given in ((OpCode.LOAD_FACTOR, factors), (OpCode.LOAD_SELECTOR, selectors)):
+            if given is not None:
+                self.counts[op] = given if isinstance(given, int) else len(given)
+            if not isinstance(given, int | None):
+                self.tables |= {(op, index): spec for index, spec in enumerate(given)}
         self.number = 0
         self.registers: dict[RegID, TensorSpec | None] = {}
         self.freed: dict[RegID, int] = {}
         self.slots: dict[SlotKey, TensorSpec | None] = {**before}
         self.sizes = {axis.key: axis.size for spec in before.values() for axis in spec.axes}
-        self.tables: dict[tuple[OpCode, int], TensorSpec] = {}
         self.waits: dict[int, set[int]] = {}
         """For each instruction, those that write what it reads."""
         self.makers: dict[RegID | SlotKey, int] = {}
@@ -185,14 +193,13 @@ class _Walk:
 
     def table(self, op: OpCode, args: Mapping[str, Any], spec: TensorSpec | None) -> None:
         """Look at what is loaded of the model."""
-        for name, (code, count) in self.limits.items():
-            if name not in args:
+        for code in ("factor", "selector"):
+            if (index := args.get(f"{code}_id")) is None:
                 continue
-            index = args[name]
-            if count is not None and index >= count:
-                self.note(code, f"there is no {code} {index}: there are {count}")
-            if spec is not None and self.tables.setdefault((op, index), spec) != spec:
-                self.note("table_spec", f"{code} {index} is loaded as {spec_text(self.tables[op, index])} elsewhere")
+            if index >= self.counts.get(op, index + 1):
+                self.note(code, f"there is no {code} {index}: there are {self.counts[op]}")
+            if spec is not None and (known := self.tables.setdefault((op, index), spec)) != spec:
+                self.note("table_spec", f"{code} {index} is {spec_text(known)}, not {spec_text(spec)}")
         if op is OpCode.LOAD_SELECTOR and spec is not None:
             kinds = {axis.kind for axis in spec.axes}
             if (spec.ndim, len(kinds), len({*spec.shape})) != (2, 2, 1):

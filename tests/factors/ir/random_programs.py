@@ -30,11 +30,12 @@ class Drawn(Record, eq=False):
     factors: dict[int, np.ndarray]
     slots: dict[SlotKey, np.ndarray]
     before: dict[SlotKey, TensorSpec]
+    tables: list[TensorSpec]
 
     @property
     def given(self) -> dict[str, Any]:
         """What `verify` is told."""
-        return {"factors": len(self.factors), "selectors": 2, "before": self.before}
+        return {"factors": self.tables, "selectors": 2, "before": self.before}
 
 
 def drawn_programs() -> st.SearchStrategy[Drawn]:
@@ -49,7 +50,7 @@ def draw_program(seed: int) -> Drawn:
 class _Writer:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        sizes = [rng.choice((1, 2, 2, 3)) for _ in range(4)]
+        sizes = [rng.choice((1, 2, 2, 3)) for _ in range(3)]
         self.variables = [variable(k, size) for k, size in enumerate(sizes)]
         self.modes = [mode(k, sizes[k]) for k in range(2)]
         self.out: list[Instruction] = []
@@ -73,7 +74,7 @@ class _Writer:
             self.keep()
         if self.live:
             self.emit(OpCode.FREE, None, srcs=tuple(self.live))
-        return Drawn(Program(tuple(self.out)), factors, slots, before)
+        return Drawn(Program(tuple(self.out)), factors, slots, before, self.tables)
 
     def spec(self, axes: list[Axis], most: int) -> TensorSpec:
         chosen = self.rng.sample(axes, self.rng.randint(0, min(most, len(axes))))

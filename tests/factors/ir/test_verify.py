@@ -154,6 +154,14 @@ def test_what_text_cannot_say() -> None:
     assert codes(free.replace(args={"srcs": [1]})) == [(0, "argument_type")]
 
 
+def test_specs_of_the_tables_of_a_model_are_known() -> None:
+    program = from_text("LOAD_FACTOR dst=0 factor_id=0 spec=(v1:2, v0:2)\nFREE srcs=(0)")
+    specs = [TensorSpec((variable(1, 2), variable(0, 2))), TensorSpec(())]
+    assert verify(program, factors=specs) == ()
+    assert [finding.code for finding in verify(program, factors=specs[::-1])] == ["table_spec"]
+    assert [finding.code for finding in verify(program, factors=())] == ["factor"]
+
+
 def test_the_tests_break_all_rules_there_are() -> None:
     assert {code for code, _ in BROKEN} | {"cycle", "opcode"} == RULES.keys()
 
