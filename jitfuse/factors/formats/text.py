@@ -75,7 +75,7 @@ class Numbers:
                 return np.array(list(map(float, part.split())))
         except ValueError:
             pass
-        word = next(word for word in re.finditer(r"\S+", part) if not _is_number(word[0]))
+        word = next(word for word in re.finditer(r"\S+", part) if not is_number(word[0]))
         raise self.text.error(chunk[0] + word.start(), "a number", repr(word[0]))
 
     def error(self, position: int, expected: str, found: str = "") -> ModelError:
@@ -131,7 +131,8 @@ def _chunks(content: str, start: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
+    """Return whether a word is a number, infinity included, as C writes it."""
     try:
         return "_" not in word and word.isascii() and not math.isnan(float(word))
     except ValueError:

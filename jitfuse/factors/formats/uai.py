@@ -83,12 +83,14 @@ def _read_table(numbers: Numbers, factor: int, shape: list[int]) -> np.ndarray:
 def write_model(path: str | os.PathLike[str], model: Model, kind: Literal["MARKOV", "BAYES"] = "MARKOV") -> None:
     """Write a model, gzipped where the name ends in .gz; its variables become 0, 1, ... in their order.
 
-    The numbers read back equal. The names of variables and states are lost, the evidence has a file of its own. BAYES
-    is for models whose factors are each the distribution of the scope's last variable.
+    The numbers read back equal. The names of variables and states are lost, the evidence has a file of its own.
+    ModelError where a model to be written as BAYES is no Bayesian network.
 
     Example:
         >>> write_model("asia.uai.gz", model)
     """
+    if kind == "BAYES":
+        model.check_children()
     number = {variable: at for at, variable in enumerate(model.sizes)}
     lines = [kind, str(len(number)), " ".join(map(str, model.sizes.values())), str(len(model.factors))]
     lines += [" ".join(map(str, (len(scope), *(number[v] for v in scope)))) for scope, _ in model.factors]
