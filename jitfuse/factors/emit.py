@@ -200,3 +200,16 @@ def emit_finalize_program(structure: Structure, tree: Tree, normalized: Iterable
     out.store(PARTITION, out.eliminated(register, ()))
     out.free()
     return Program(tuple(out.instructions))
+
+
+def joined(*programs: Program) -> Program:
+    """Return programs as one, which runs them one after the other; registers are numbered on."""
+    instructions: list[Instruction] = []
+    for program in programs:
+        first = 1 + max((step.dst for step in instructions if step.dst is not None), default=-1)
+        for step in program.instructions:
+            args = {key: first + value if key == "src" else tuple([first + r for r in value])
+                    if key in ("inputs", "srcs") else value for key, value in step.args.items()}
+            dst = None if step.dst is None else first + step.dst
+            instructions.append(Instruction(step.op, dst, args, step.spec))
+    return Program(tuple(instructions))
