@@ -6,7 +6,7 @@ at once, and the Chinese remainder theorem puts them together. How many primes a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -29,28 +29,23 @@ def count(plan: Plan, tables: Tables) -> int:
     if bits == -math.inf:
         return 0
     if bits < 62:
-        stacks = tables.stacks(np.int64)
-        return int(plan.compiled("counting", lambda: lambda s: plan.partition(COUNTING, s, np.int64))(stacks))
+        return int(plan.ask("partition", COUNTING, tables.stacks(np.int64), np.int64))
     primes = _primes(int(bits / 30.9) + 2)
-    moduli = np.array(primes, np.uint64)
     stacks = tuple([_residues(stack, primes) for stack in tables.stacks(object)])
-    residues = plan.compiled("residues", lambda: _of_residues(plan))(stacks, moduli)
+    residues = plan.ask("partition", _modulo(primes), stacks, np.uint64)
     return _combined([int(r) for r in np.broadcast_to(residues, (len(primes),))], primes)
 
 
-def _of_residues(plan: Plan) -> Callable[[Sequence[Array], Array], Array]:
-    """Return the function of residues and their moduli."""
+@cache
+def _modulo(primes: tuple[int, ...]) -> Semiring:
+    """Return the semiring of residues modulo each prime, along a first axis."""
+    moduli = np.array(primes, np.uint64)
 
-    def run(stacks: Sequence[Array], moduli: Array) -> Array:
-        def modulo(array: Array) -> Array:
-            return array % moduli.reshape((-1,) + (1,) * (array.ndim - 1))
+    def modulo(array: Array) -> Array:
+        return array % moduli.reshape((-1,) + (1,) * (array.ndim - 1))
 
-        semiring = Semiring(
-            "residues", lambda a, b: modulo(a + b), lambda a, b: modulo(a * b), 0, 1,
-            lambda array, axes: modulo(array.sum(axes)))
-        return plan.partition(semiring, stacks, np.uint64)
-
-    return run
+    return Semiring("residues", lambda a, b: modulo(a + b), lambda a, b: modulo(a * b), 0, 1,
+                    lambda array, axes: modulo(array.sum(axes)))
 
 
 def _residues(stack: Any, primes: Sequence[int]) -> np.ndarray:

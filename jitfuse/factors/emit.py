@@ -6,7 +6,7 @@ function. They hold no values, and serve every semiring.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.factors.ir.schema import (
     PARTITION,
@@ -24,6 +24,11 @@ from jitfuse.factors.ir.schema import (
 )
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Node, Tree
+
+MOST_INPUTS: Final = 4
+"""Registers that one instruction multiplies."""
+SMALL: Final = 1 << 12
+"""Elements of a product up to which all its registers are multiplied at once."""
 
 
 class Emitter:
@@ -71,9 +76,10 @@ class Emitter:
         return self.write(OpCode.LOAD_SLOT, spec, slot=slot)
 
     def product(self, inputs: Iterable[RegID], variables: Iterable[int] = ()) -> RegID:
-        """Append the product of registers two by two, the smallest first; it has the axes of `variables` in any case.
+        """Append the product of registers; it has the axes of `variables` in any case.
 
-        So small factors meet before the large message does, which is then read once.
+        A small product is one instruction. Of a large one the smallest registers are multiplied first, two by two: small
+        factors meet before the large message does, which is then read once.
         """
         left = list(inputs)
         covered = {axis.id for register in left for axis in self.specs[register].axes}
@@ -82,8 +88,9 @@ class Emitter:
             left.append(self.write(OpCode.UNIT, self.spec(missing)))
         while len(left) > 1:
             left.sort(key=lambda register: (self.specs[register].size, register))
-            first, second = left.pop(0), left.pop(0)
-            left.append(self.write(OpCode.CONTRACT, self.union((first, second)), inputs=(first, second)))
+            together = MOST_INPUTS if self.union(left).size <= SMALL else 2
+            first, left = left[:together], left[together:]
+            left.append(self.write(OpCode.CONTRACT, self.union(first), inputs=tuple(first)))
         return left[0]
 
     def union(self, registers: Iterable[RegID]) -> TensorSpec:

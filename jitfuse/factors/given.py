@@ -6,7 +6,7 @@ programs (`plans.py`) nor the walks from the root that decide states (`decoding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -41,12 +41,16 @@ class Given:
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
+        self._safe: dict[tuple[Plan, int], bool] = {}
+        self._plans: dict[tuple[int, ...], Plan] = {}
         self.tables = Tables(self.sizes, [*observed(factors, evidence.states), *weights], log)
 
     def plan(self, keep: tuple[int, ...] = ()) -> Plan:
         """Return what is compiled for it; `keep`: variables that stay in the result."""
-        structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
-        return plan_for(Question(structure, tuple(self.tables.places), keep, self.limit_bytes))
+        if keep not in self._plans:
+            structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
+            self._plans[keep] = plan_for(Question(structure, tuple(self.tables.places), keep, self.limit_bytes))
+        return self._plans[keep]
 
     @cached_property
     def dtype(self) -> Any:
@@ -58,14 +62,14 @@ class Given:
         """Whether a query of one pass or two has to compute with logs."""
         if self.tables.traced:
             return True
-        limit = SAFE / passes / (1 if self.dtype == np.float64 else 8)
-        return not plan.is_safe(self.tables.spreads, limit)
+        if (plan, passes) not in self._safe:
+            limit = SAFE / passes / (1 if self.dtype == np.float64 else 8)
+            self._safe[plan, passes] = plan.is_safe(self.tables.spreads, limit)
+        return not self._safe[plan, passes]
 
-    def _call(self, plan: Plan, key: str, run: Callable[[Sequence[Array]], Any], stacks: Sequence[Array]) -> Any:
-        """Return what a function of the stacks returns: fused, or as steps of the trace that is on."""
-        if self.tables.traced:
-            return run(stacks)
-        return plan.compiled((key, self.dtype), lambda: run)(stacks)
+    def _ask(self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any = None) -> Any:
+        """Return a plan's answer: by a fused function, or by steps of the trace that is on."""
+        return plan.ask(query, semiring, stacks, dtype or self.dtype, fused=not self.tables.traced)
 
     # ------------------------------------------------------------------ the partition function
     def log_partition(self) -> Any:
@@ -84,8 +88,7 @@ class Given:
         """Return the log of a result of a linear semiring, which another one computes with logs."""
         plan, dtype = self.plan(keep), self.dtype
         if self._uses_logs(plan, 1):
-            stacks = self.tables.logs(dtype)
-            found = self._call(plan, logs.name, lambda s: plan.partition(logs, s, dtype), stacks)
+            found = self._ask(plan, "partition", logs, self.tables.logs(dtype))
             return found if self.tables.traced or self.tables.batch or keep else float(found)
         value, scales, log_scale = self._scaled(plan, linear)
         with np.errstate(divide="ignore"):
@@ -98,9 +101,7 @@ class Given:
         plan = self.plan()
         if self.tables.batch or self._uses_logs(plan, 1):
             return np.exp(self._log_result(linear, logs))
-        stacks = self.tables.stacks(np.float64)
         value, scales, log_scale = self._scaled(plan, linear)
-        del stacks
         mantissa, exponent = 1.0, 0
         for number in [float(value), *np.ravel(scales).tolist()]:
             part, more = math.frexp(number)
@@ -110,15 +111,14 @@ class Given:
 
     def _scaled(self, plan: Plan, semiring: Semiring) -> tuple[Array, Array, Array]:
         stacks, log_scale = self.tables.scaled(self.dtype)
-        value, scales = self._call(
-            plan, "scaled " + semiring.name, lambda s: plan.scaled_partition(semiring, s, self.dtype), stacks)
+        value, scales = self._ask(plan, "scaled partition", semiring, stacks)
         return np.asarray(value, np.float64), np.asarray(scales, np.float64), log_scale
 
     def satisfiable(self) -> Any:
         """Return whether any product is not zero."""
         plan = self.plan()
         stacks = tuple([stack > (-np.inf if self.tables.log else 0) for stack in self.tables.stacks(np.float64)])
-        found = self._call(plan, SATISFIABILITY.name, lambda s: plan.partition(SATISFIABILITY, s, bool), stacks)
+        found = self._ask(plan, "partition", SATISFIABILITY, stacks, np.bool_)
         return found if self.tables.batch or self.tables.traced else bool(found)
 
     def count(self) -> int:
@@ -129,10 +129,7 @@ class Given:
 
     def custom(self, semiring: Semiring) -> Any:
         """Return the result of a semiring that a person wrote, over the tables as they are."""
-        plan = self.plan()
-        run = lambda stacks: plan.partition(semiring, stacks, self.dtype)  # noqa: E731
-        stacks = self.tables.stacks(self.dtype)
-        return run(stacks) if self.tables.traced else plan.compiled((id(semiring), semiring, self.dtype), lambda: run)(stacks)
+        return self._ask(self.plan(), "partition", semiring, self.tables.stacks(self.dtype))
 
     # ------------------------------------------------------------------ marginals
     def marginals(self) -> list[Any]:
@@ -140,8 +137,7 @@ class Given:
         plan, dtype = self.plan(), self.dtype
         semiring = LOG if self._uses_logs(plan, 2) else PROBABILITY
         stacks = self.tables.logs(dtype) if semiring is LOG else self.tables.scaled(dtype)[0]
-        found = self._call(
-            plan, "marginals " + semiring.name, lambda s: plan.marginals(semiring, s, dtype), stacks)
+        found = self._ask(plan, "marginals" if semiring is LOG else "scaled marginals", semiring, stacks)
         return [
             _one_state(self.evidence.states[v], self.full[v]) if v in self.evidence.states
             else self._normalized(table, semiring, 1)
@@ -188,7 +184,7 @@ class Given:
         """Return a most probable state and the log of its product."""
         self._require_values("map")
         plan, logs = self.plan(), self.tables.logs(np.float64)
-        messages = plan.compiled("messages max", lambda: lambda s: plan.messages(MAX_SUM, s, np.float64))(logs)
+        messages = self._ask(plan, "messages", MAX_SUM, logs, np.float64)
         states = decoding.most_probable(plan, logs, messages)
         value = math.fsum(plan.loader(logs)(f)[tuple([states[v] for v in sorted(scope, key=plan.tree.rank.__getitem__)])]
                           for f, scope in enumerate(plan.question.structure.scopes))
@@ -200,7 +196,7 @@ class Given:
         """Return samples of all variables."""
         self._require_values("sample")
         plan, logs = self.plan(), self.tables.logs(np.float64)
-        messages = plan.compiled("messages log", lambda: lambda s: plan.messages(LOG, s, np.float64))(logs)
+        messages = self._ask(plan, "messages", LOG, logs, np.float64)
         found = decoding.samples(plan, logs, messages, n, key)
         if found is None:
             raise ModelError(IMPOSSIBLE)

@@ -34,6 +34,7 @@ class FactorGraph:
             (the diagonal). A table is an array with an axis for each variable, {states: value} with zeros elsewhere, a
             sparse matrix, or a function of index arrays, one for each variable of the scope.
         log: the tables hold logs of probabilities; -inf is impossible.
+        evidence: {variable: state}: what is known in every query. These variables leave the graph.
         limit_bytes: what the messages of one query may take in memory.
 
     Raises:
@@ -47,7 +48,7 @@ class FactorGraph:
 
     def __init__(
         self, sizes: Mapping[Hashable, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
-        log: bool = False, limit_bytes: int = LIMIT_BYTES,
+        log: bool = False, evidence: Mapping[Hashable, int] | None = None, limit_bytes: int = LIMIT_BYTES,
     ) -> None:
         self.sizes = _sizes(sizes)
         self.log, self.limit_bytes = bool(log), limit_bytes
@@ -63,6 +64,9 @@ class FactorGraph:
             factor = read_factor(number, scope, table, self._index, self._shape, zero)
             check_values(number, factor.table, self.log)
             self._factors.append(factor)
+        self._known = read_evidence(evidence, self._index, self._shape)
+        if self._known.weights:
+            raise ModelError("the evidence of a graph is {variable: state}: give weights to a query, or as a factor")
 
     @property
     def variables(self) -> tuple[Hashable, ...]:
@@ -229,16 +233,19 @@ class FactorGraph:
         found = read_evidence(evidence, self._index, self._shape)
         if not found.states and not found.weights:
             return self._plain
+        known = self._known.states
+        if twice := [v for v in known if v in found.states or v in found.weights]:
+            raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
         if as_weights and self._is_small:
-            weights = {v: np.ones(size) for v, size in enumerate(self._shape)}
+            weights = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
             weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
-            weights.update(found.weights)
-            found = Evidence({}, weights)
+            found = Evidence({}, {**weights, **found.weights})
+        found = Evidence({**known, **found.states}, found.weights)
         return Given(self._shape, self._factors, found, self.log, self.limit_bytes)
 
     @cached_property
     def _plain(self) -> Given:
-        return Given(self._shape, self._factors, Evidence({}, {}), self.log, self.limit_bytes)
+        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes)
 
     @cached_property
     def _is_small(self) -> bool:

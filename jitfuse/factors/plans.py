@@ -4,20 +4,21 @@ Owns which semiring and which arithmetic answers a query. Does not own the model
 """
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
-from jitfuse.factors import machine
 from jitfuse.factors.emit import emit_downward_program, emit_finalize_program, emit_upward_program, joined
 from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
+from jitfuse.factors.machine import Machine
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import rewritten
-from jitfuse.factors.semirings import MAX, PROBABILITY, Array, Semiring
+from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Place, Spreads
 from jitfuse.factors.tree import NO_PARENT, Tree, bucket_tree
@@ -28,6 +29,8 @@ LIMIT_BYTES: Final = 4 << 30
 """What the messages of one query may take, unless told."""
 SAFE: Final = 600.0
 """Products of probabilities whose logs lie at most this far apart neither overflow nor lose a bit in float64."""
+SEGMENT: Final = 12
+"""Factors, and bits of states, that messages gather before they are normalized."""
 _KEPT: Final = 256
 
 
@@ -49,13 +52,26 @@ class Plan:
         clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
         self.ordered: Ordered = best_order(clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE)
         self.tree: Tree = bucket_tree(structure, self.ordered.order, question.keep)
-        self._functions: dict[Any, Callable[..., Any]] = {}
+        self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
+        self._machines: dict[int, Machine] = {}
 
     # ------------------------------------------------------------------ programs
     @cached_property
     def normalized(self) -> frozenset[int]:
-        """The nodes whose messages are divided by their largest element where probabilities are multiplied."""
-        return frozenset(p for p, node in enumerate(self.tree.nodes) if node.parent != NO_PARENT)
+        """The nodes whose messages are divided by their largest element where probabilities are multiplied: so often
+        that no more than `SEGMENT` factors lie between, and no number of states above 2**`SEGMENT`.
+        """
+        found = set()
+        since, bits = [0.0] * len(self.tree.nodes), [0.0] * len(self.tree.nodes)
+        for place, node in enumerate(self.tree.nodes[:-1]):
+            since[place] += len(node.factors)
+            bits[place] += math.log2(self.question.structure.sizes[node.clique[0]])
+            if since[place] >= SEGMENT or bits[place] >= SEGMENT or node.parent == self.tree.root:
+                found.add(place)
+            else:
+                since[node.parent] += since[place]
+                bits[node.parent] += bits[place]
+        return frozenset(found)
 
     @cached_property
     def upward(self) -> Program:
@@ -93,24 +109,31 @@ class Plan:
 
     # ------------------------------------------------------------------ arithmetic
     def is_safe(self, spreads: Spreads, limit: float = SAFE) -> bool:
-        """Whether normalized messages of probabilities lose nothing: no element that counts can underflow.
+        """Whether probabilities lose nothing: no element that counts can underflow, if each table's largest is 1.
 
         A term of a message is a product of values of the factors below it, so their spreads together bound how far apart
         elements lie. Where no factor below is zero anywhere, the elements differ by the factors that the message's own
-        variables touch, whatever the others are.
+        variables touch, whatever the others are. The largest element itself shrinks by the factors since it was
+        normalized.
         """
         below, touching = self._bounds
-        total = np.zeros(len(self.tree.nodes))
-        positive = np.ones(len(self.tree.nodes), bool)
+        nodes = self.tree.nodes
+        total, shrunk = np.zeros(len(nodes)), np.zeros(len(nodes))
+        positive = np.ones(len(nodes), bool)
         for place, factors in enumerate(below):
-            total[place] += spreads.logs[list(factors)].sum()
+            own = spreads.logs[list(factors)].sum()
+            total[place] += own
+            shrunk[place] += own
             positive[place] &= bool(spreads.positive[list(factors)].all())
-            parent = self.tree.nodes[place].parent
+            parent = nodes[place].parent
             if parent != NO_PARENT:
                 total[parent] += total[place]
                 positive[parent] &= positive[place]
+                if place not in self.normalized:
+                    shrunk[parent] += shrunk[place]
         near = np.array([spreads.logs[list(factors)].sum() for factors in touching])
-        return bool((np.where(positive, np.minimum(near, total), total) <= limit).all())
+        apart = np.where(positive, np.minimum(near, total), total)
+        return bool((apart + np.minimum(shrunk, total) <= limit).all())
 
     @cached_property
     def _bounds(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
@@ -138,60 +161,81 @@ class Plan:
 
         return load
 
-    def run(
-        self, programs: Sequence[Program], semiring: Semiring, stacks: Sequence[Array], dtype: Any
-    ) -> dict[SlotKey, Array]:
-        """Run programs one after the other, and return all slots."""
-        slots: dict[SlotKey, Array] = {}
-        load = self.loader(stacks)
-        for program in programs:
-            machine.run(program, semiring, load, slots, dtype=dtype)
-        return slots
+    def ask(self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True) -> Any:
+        """Return the answer to a query.
 
-    def compiled(self, key: Any, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-        """Return the fused function kept under a key, made anew if there is none."""
+        Args:
+            query: one of `QUERIES`.
+            semiring: what product and sum are.
+            stacks: the tables, an array for each shape.
+            dtype: that of ones.
+            fused: as a compiled function; else as plain steps, or those of the trace that is on.
+        """
+        programs, read = QUERIES[query]
+        found = [Plan.programs[name](self) for name in programs if not (name == "finalize" and self.question.keep)]
+        machines = [self._machine(program) for program in found]
+
+        def run(stacks: Sequence[Array], offsets: Array) -> Any:
+            slots: dict[SlotKey, Array] = {}
+            load, start = self.loader(stacks), 0
+            for machine in machines:
+                end = start + len(machine.offsets)
+                machine.run(semiring, load, slots, offsets[start:end], dtype=dtype)
+                start = end
+            return read(self, slots)
+
+        if not fused:
+            return run(stacks, np.concatenate([machine.offsets for machine in machines]))
+        key = (query, semiring, np.dtype(dtype))
         if key not in self._functions:
-            self._functions[key] = fuse(make())
-        return self._functions[key]
+            self._functions[key] = fuse(run), np.concatenate([machine.offsets for machine in machines])
+        function, offsets = self._functions[key]
+        return function(stacks, offsets)
 
-    # ------------------------------------------------------------------ functions of stacks
-    def partition(self, semiring: Semiring, stacks: Sequence[Array], dtype: Any) -> Array:
-        """Return the root's result in a semiring: the partition function, or the joint table of what is kept."""
-        return self._root(self.run([self.upward, *self._ending], semiring, stacks, dtype))
+    def _machine(self, program: Program) -> Machine:
+        if id(program) not in self._machines:
+            self._machines[id(program)] = Machine(program)
+        return self._machines[id(program)]
 
-    def scaled_partition(self, semiring: Semiring, stacks: Sequence[Array], dtype: Any) -> tuple[Array, Array]:
-        """Return the root's result of normalized messages, and all the numbers that they were divided by."""
-        slots = self.run([self.scaled_upward, *self._ending], semiring, stacks, dtype)
-        return self._root(slots), self.scales(self.scaled_upward, slots)
+    programs: ClassVar[dict[str, Callable[[Plan], Program]]] = {
+        "upward": lambda self: self.upward, "finalize": lambda self: self.finalize,
+        "downward": lambda self: self.downward, "scaled upward": lambda self: self.scaled_upward,
+        "scaled downward": lambda self: self.scaled_downward,
+    }
 
-    @property
-    def _ending(self) -> list[Program]:
-        return [] if self.question.keep else [self.finalize]
-
-    def _root(self, slots: Mapping[SlotKey, Array]) -> Array:
+    # ------------------------------------------------------------------ answers from slots
+    def root(self, slots: Mapping[SlotKey, Array]) -> Array:
+        """Return the root's result: the partition function, or the joint table of what is kept."""
         return slots[belief(self.tree.root) if self.question.keep else PARTITION]
 
-    def scales(self, program: Program, slots: Mapping[SlotKey, Array]) -> Array:
-        """Return what a program's messages were divided by, as one array along a last axis."""
-        found = [slots[step.args["scale"]] for step in program.instructions if step.op is OpCode.NORMALIZE]
+    def scaled_root(self, slots: Mapping[SlotKey, Array]) -> tuple[Array, Array]:
+        """Return the root's result and what messages were divided by, along a last axis."""
+        steps = self.scaled_upward.instructions
+        found = [slots[step.args["scale"]] for step in steps if step.op is OpCode.NORMALIZE]
         batch = max((scale.shape for scale in found), key=len, default=())
-        return np.stack([np.broadcast_to(scale, batch) for scale in found], axis=-1) if found else np.ones(1)
+        scales = np.stack([np.broadcast_to(scale, batch) for scale in found], axis=-1) if found else np.ones(1)
+        return self.root(slots), scales
 
-    def marginals(self, semiring: Semiring, stacks: Sequence[Array], dtype: Any) -> list[Array]:
+    def marginals(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the unnormalized marginal of each variable."""
-        scaled = semiring in (PROBABILITY, MAX)
-        programs = [self.scaled_upward, self.scaled_downward] if scaled else [self.upward, self.downward]
-        slots = self.run(programs, semiring, stacks, dtype)
         found: list[Array] = [None] * len(self.question.structure.sizes)
         for place, node in enumerate(self.tree.nodes[:-1]):
             found[node.clique[0]] = slots[belief(place)]
         return found
 
-    def messages(self, semiring: Semiring, stacks: Sequence[Array], dtype: Any) -> list[Array]:
+    def messages(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the message of each node but the root."""
-        slots = self.run([self.upward], semiring, stacks, dtype)
         return [slots["msg", place, node.parent] for place, node in enumerate(self.tree.nodes[:-1])]
 
+
+QUERIES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Plan, Mapping[SlotKey, Array]], Any]]]] = {
+    "partition": (("upward", "finalize"), Plan.root),
+    "scaled partition": (("scaled upward", "finalize"), Plan.scaled_root),
+    "marginals": (("upward", "downward"), Plan.marginals),
+    "scaled marginals": (("scaled upward", "scaled downward"), Plan.marginals),
+    "messages": (("upward",), Plan.messages),
+}
+"""For each query the programs that it runs, and how the answer is read from the slots."""
 
 _PLANS: Final[OrderedDict[Question, Plan]] = OrderedDict()
 

@@ -41,6 +41,5 @@ def read_bif(path: str | os.PathLike[str]) -> FactorGraph:
 
 
 def of_model(model: Model) -> FactorGraph:
-    """Return the graph of what was read; variables with evidence get one more factor each."""
-    known = [((v,), {state: 1.0}) for v, state in model.evidence.items()]
-    return FactorGraph(model.sizes, [*model.factors, *known])
+    """Return the graph of what was read; its evidence holds in every query."""
+    return FactorGraph(model.sizes, model.factors, evidence=model.evidence)

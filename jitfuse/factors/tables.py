@@ -127,6 +127,7 @@ class Tables:
             self.places.append(Place(self.shapes.index(shape), len(rows.setdefault(shape, []))))
             rows[shape].append(number)
         self._rows = [rows[shape] for shape in self.shapes]
+        self._made: dict[Any, Any] = {}
 
     @property
     def traced(self) -> bool:
@@ -138,12 +139,20 @@ class Tables:
         """The batch axes in front of some tables: none, or one."""
         return max((f.table.shape[: f.table.ndim - len(f.scope)] for f in self.factors), key=len, default=())
 
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
     def stacks(self, dtype: Any) -> tuple[Table, ...]:
         """Return an array for each shape: the tables of this shape, one after the other, as they were given."""
         return tuple([_stacked([self.factors[n] for n in numbers], dtype) for numbers in self._rows])
 
     def logs(self, dtype: Any) -> tuple[Table, ...]:
         """Return the same with the logs of all values."""
+        return self._once(("logs", dtype), lambda: self._logs(dtype))
+
+    def _logs(self, dtype: Any) -> tuple[Table, ...]:
         if self.log:
             return self.stacks(dtype)
         with np.errstate(divide="ignore"):
@@ -151,6 +160,9 @@ class Tables:
 
     def scaled(self, dtype: Any) -> tuple[tuple[Table, ...], np.ndarray]:
         """Return the stacks of probabilities with each table divided by its largest value, and the logs of these."""
+        return self._once(("scaled", dtype), lambda: self._scaled(dtype))
+
+    def _scaled(self, dtype: Any) -> tuple[tuple[Table, ...], np.ndarray]:
         scaled, largest = [], []
         for shape, stack in zip(self.shapes, self.logs(np.float64) if self.log else self.stacks(np.float64)):
             top = stack.max(axis=tuple(range(stack.ndim - len(shape), stack.ndim)), keepdims=True)
