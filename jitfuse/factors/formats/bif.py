@@ -21,10 +21,15 @@ from jitfuse.factors.formats.model import Model
 from jitfuse.factors.formats.text import Text, is_number, read_text, write_text
 
 _WORD: Final = r'(?:(?!/[/*])[^\s{}()\[\],;|"])+'
-_TOKEN: Final = re.compile(rf'/\*.*?(?:\*/|\Z)|//[^\n]*|"(?:[^"\\]|\\.)*"|[{{}}()\[\];|]|{_WORD}|[^\s,]', re.DOTALL)
-_COMMENTS: Final = ("//", "/*")
-_PLAIN: Final = re.compile(r"[\w.<>=+/-]*\w[\w.<>=+/-]*")
+_TOKEN: Final = re.compile(rf'/\*.*?\*/|//[^\n]*|"(?:[^"\\]|\\.)*"|{_WORD}|/\*|[^\s,]', re.DOTALL)
+_SIGNS: Final = frozenset(("", "/*", *'{}()[];|"'))
+"""Tokens that are no names: the end, the beginning of a comment or name without end, and the format's own."""
+_PLAIN: Final = re.compile(r"[\w.<>=+-]+")
 _END: Final = ""
+
+
+def _is_comment(token: str) -> bool:
+    return token.startswith(("//", "/*")) and token != "/*"
 
 
 class _Tokens:
@@ -32,17 +37,17 @@ class _Tokens:
 
     def __init__(self, text: Text) -> None:
         self.text, self.position = text, 0
-        self._all: list[str] = [token for token in _TOKEN.findall(text.content) if not token.startswith(_COMMENTS)]
+        self._all: list[str] = [token for token in _TOKEN.findall(text.content) if not _is_comment(token)]
         self._all.append(_END)
 
-    def error(self, expected: str, position: int | None = None) -> ModelError:
+    def error(self, expected: str, position: int | None = None, found: str = "") -> ModelError:
         """Return the error for the next token, or for the one at a position."""
         at = self.position if position is None else position
-        tokens = (token for token in _TOKEN.finditer(self.text.content) if not token[0].startswith(_COMMENTS))
+        tokens = (token for token in _TOKEN.finditer(self.text.content) if not _is_comment(token[0]))
         token = next(itertools.islice(tokens, at, None), None)
         if token is None:
-            return self.text.error(len(self.text.content.rstrip()), expected, "the end of the file")
-        return self.text.error(token.start(), expected, token[0])
+            return self.text.error(len(self.text.content.rstrip()), expected, found or "the end of the file")
+        return self.text.error(token.start(), expected, found or token[0])
 
     def next(self) -> str:
         """Return the next token without taking it; "" at the end."""
@@ -77,7 +82,7 @@ class _Tokens:
         if token.startswith('"') and len(token) > 1:
             self.position += 1
             return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
-        if token == _END or token in '{}()[];|"':
+        if token in _SIGNS:
             raise self.error(what)
         self.position += 1
         return token
@@ -91,7 +96,8 @@ class _Tokens:
             if not is_number(word) or not 0 <= float(word) < math.inf:
                 raise self.error(f"{what}, a finite number from 0 up", at)
         if len(words) != count:
-            raise self.error(f"{what}, {count} numbers and not {len(words)},", min(first + count, self.position - 1))
+            place = min(first + count, self.position - 1)
+            raise self.error(f"{what}, {count} numbers before ';'", place, f"{len(words)} numbers")
         return list(map(float, words))
 
 
@@ -117,7 +123,9 @@ def read_model(path: str | os.PathLike[str], *, tolerance: float = 0.02) -> Mode
             tokens.skip_past("}")
         elif tokens.next() == "network":
             tokens.skip_past("{")
-            tokens.skip_past("}")
+            while tokens.next() == "property":
+                tokens.skip_past(";")
+            tokens.skip("}")
         else:
             raise tokens.error("network, variable, or probability")
     end = tokens.position
@@ -218,8 +226,8 @@ def _check(
     if not good.all():
         wrong = np.unravel_index(int(np.argmin(good)), good.shape)
         row = ", ".join(states[name][at] for name, at in zip(scope, wrong))
-        found = "without numbers" if np.isnan(sums[wrong]) else f"with the sum {sums[wrong]}"
-        raise tokens.error(f"probabilities of {scope[-1]!r} of sum 1, and not the row ({row}) {found},")
+        found = "no such row" if np.isnan(sums[wrong]) else f"the sum {sums[wrong]:.6g}"
+        raise tokens.error(f"probabilities of {scope[-1]!r} of sum 1 in the row ({row})", found=found)
 
 
 def write_model(path: str | os.PathLike[str], model: Model) -> None:
@@ -257,6 +265,4 @@ def _rows(scope: Sequence[Any], table: np.ndarray, states: dict[Any, list[str]])
 
 def _quoted(name: object) -> str:
     word = str(name)
-    return word if _PLAIN.fullmatch(word) and not any(sign in word for sign in _COMMENTS) else (
-        '"' + re.sub(r'(["\\])', r"\\\1", word) + '"'
-    )
+    return word if _PLAIN.fullmatch(word) else '"' + re.sub(r'(["\\])', r"\\\1", word) + '"'

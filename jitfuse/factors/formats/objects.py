@@ -14,7 +14,7 @@ _Factor: TypeAlias = tuple[tuple[Any, ...], np.ndarray]
 
 
 def from_pgmpy(model: Any) -> Model:
-    """Take over a discrete model of pgmpy: a Bayesian or Markov network, a factor graph, a cluster graph or junction tree.
+    """Take over a discrete model of pgmpy: a Bayesian or Markov network, factor graph, cluster graph or junction tree.
 
     Variables keep their names, in the order of the nodes; states keep theirs as texts, in the order of the first factor
     that has the variable. Factors stand in pgmpy's order; scopes of conditional distributions are (parents, child).
@@ -94,14 +94,14 @@ def from_networkx(graph: Any, *, size: str = "size", states: str = "states", tab
     factors = []
     for scope, ordered, data in _of_networkx(graph, sizes, table):
         given = data.get("scope")
-        if given is not None and scope and not set(scope) >= set(given):
-            raise ModelError(f"the scope {given!r} names other variables than the graph: {scope!r}")
         chosen = scope if given is None else tuple(given)
-        if len(set(chosen)) < len(chosen) or any(variable not in sizes for variable in chosen):
-            raise ModelError(f"expected a scope of different variables with sizes, found {chosen!r}")
+        if set(chosen) != set(scope) or len(set(scope)) < len(chosen):
+            raise ModelError(f"the scope {chosen!r} is no order of the graph's {scope!r}")
+        if any(variable not in sizes for variable in scope):
+            raise ModelError(f"expected a scope of variables with sizes, found {scope!r}")
         values = _table(chosen, data[table], [sizes[variable] for variable in chosen])
         if given is None and not ordered and not (len(chosen) == 2 and _symmetric(values)):
-            raise ModelError(f"the graph has no order of {chosen!r}: give the order of the axes in an attribute `scope`")
+            raise ModelError(f"the graph has no order of {chosen!r}: give the order of axes in an attribute `scope`")
         factors.append((chosen, values))
     return Model(sizes, tuple(factors), names, {})
 
@@ -111,7 +111,8 @@ def _of_networkx(graph: Any, sizes: Mapping[Any, int], table: str) -> Iterator[t
     directed = graph.is_directed()
     for node, data in graph.nodes(data=True):
         if node in sizes and table in data:
-            before = tuple(graph.predecessors(node)) if directed and np.ndim(data[table]) != 1 else ()
+            alone = not directed or (not callable(data[table]) and _array((node,), data[table]).ndim == 1)
+            before = () if alone else tuple(graph.predecessors(node))
             yield (*before, node), len(before) < 2, data
         elif table in data:
             near = dict.fromkeys((*graph.predecessors(node), *graph.successors(node)) if directed else graph[node])
@@ -141,15 +142,21 @@ def _texts(variable: Any, states: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _table(scope: tuple[Any, ...], table: Any | Callable[..., Any], shape: Sequence[int]) -> np.ndarray:
-    try:
-        if callable(table):
-            values = np.broadcast_to(np.asarray(table(*np.indices(shape)), np.float64), shape).copy()
-        else:
-            values = np.array(table, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"the factor over {scope!r} is no table of numbers: {error}") from error
+    values = _array(scope, table(*np.indices(shape)) if callable(table) else table)
+    if callable(table) and values.ndim == 0:
+        values = np.full(shape, values)
     if values.shape != tuple(shape):
         raise ModelError(f"the table of the factor over {scope!r} has the shape {values.shape}, not {tuple(shape)}")
     if not ((values >= 0) & (values < math.inf)).all():
         raise ModelError(f"the factor over {scope!r} has a negative or infinite number or NaN")
     return values
+
+
+def _array(scope: tuple[Any, ...], table: Any) -> np.ndarray:
+    try:
+        found = np.asarray(table)
+        if found.dtype.kind not in "biufO":  # complex numbers would lose their imaginary part
+            raise TypeError(f"its dtype is {found.dtype}")
+        return found.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"the factor over {scope!r} is no table of numbers: {error}") from error

@@ -50,7 +50,7 @@ def read_text(path: str | os.PathLike[str]) -> Text:
     if binary >= 0:
         raise text.error(binary, "text in UTF-8", f"the byte {data[binary]:#04x}: the file is binary")
     if not content.strip():
-        raise text.error(0, "a model", "an empty file")
+        raise text.error(0, "a text", "an empty file")
     return text
 
 

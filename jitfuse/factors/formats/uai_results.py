@@ -48,14 +48,14 @@ def read_result(path: str | os.PathLike[str], sizes: Sequence[int]) -> Result:
     numbers = Numbers(text, start if tried < 0 else tried + len(_BEGIN))
     length, expected = {
         "PR": (1, "the log10 of the partition function"),
-        "MAR": (1 + len(sizes) + sum(sizes), "the number of variables, each one's number of states and probabilities"),
-    }.get(task, (1 + len(sizes), "the number of variables and the state of each"))
+        "MAR": (1 + len(sizes) + sum(sizes), "the number of variables, then each one's states and probabilities"),
+    }.get(task, (1 + len(sizes), "the number of variables, then the state of each"))
     total, count = len(numbers.values), 1
     if total != length:
-        count = numbers.whole(f"{length} numbers ({expected}), or a number of solutions") if total else 0
-        if total != 1 + count * length or not total:
-            found = f"{total} numbers"
-            raise numbers.error(total, f"{length} numbers ({expected}), or a number of such solutions first", found)
+        wanted = f"{expected} ({length} in all), or a number of solutions before them"
+        count = numbers.whole(wanted)
+        if total != 1 + count * length:
+            raise numbers.error(total, wanted, f"{total} numbers")
     return Result(task, tuple(_solution(numbers, task, sizes) for _ in range(count)))
 
 

@@ -20,6 +20,7 @@ class AxisType(Enum):
 
     GEOMETRIC = 1
     TOPOLOGICAL = 2
+    __hash__ = object.__hash__  # that of Enum is a Python function, and every look-up of an axis calls it
 
 
 AxisKey = tuple[AxisType, int]
@@ -67,7 +68,7 @@ class TensorSpec(Record, frozen=True):
         """Number of axes."""
         return len(self.axes)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of elements."""
         return prod(self.shape)
@@ -119,6 +120,7 @@ class OpCode(Enum):
     ELIMINATE = 7
     NORMALIZE = 8
     FREE = 9
+    __hash__ = object.__hash__  # as that of AxisType
 
 
 class Instruction(Record, frozen=True, eq=False):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitfuse.factors.ir.arguments import written_slot
+from jitfuse.factors.ir.arguments import ARGUMENTS, written_slot
 from jitfuse.factors.ir.schema import Instruction, Program, RegID
 from jitfuse.factors.rewrites.free_early import freed, working
 
@@ -16,12 +16,13 @@ def common_subexpressions(program: Program) -> Program:
     one. NORMALIZE writes a slot of its own, and is never merged.
     """
     names: dict[RegID, RegID] = {}
-    first: dict[Instruction, RegID] = {}
+    first: dict[Any, RegID] = {}
     kept: list[Instruction] = []
     for instruction in working(program):
         renamed = _renamed(instruction, names)
-        if renamed.dst is not None and written_slot(renamed) is None:
-            shared = first.setdefault(renamed.replace(dst=None), renamed.dst)
+        if renamed.dst is not None and renamed.spec is not None and written_slot(renamed) is None:
+            args = [renamed.args[name] for name in ARGUMENTS[renamed.op]]
+            shared = first.setdefault((renamed.op, *args, renamed.spec.keys), renamed.dst)
             if shared != renamed.dst:
                 names[renamed.dst] = shared
                 continue

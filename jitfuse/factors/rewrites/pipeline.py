@@ -23,7 +23,7 @@ PASSES: Final[tuple[Pass, ...]] = (free_early, dead_code, common_subexpressions,
 
 
 class Figures(NamedTuple):
-    """How many instructions a program has, and the bytes of the registers that live at once, at most."""
+    """How many instructions a program has, and the bytes that registers and slots hold at once, at most."""
 
     instructions: int
     bytes: int
@@ -50,13 +50,13 @@ class Rewritten(Record, frozen=True):
 def rewritten(program: Program, *, limit: int = 0, itemsize: int = ITEMSIZE) -> Rewritten:
     """Return what `PASSES` make of a valid program.
 
-    What a pass returns is taken where its registers need no more memory than before, or at most `limit` bytes.
+    What a pass returns is taken where it holds no more bytes at once than the program before, or at most `limit`.
     """
     current, steps = program, []
     before = _figures(program, itemsize)
     for rewrite in PASSES:
         changed = rewrite(current)
-        after = _figures(changed, itemsize)
+        after = before if changed is current else _figures(changed, itemsize)
         taken = after.bytes <= max(before.bytes, limit)
         steps.append(Step(rewrite.__name__, before, after, taken))
         if taken:

@@ -37,6 +37,7 @@ def run(
         elif step.op is OpCode.LOAD_FACTOR:
             made = factors[args["factor_id"]]
         elif step.op is OpCode.LOAD_SELECTOR:
+            assert spec.ndim == 2
             made = np.eye(*spec.shape)
         elif step.op is OpCode.LOAD_SLOT:
             made = kept[args["slot"]]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.ir.text import from_text, to_text
 from jitfuse.factors.ir.verify import check
 from jitfuse.factors.rewrites.common_subexpressions import common_subexpressions
@@ -208,8 +209,27 @@ def test_the_pool_of_a_chain() -> None:
     """)
     found = pool(program, itemsize=1)
     assert found.entries == {0: 0, 1: 1, 2: 0, 3: 1}
-    assert (found.sizes, found.before, found.after, found.live) == ((4, 8), 17, 12, 11)
+    assert (found.sizes, found.before, found.after, found.least) == ((4, 8), 17, 12, 11)
     assert peak(program) == 88
+
+
+def test_a_slot_holds_what_is_stored_until_it_is_loaded_for_the_last_time() -> None:
+    program = from_text("""
+        UNIT dst=0 spec=(v0:4)
+        STORE_SLOT slot=('a') src=0
+        FREE srcs=(0)
+        UNIT dst=1 spec=(v1:8)
+        FREE srcs=(1)
+        LOAD_SLOT dst=2 slot=('a') spec=(v0:4)
+        FREE srcs=(2)
+        UNIT dst=3 spec=(v2:16)
+        FREE srcs=(3)
+    """)
+    assert (peak(program, 1), pool(program, 1).least) == (16, 16)
+    kept = Program((*program.instructions[:5], *program.instructions[7:]))
+    assert (peak(kept, 1), pool(kept, 1).least) == (20, 16)
+    assert peak(Program(program.instructions[:7]), 1) == 12
+    assert peak(Program(program.instructions[:2]), 1) == 4
 
 
 WIDE = """
@@ -228,7 +248,7 @@ def test_a_pass_that_needs_more_memory_is_not_taken() -> None:
     narrow, wide = rewritten(from_text(WIDE)), rewritten(from_text(WIDE), limit=200)
     assert [step.name for step in narrow.steps] == [rewrite.__name__ for rewrite in PASSES]
     assert [step.taken for step in narrow.steps] == [True] * 4 + [False]
-    assert narrow.steps[-1].before.bytes == peak(narrow.program) == 72
+    assert narrow.steps[-1].before.bytes == peak(narrow.program) == 80
     assert narrow.steps[-1].after.bytes == peak(wide.program) == 136
     assert wide.program == by_level(from_text(WIDE)) and all(step.taken for step in wide.steps)
     single = rewritten(from_text(WIDE), itemsize=4)
