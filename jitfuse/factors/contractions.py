@@ -33,17 +33,28 @@ ROW: Final = 32
 """Elements of a row, from which on rows are taken."""
 
 
+class Row(NamedTuple):
+    """A tensor that is one row of an array [batch, rows, *shape of the tensor]; batch may be missing."""
+
+    stack: Array
+    row: int
+
+    def alone(self, ndim: int) -> Array:
+        """Return the tensor, of so many axes, behind its batch axes."""
+        return self.stack[(..., self.row, *(slice(None),) * ndim)]
+
+
 Way = Literal["broadcast", "rows", "elements", "small"]
 
 
 class Contraction:
     """A contraction of tensors with these axes into one with those.
 
-    `tables` are the offsets that it reads, as a row of integers; `start` is where they begin among those of all
-    contractions of a program.
+    `tables` are the numbers that it reads; `start` is where they begin among those of all contractions of a program.
+    `rows` has for each tensor its row, if it is one of several (`Row`).
     """
 
-    def __init__(self, specs: Sequence[TensorSpec], out: TensorSpec, start: int) -> None:
+    def __init__(self, specs: Sequence[TensorSpec], out: TensorSpec, start: int, rows: Sequence[int | None]) -> None:
         self.specs, self.out = tuple(specs), out
         self.tables = np.zeros(0, np.int64)
         self._blocks: list[Block] = []
@@ -66,12 +77,15 @@ class Contraction:
             self._row, self._row_size = row, prod([a.size for a in out.axes[out.ndim - row :]])
         else:
             self.way = "elements"
-        self._fill(start)
+        self._fill(start, rows)
 
-    def __call__(self, semiring: Semiring, arrays: Sequence[Array], offsets: Array) -> Array:
+    def __call__(self, semiring: Semiring, arrays: Sequence[Array | Row], offsets: Array) -> Array:
         """Return the result; arrays may have batch axes in front. `offsets` are the tables of all contractions."""
-        batch = max((a.shape[: a.ndim - s.ndim] for a, s in zip(arrays, self.specs)), key=len)
-        parts = self._broadcast(arrays, batch) if self._blocks else self._taken(arrays, batch, offsets)
+        if self._blocks:
+            arrays = [a.alone(s.ndim) if isinstance(a, Row) else a for a, s in zip(arrays, self.specs)]
+        leads = [_lead(array, spec) for array, spec in zip(arrays, self.specs)]
+        batch = max(leads, key=len)
+        parts = self._broadcast(arrays, leads) if self._blocks else self._taken(arrays, leads, offsets)
         product = parts[0]
         for part in parts[1:]:
             product = semiring.multiply(product, part)
@@ -82,18 +96,18 @@ class Contraction:
         # stored: it is read several times, and a kernel that computed it anew would be one more kernel to compile
         return AbstractTensor.copy(result) if isinstance(result, AbstractTensor) else result
 
-    def _broadcast(self, arrays: Sequence[Array], batch: tuple[int, ...]) -> list[Array]:
+    def _broadcast(self, arrays: Sequence[Array], leads: Sequence[tuple[int, ...]]) -> list[Array]:
         parts = []
-        for which, (array, spec, places) in enumerate(zip(arrays, self.specs, self._places)):
-            own = array.shape[: array.ndim - spec.ndim]
+        batch = max(map(len, leads))
+        for which, (array, own, places) in enumerate(zip(arrays, leads, self._places)):
             if places is not None:
                 array = array.transpose(*range(len(own)), *[len(own) + p for p in places])
             shape = tuple([block.size if which in block.readers else 1 for block in self._blocks])
-            parts.append(array.reshape((own or (1,) * len(batch)) + shape))
+            parts.append(array.reshape((own or (1,) * batch) + shape))
         return parts
 
     # ------------------------------------------------------------------ rows and elements
-    def _fill(self, start: int) -> None:
+    def _fill(self, start: int, rows: Sequence[int | None]) -> None:
         """Fill the tables: for each tensor the offsets of the summed axes, of the first and of the last axes."""
         axes = self.out.axes[: self.out.ndim - self._row]
         last = _half(axes) if self.way == "elements" else 0
@@ -101,11 +115,12 @@ class Contraction:
             self._summed, axes[: len(axes) - last], *([axes[len(axes) - last :]] if last else [])]
         self._ranges: list[list[tuple[int, int]]] = []
         tables, end = [], start
-        for spec in self.specs:
+        for spec, row in zip(self.specs, rows):
             unit = self._row_size if self._is_wide(spec) else 1
             ranges = []
-            for group in groups:
-                table = _offsets_of(spec, group) // unit
+            for number, group in enumerate(groups):
+                first = (row or 0) * spec.size if number == 0 else 0
+                table = (_offsets_of(spec, group) + first) // unit
                 tables.append(table)
                 ranges.append((end, end + len(table)))
                 end += len(table)
@@ -116,15 +131,19 @@ class Contraction:
         """Whether a tensor has the axes of the rows."""
         return bool(self._row) and spec.has_key(self.out.axes[-1].key)
 
-    def _taken(self, arrays: Sequence[Array], batch: tuple[int, ...], offsets: Array) -> list[Array]:
+    def _taken(
+        self, arrays: Sequence[Array | Row], leads: Sequence[tuple[int, ...]], offsets: Array
+    ) -> list[Array]:
         """Return of each tensor the elements or rows that are multiplied: [batch, summed, first, last or row]."""
         parts = []
-        for array, spec, ranges in zip(arrays, self.specs, self._ranges):
-            lead = array.shape[: array.ndim - spec.ndim] or (1,) * len(batch)
-            flat = array.reshape((*lead, -1, self._row_size) if self._is_wide(spec) else (*lead, -1))
-            part = flat[(..., self._numbers([offsets[start:stop] for start, stop in ranges]),
-                         *((slice(None),) if self._is_wide(spec) else ()))]
-            parts.append(part[..., None] if self._row and not self._is_wide(spec) else part)
+        batch = max(map(len, leads))
+        for array, own, spec, ranges in zip(arrays, leads, self.specs, self._ranges):
+            wide = self._is_wide(spec)
+            whole = array.stack if isinstance(array, Row) else array
+            flat = whole.reshape((*(own or (1,) * batch), -1, *((self._row_size,) if wide else ())))
+            numbers = self._numbers([offsets[start:stop] for start, stop in ranges])
+            part = flat[(..., numbers, slice(None)) if wide else (..., numbers)]
+            parts.append(part[..., None] if self._row and not wide else part)
         return parts
 
     def _numbers(self, tables: Sequence[Array]) -> Array:
@@ -135,6 +154,13 @@ class Contraction:
         if len(tables) > 2:
             number = number[:, :, None] + tables[2]
         return number if self._summed else number[0]
+
+
+def _lead(array: Array | Row, spec: TensorSpec) -> tuple[int, ...]:
+    """Return the shape of an array's batch axes."""
+    if isinstance(array, Row):
+        return tuple(array.stack.shape[: array.stack.ndim - spec.ndim - 1])
+    return tuple(array.shape[: array.ndim - spec.ndim])
 
 
 class Block(NamedTuple):

@@ -53,9 +53,15 @@ def _nodes(
     plan: Plan, logs: Sequence[Array], messages: Sequence[Array]
 ) -> Iterator[tuple[int, list[tuple[tuple[int, ...], Array]]]]:
     """Yield each variable, parents first, with the scopes and tables that it is decided by; it comes first in each."""
-    load, scopes, rank = plan.loader(logs), plan.question.structure.scopes, plan.tree.rank
+    load, scopes = plan.loader(logs), plan.question.structure.scopes
     for node in reversed(plan.tree.nodes[:-1]):
         v = node.clique[0]
-        terms = [(tuple(sorted(scopes[f], key=rank.__getitem__)), load(f)) for f in node.factors]
+        terms = [_first(v, scopes[f], np.asarray(load(f).alone(len(scopes[f])))) for f in node.factors]
         terms += [(plan.tree.nodes[c].interface, messages[c]) for c in node.children]
         yield v, [(scope, np.asarray(table)) for scope, table in terms]
+
+
+def _first(v: int, scope: tuple[int, ...], table: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+    """Return a scope and its table with a variable in front."""
+    place = scope.index(v)
+    return (v, *scope[:place], *scope[place + 1 :]), np.moveaxis(table, place, 0)

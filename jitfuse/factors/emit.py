@@ -66,8 +66,9 @@ class Emitter:
         self.held = []
 
     def load_factor(self, factor: int) -> RegID:
-        """Append the load of a factor."""
-        return self.write(OpCode.LOAD_FACTOR, self.spec(self.structure.scopes[factor]), factor_id=factor)
+        """Append the load of a factor: its axes are in the order of its scope, as it lies in memory."""
+        axes = tuple([variable(v, self.structure.sizes[v]) for v in self.structure.scopes[factor]])
+        return self.write(OpCode.LOAD_FACTOR, TensorSpec(axes), factor_id=factor)
 
     def load_message(self, source: int, target: int) -> RegID:
         """Append the load of what one node told another: if no instruction here did, with the axes of the interface."""
@@ -103,8 +104,13 @@ class Emitter:
         spec = self.specs[register]
         kept = spec.subset(variable(v, 0).key for v in variables)
         if kept.ndim == spec.ndim:
-            return register
+            return self.ordered(register)
         return self.write(OpCode.ELIMINATE, kept, src=register, keep_keys=kept.keys)
+
+    def ordered(self, register: RegID) -> RegID:
+        """Append what has a register's axes in the order of elimination, if they are in another one."""
+        spec = self.spec(axis.id for axis in self.specs[register].axes)
+        return register if spec == self.specs[register] else self.write(OpCode.CONTRACT, spec, inputs=(register,))
 
     def tell(self, slot: SlotKey, register: RegID, normalize: bool) -> None:
         """Append what stores a message, divided by its largest element if asked."""

@@ -186,7 +186,7 @@ class Given:
         plan, logs = self.plan(), self.tables.logs(np.float64)
         messages = self._ask(plan, "messages", MAX_SUM, logs, np.float64)
         states = decoding.most_probable(plan, logs, messages)
-        value = math.fsum(plan.loader(logs)(f)[tuple([states[v] for v in sorted(scope, key=plan.tree.rank.__getitem__)])]
+        value = math.fsum(plan.loader(logs)(f).alone(len(scope))[tuple([states[v] for v in scope])]
                           for f, scope in enumerate(plan.question.structure.scopes))
         if value == -math.inf:
             raise ModelError(IMPOSSIBLE)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.factors.contractions import Contraction
+from jitfuse.factors.contractions import Contraction, Row
 from jitfuse.factors.ir.schema import OpCode, Program, SlotKey, TensorSpec
 from jitfuse.factors.semirings import Array, Semiring
 
-Load = Callable[[int], Array]
+Load = Callable[[int], Array | Row]
 
 
 class Machine:
@@ -21,21 +21,26 @@ class Machine:
 
     Args:
         program: a valid program.
+        row_of: the row of a factor's table, among those that lie in one array.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, row_of: Callable[[int], int]) -> None:
         self.program = program
         self.contractions: dict[int, Contraction] = {}
         specs: dict[int, TensorSpec] = {}
+        rows: dict[int, int] = {}
         tables, end = [np.zeros(0, np.int64)], 0
         for place, step in enumerate(program.instructions):
             if step.op in (OpCode.CONTRACT, OpCode.ELIMINATE):
                 assert step.spec is not None
-                made = self.contractions[place] = Contraction([specs[r] for r in step.reads], step.spec, end)
+                inputs = [specs[r] for r in step.reads]
+                made = self.contractions[place] = Contraction(inputs, step.spec, end, [rows.get(r) for r in step.reads])
                 tables.append(made.tables)
                 end += len(made.tables)
             if step.dst is not None and step.spec is not None:
                 specs[step.dst] = step.spec
+            if step.dst is not None and step.op is OpCode.LOAD_FACTOR:
+                rows[step.dst] = row_of(step.args["factor_id"])
         self.offsets = np.concatenate(tables)
         """The offsets that the contractions read: give them to `run`, as they are or traced."""
 
@@ -47,18 +52,24 @@ class Machine:
 
         Args:
             semiring: what product and sum are.
-            load_factor: the array of a factor, with axes as the instruction says, behind any number of batch axes.
+            load_factor: the tensor of a factor, with axes as the instruction says: an array, behind any number of batch
+                axes, or the row of one.
             slots: what earlier programs stored.
             offsets: `self.offsets`.
             load_selector: the array of a selector.
             dtype: that of ones.
         """
-        registers: dict[int, Array] = {}
+        registers: dict[int, Array | Row] = {}
         specs: dict[int, TensorSpec] = {}
+
+        def alone(register: int) -> Array:
+            held = registers[register]
+            return held.alone(specs[register].ndim) if isinstance(held, Row) else held
+
         for place, step in enumerate(self.program.instructions):
             args, array = step.args, None
             if step.op is OpCode.STORE_SLOT:
-                slots[args["slot"]] = registers[args["src"]]
+                slots[args["slot"]] = alone(args["src"])
                 continue
             if step.op is OpCode.FREE:
                 for register in args["srcs"]:
@@ -75,7 +86,7 @@ class Machine:
             elif step.op is OpCode.UNIT:
                 array = np.full(step.spec.shape, semiring.one, dtype)
             elif step.op is OpCode.NORMALIZE:
-                array, slots[args["scale"]] = _normalized(registers[args["src"]], specs[args["src"]].ndim)
+                array, slots[args["scale"]] = _normalized(alone(args["src"]), specs[args["src"]].ndim)
             else:
                 array = self.contractions[place](semiring, [registers[r] for r in step.reads], offsets)
             registers[step.dst], specs[step.dst] = array, step.spec

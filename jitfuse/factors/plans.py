@@ -13,6 +13,7 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
+from jitfuse.factors.contractions import Row
 from jitfuse.factors.emit import emit_downward_program, emit_finalize_program, emit_upward_program, joined
 from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
 from jitfuse.factors.machine import Machine
@@ -146,20 +147,10 @@ class Plan:
                 [tuple({f for v in node.clique for f in touched[v]}) for node in self.tree.nodes])
 
     # ------------------------------------------------------------------ running
-    def loader(self, stacks: Sequence[Array]) -> Callable[[int], Array]:
-        """Return the function from a factor's number to its array, with axes in the order of elimination."""
-        scopes, rank = self.question.structure.scopes, self.tree.rank
-
-        def load(factor: int) -> Array:
-            stack, row = self.question.places[factor]
-            array, scope = stacks[stack][..., row, *(slice(None),) * len(scopes[factor])], scopes[factor]
-            order = sorted(range(len(scope)), key=lambda i: rank[scope[i]])
-            lead = array.ndim - len(scope)
-            if order == list(range(len(scope))):
-                return array
-            return array.transpose(*range(lead), *[lead + i for i in order])
-
-        return load
+    def loader(self, stacks: Sequence[Array]) -> Callable[[int], Row]:
+        """Return the function from a factor's number to its table, with axes in the order of its scope."""
+        places = self.question.places
+        return lambda factor: Row(stacks[places[factor].stack], places[factor].row)
 
     def ask(self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True) -> Any:
         """Return the answer to a query.
@@ -194,7 +185,7 @@ class Plan:
 
     def _machine(self, program: Program) -> Machine:
         if id(program) not in self._machines:
-            self._machines[id(program)] = Machine(program)
+            self._machines[id(program)] = Machine(program, lambda factor: self.question.places[factor].row)
         return self._machines[id(program)]
 
     programs: ClassVar[dict[str, Callable[[Plan], Program]]] = {
