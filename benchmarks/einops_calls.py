@@ -8,6 +8,7 @@ are the geometric means, and what the first call takes of a pattern that was nev
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import re
 import statistics
@@ -101,34 +102,33 @@ def compare(row: Row, scale: int, library: str, rounds: int) -> float:
     return mine / their
 
 
-class Renamed:
-    """A module of einops' functions whose patterns have other names: those of axes get a suffix."""
+class Recorded:
+    """A module of einops' functions that keeps the call of one of them."""
 
-    def __init__(self, module: Any, suffix: str) -> None:
-        self.module = module
-        self.suffix = suffix
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def called(*arguments: Any, **sizes: int) -> None:
+            self.call = name, arguments, sizes
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = getattr(self.module, name)
+        return called
 
-        def renamed(*arguments: Any, **sizes: int) -> Any:
-            at = next(k for k, x in enumerate(arguments) if isinstance(x, str))
-            pattern = re.sub("[a-z]+", lambda word: word[0] + self.suffix, arguments[at])
-            return function(*arguments[:at], pattern, *arguments[at + 1 :],
-                            **{key + self.suffix: n for key, n in sizes.items()})
-
-        return renamed
+    def renamed(self, module: Any, suffix: str) -> Callable[[], Any]:
+        """Return the call of a module's function, with a suffix at all names of its pattern."""
+        name, arguments, sizes = self.call
+        at = next(k for k, x in enumerate(arguments) if isinstance(x, str))
+        pattern = re.sub("[a-z]+", lambda word: word[0] + suffix, arguments[at])
+        return functools.partial(getattr(module, name), *arguments[:at], pattern, *arguments[at + 1 :],
+                                 **{key + suffix: n for key, n in sizes.items()})
 
 
 def fresh(row: Row, library: str, rounds: int) -> float:
     """Print what the first call of a pattern takes that was never seen; return our least milliseconds."""
-    xs, found = arrays(row.shapes(1), library), ([], [])  # type: tuple[list[Any], tuple[list[float], list[float]]]
-    row.call(ours, *xs)
+    recorded, found = Recorded(), ([], [])  # type: tuple[Recorded, tuple[list[float], list[float]]]
+    row.call(recorded, *arrays(row.shapes(1), library))
     for k in range(rounds):
         for module, times in zip((ours, theirs), found):
-            renamed = Renamed(module, f"x{k}")
+            call = recorded.renamed(module, f"x{k}")
             begin = time.perf_counter()
-            row.call(renamed, *xs)
+            call()
             times.append((time.perf_counter() - begin) * 1e3)
     mine, their = map(min, found)
     print(f"{library:6} {row.name:20} first call {mine:5.2f} ms (median {statistics.median(found[0]):.2f}), "

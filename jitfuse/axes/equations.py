@@ -94,7 +94,7 @@ def _narrow(dim: Dim, size: int, sizes: dict[str, int], equation: Equation) -> b
     """Learn what a product of a size tells; return whether nothing in it is unknown any more."""
     known, unknown = 1, []
     for item in dim:
-        value = _value(item, sizes)
+        value = sizes.get(item) if type(item) is str else _value(item, sizes)
         if value is None:
             unknown.append(item)
         else:

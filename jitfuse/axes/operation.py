@@ -49,12 +49,12 @@ class TensorOp:
     _sizes: dict[str, int | tuple[int, ...]]
     _reductions: Reductions
     _functions: dict[Any, Callable[..., Any]]
-    _notation: Notation | None
+    _notation: Callable[[], Notation] | None
     __slots__ = ("_functions", "_notation", "_plan", "_reductions", "_single", "_sizes")
 
     def __init__(
         self, plan: AbstractPlan, *, single: bool, sizes: Mapping[str, int | tuple[int, ...]] | None = None,
-        reductions: Reductions = None, notation: Notation | None = None,
+        reductions: Reductions = None, notation: Callable[[], Notation] | None = None,
     ) -> None:
         for name, value in (
             ("_plan", plan), ("_single", single), ("_sizes", dict(sizes or {})), ("_reductions", reductions),
@@ -230,7 +230,7 @@ class TensorOp:
     # ------------------------------------------------------------ a value
     def _written(self) -> Notation:
         if self._notation is not None:
-            return self._notation
+            return self._notation()
         plan, writer = self._plan, Writer()
         writer.add(f"{plan.op_name}(")
         writer.side("left", plan.lhs, single=len(plan.lhs) == 1)

@@ -42,19 +42,19 @@ def whole_sums(lists: Collection[AxisList]) -> frozenset[Sum]:
     sums = {s for t in terms for s in _sums(t)}
     if not sums:
         return frozenset()
-    everywhere = Counter(name for t in terms for name in names(t))
+    everywhere = [name for t in terms for name in names(t)]
     found = set()
     for s in sums:
-        inside = Counter(names(s))
+        inside = names(s)
         times = sum(_count(t, s) for t in terms)
-        if inside and all(everywhere[name] == times * n for name, n in inside.items()):
+        if inside and all(everywhere.count(name) == times * inside.count(name) for name in inside):
             found.add(s)
     return frozenset(s for s in found if not any(s != other and s in _sums(other) for other in found))
 
 
-def names(term: Term) -> Iterator[str]:
+def names(term: Term) -> list[str]:
     """Return the names of axes and packs in a term, as often as they stand there."""
-    return (leaf.name for leaf in term.leaves() if isinstance(leaf, Axis | Pack))
+    return [leaf.name for leaf in term.leaves() if isinstance(leaf, Axis | Pack)]
 
 
 def _sums(term: Term) -> Iterator[Sum]:

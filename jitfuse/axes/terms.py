@@ -21,12 +21,10 @@ class Term:
         """The factors of a product, the summands of a sum; nothing of other terms."""
         return ()
 
-    def leaves(self) -> Iterator[Term]:
-        """Yield the axes, packs and numbers in it, as often as they stand there."""
-        if not self.inner:
-            yield self
-        for term in self.inner:
-            yield from term.leaves()
+    def leaves(self) -> list[Term]:
+        """Return the axes, packs and numbers in it, as often as they stand there."""
+        inner = self.inner
+        return [leaf for term in inner for leaf in term.leaves()] if inner else [self]
 
     def __mul__(self, other: Term | int) -> Product:
         return Product((*_factors(self), *_factors(_term(other))))

@@ -4,12 +4,14 @@ A pattern such as "i j *" becomes an operation with a sum of as many terms as th
 """
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from jitfuse.axes.arrays import is_torch
 from jitfuse.axes.faults import Place
+from jitfuse.axes.notation import Notation
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.terms import Axis, AxisList, Pack, Product, Sum, Term
 from jitfuse.base.records import NamedTuple
@@ -47,14 +49,18 @@ class StarPattern(NamedTuple):
 
     def operation(self, lefts: Sequence[AxisList], rights: Sequence[AxisList], **options: Any) -> PatternOp:
         """Return an operation; all its arrays are written by the one pattern."""
+        return PatternOp(AbstractPlan("rearrange", tuple(lefts), tuple(rights)),
+                         notation=functools.partial(self.notation, lefts, rights), **options)
+
+    def notation(self, lefts: Sequence[AxisList], rights: Sequence[AxisList]) -> Notation:
+        """Return the call's text, and where the axes of an operation stand in it."""
         ranges = {
             Place(side, k, n): found
             for side, lists in (("left", lefts), ("right", rights)) for k, axes in enumerate(lists)
             if len(axes) == len(self.ranges) for n, found in enumerate(self.ranges)
         }
         ranges |= {Place("left", k): (0, len(self.writing.pattern)) for k in range(len(lefts))}
-        return PatternOp(AbstractPlan("rearrange", tuple(lefts), tuple(rights)),
-                         notation=self.writing.notation(ranges), **options)
+        return self.writing.notation(ranges)
 
 
 def pack(tensors: Sequence[Any], pattern: str) -> tuple[Any, list[Any]]:

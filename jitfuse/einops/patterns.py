@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from jitfuse.axes.notation import Notation
 from jitfuse.axes.parts import names
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.terms import AxisList
@@ -36,11 +37,14 @@ class Pattern(NamedTuple):
     def operation(self, name: str, left: AxisList | None = None, right: AxisList | None = None) -> PatternOp:
         """Return the operation of a name, with other sides if they are given."""
         lhs, rhs = self.left.terms() if left is None else left, self.right.terms() if right is None else right
-        own = {n for axes in (lhs, rhs) for term in axes for n in names(term)}
+        own = {n for axes in (lhs, rhs) for term in axes for n in names(term)} if self.sizes else ()
         return PatternOp(
             AbstractPlan(name, (lhs,), (rhs,)), single=True, sizes={k: n for k, n in self.sizes.items() if k in own},
-            reductions=self.reduction if name == "reduce" else None,
-            notation=self.writing.notation(self.left.ranges("left") | self.right.ranges("right")))
+            reductions=self.reduction if name == "reduce" else None, notation=self.notation)
+
+    def notation(self) -> Notation:
+        """Return the call's text, and where its axes stand."""
+        return self.writing.notation(self.left.ranges("left") | self.right.ranges("right"))
 
 
 def read(pattern: Any, reduction: Any, sizes: Sizes) -> Pattern:

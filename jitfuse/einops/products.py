@@ -4,13 +4,16 @@ Axes of size 1 stretch, as they do in the libraries' own einsum. Owns the rules 
 """
 from __future__ import annotations
 
+import functools
 import string
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.axes.arrays import layout_of, library_of
 from jitfuse.axes.faults import Fault, Place
+from jitfuse.axes.notation import Notation
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.terms import Axis, AxisList, Number, Pack
 from jitfuse.einops.errors import EinopsError, UnsupportedPatternError, Writing
@@ -80,17 +83,21 @@ def _read(writing: Writing, pattern: str) -> Run:
         if item.axis in written[:k]:
             raise writing.error("repeated_axis", f"{item.axis} stands twice on the right", item.range, help=(
                 "einsum fills no diagonals."))
-    ranges = right.ranges("right")
-    for k, left in enumerate(lefts):
-        ranges |= left.ranges("left", k)
     terms = right.terms()
     if all(ELLIPSIS not in left.names for left in lefts):
         terms = AxisList(tuple(term for term in terms if not isinstance(term, Pack)))
     op = Einsum(AbstractPlan("contract", tuple(left.terms() for left in lefts), (terms,)), single=True,
-                notation=writing.notation(ranges))
+                notation=functools.partial(_notation, writing, lefts, right))
     if len(lefts) > 1 or not all(group.is_ellipsis for group in lefts[0].groups):
         return op
     return lambda *tensors: made if (made := op(*tensors)).ndim else made[()]  # a number, as NumPy's einsum gives
+
+
+def _notation(writing: Writing, lefts: Sequence[Side], right: Side) -> Notation:
+    ranges = right.ranges("right")
+    for k, left in enumerate(lefts):
+        ranges |= left.ranges("left", k)
+    return writing.notation(ranges)
 
 
 def _check(writing: Writing, side: Side) -> None:

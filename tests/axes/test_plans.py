@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jitfuse as jf
 from jitfuse.axes import TensorOp, ax, axes, contract, einop, rearrange, reduce, repeat, view
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.plans.report import PlanReport
@@ -19,7 +20,7 @@ SIGNATURES: dict[str, tuple[TensorOp, list[tuple[int, ...]], str]] = {
     "grouped as written": (rearrange(ax[b, h, w], ax[w, b * h]), [(2, 3, 4)], "as written"),
     "grouped as wanted": (
         rearrange(ax[a * b, c, d, e], ax[b * c, a, d, e]).with_sizes(b=2), [(6, 4, 2, 3)], "as wanted"),
-    "joined": (rearrange((ax[a, c], ax[b, c]), ax[a + b, c]), [(2, 3), (4, 3)], "concat"),
+    "joined": (rearrange((ax[c, a], ax[b, c]), ax[a + b, c]), [(3, 2), (4, 3)], "concat"),
     "written to its place": (einop((ax[b, c, d], ax[d]), ax[b, 1 + c, d]), [(2, 3, 4), (4,)], "as written, reindex"),
     "repeated by the library": (repeat(ax[a, c], ax[a, b, c]).with_sizes(b=3), [(4, 5)], "concat"),
     "repeated in place": (repeat(ax[a, c], ax[d, c, b, a]).with_sizes(b=3, d=2), [(4, 5)], "reindex"),
@@ -30,6 +31,15 @@ SIGNATURES: dict[str, tuple[TensorOp, list[tuple[int, ...]], str]] = {
     "a chain of einsums": (
         contract((ax[a, b], ax[a, b], ax[a, b, c]), ax[a]), [(3, 4), (3, 4), (3, 4, 5)], "einsum chain"),
     "one axis summed first": (contract((ax[a, b], ax[c]), ax[a, c]), [(3, 40), (5,)], "contract chain"),
+    "projections, each on its own": (
+        contract((ax[a, b], ax[b, c + d + e]), (ax[a, c], ax[d, a], ax[a, e])).with_sizes(c=2, d=1), [(3, 4), (4, 6)],
+        "contract chain, split first"),
+    "one product for several parts": (
+        contract((ax[a], ax[b + c * d]), (ax[a, b], ax[d, a, c])).with_sizes(b=2, c=2), [(3,), (8,)],
+        "as written, contract chain, contract first"),
+    "one product for several parts behind another": (
+        contract((ax[a, b], ax[a, b], ax[b, c + d]), (ax[a, c], ax[a, d])).with_sizes(c=1), [(30, 4), (30, 4), (4, 3)],
+        "contract chain, contract first"),
     "two parts repeated": (repeat(ax[a], ax[b, a + a]).with_sizes(b=3), [(4,)], "reindex"),
 }
 
@@ -126,3 +136,17 @@ def test_torch_is_never_written_in_place() -> None:
     found = op.plan(torch.zeros(2, 3)).candidates
     assert not any(isinstance(step, Reindex) for plan in found for step in plan.steps)
     assert any(isinstance(step, Reindex) for plan in op.plan((2, 3)).candidates for step in plan.steps)
+
+
+@pytest.mark.parametrize("way", ["fused", "torch"])
+def test_one_product_for_several_parts_everywhere(way: str) -> None:
+    op, shapes, _ = SIGNATURES["one product for several parts behind another"]
+    arrays = [np.random.default_rng(k).normal(size=shape) for k, shape in enumerate(shapes)]
+    if way == "torch":
+        torch = pytest.importorskip("torch")
+        found = op(*map(torch.from_numpy, arrays))
+    else:
+        found = jf.fuse(lambda *xs: op(*xs))(*arrays)
+    x, y, z = arrays
+    for got, want in zip(found, (x * y @ z[:, :1], x * y @ z[:, 1:]), strict=True):
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-12)

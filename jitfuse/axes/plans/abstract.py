@@ -7,7 +7,8 @@ from jitfuse.axes.equations import product
 from jitfuse.axes.faults import REDUCER, Fault, Place
 from jitfuse.axes.parts import Part, Split, expand, names, pack_keys, parts, whole_sums
 from jitfuse.axes.plans.draft import size_key
-from jitfuse.axes.plans.lowering import LoweringProgram, Operation, Phases
+from jitfuse.axes.plans.forms import Operation, Phases
+from jitfuse.axes.plans.lowering import LoweringProgram
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import Reducer
 from jitfuse.axes.routing import Sources, sources
@@ -37,10 +38,14 @@ class AbstractPlan(Record, frozen=True):
     @cached_property
     def sources(self) -> tuple[Sources, ...]:
         """Which parts on the left each part on the right is made of; a pack counts as one axis, whatever its rank."""
+        return tuple(sources(self.op_name, *self._parts))
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Part, ...], ...]:
+        """The parts of both sides, with packs as one axis."""
         ranks = {name: 1 for axes in (*self.lhs, *self.rhs) for t in axes for name in names(t)}
-        lefts, rights = ([p for k, axes in enumerate(side) for p in parts(k, expand(axes, ranks, self.whole))]
-                         for side in (self.lhs, self.rhs))
-        return tuple(sources(self.op_name, lefts, rights))
+        return tuple(tuple(p for k, axes in enumerate(side) for p in parts(k, expand(axes, ranks, self.whole)))
+                     for side in (self.lhs, self.rhs))
 
     def solve(self, shapes: Sequence[Shape], given: Given) -> Solution:
         """Return the sizes of all axes for arrays of these shapes.
@@ -56,8 +61,8 @@ class AbstractPlan(Record, frozen=True):
         Raises:
             Fault: a reducer is missing for an axis, or numbers stand in a product.
         """
-        lefts = tuple(p for k, dims in enumerate(solution.lefts) for p in parts(k, dims))
-        rights = tuple(p for k, dims in enumerate(solution.rights) for p in parts(k, dims))
+        lefts, rights = self._parts if not solution.ranks else (
+            tuple(p for k, dims in enumerate(side) for p in parts(k, dims)) for side in solution[1:3])
         phases = self._phases(solution, lefts, reductions)
         reduced = frozenset(key for keys, _ in phases for key in keys)
         for right, own in zip(rights, self.sources):
@@ -67,8 +72,8 @@ class AbstractPlan(Record, frozen=True):
                 raise Fault("bad_reducer", f"no reducer is for {min(forgotten).partition('#')[0]}",
                             help="Name every axis that is reduced, numbers too.", place=REDUCER)
         sized = {key: int(key.partition("#")[0]) for p in (*lefts, *rights) for key in p.axes if "#" in key}
-        for dims in (*solution.lefts, *solution.rights):
-            for item in (item for dim in dims for item in dim):
+        for item in (item for dims in (*solution.lefts, *solution.rights) for dim in dims for item in dim):
+            if not isinstance(item, str):
                 sized.update(_more_sizes(item, solution.sizes))
         solution = solution._replace(sizes={**solution.sizes, **sized})
         return Operation(solution, lefts, rights, self.sources, phases)

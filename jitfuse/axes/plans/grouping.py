@@ -40,3 +40,13 @@ def fitting(groups: Dims, target: Dims) -> Dims:
         found += [group[a:b] for a, b in itertools.pairwise((0, *cuts, len(group)))]
         at += len(group)
     return tuple(found)
+
+
+def together(groups: Dims, wanted: Sequence[str]) -> Dims:
+    """Return the groups that are runs of the wanted order, and the keys of the others on their own."""
+    place = {key: k for k, key in enumerate(wanted)}
+    found: list[Keys] = []
+    for group in groups:
+        is_run = group and group == tuple(wanted[place[group[0]] :][: len(group)])
+        found += [group] if is_run else [(key,) for key in group]
+    return tuple(found)

@@ -21,6 +21,8 @@ def pairs(
     terms: Sequence[Collection[Label]], output: Collection[Label], size: Mapping[Label, int]
 ) -> list[tuple[int, int]]:
     """Return which two operands meet in each round; a round's result is numbered behind all operands so far."""
+    if len(terms) == 2:
+        return [(0, 1)]
     if len(terms) <= EXHAUSTIVE:
         return _optimal([frozenset(t) for t in terms], frozenset(output), size)
     return _greedy([frozenset(t) for t in terms], frozenset(output), size)

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 from jitfuse.axes.layouts import Layout, contiguous, reshaped
 from jitfuse.axes.plans.steps import FREE, Dims, SpecializationContext, StepScore, SymbolicStep
+from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 
 MAX_LABELS: Final = len(string.ascii_letters)
@@ -94,9 +95,12 @@ class Contract(SymbolicStep, frozen=True):
     output: Dims
     name: ClassVar[str] = "contract"
 
+    @cached_property
+    def _roles(self) -> Roles:
+        return roles(*self.terms, self.output)
+
     def _write(self, context: SpecializationContext) -> list[str]:
-        a, b = self.terms
-        found = roles(a, b, self.output)
+        (a, b), found = self.terms, self._roles
         xs = [f"v{s}" for s in self.operands]
         if not found.summed:
             one, other = (self._aligned(context, x, dims) for x, dims in zip(xs, self.terms))
@@ -132,8 +136,7 @@ class Contract(SymbolicStep, frozen=True):
 
     def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         """Return the result, and copies where the operands are no matrices as they lie."""
-        a, b = self.terms
-        found = roles(a, b, self.output)
+        (a, b), found = self.terms, self._roles
         result = contiguous(context.shape(self.output))
         if not found.summed:
             return [result], StepScore(0, result.elements, 1, 1)
@@ -145,7 +148,9 @@ class Contract(SymbolicStep, frozen=True):
     def _copied(
         self, context: SpecializationContext, layout: Layout, dims: Dims, batch: Dims, *groups: Dims
     ) -> int:
-        """Return how many elements are copied to make matrices of an operand."""
+        """Return how many elements are copied to make matrices of an operand: none, unless axes are merged."""
+        if all(len(group) <= 1 for group in groups):
+            return 0
         order = [dims.index(keys) for keys in (*batch, *(keys for group in groups for keys in group))]
         permuted = Layout(tuple(layout.shape[k] for k in order), tuple(layout.strides[k] for k in order))
         merged = (*map(context.size, batch), *(math.prod(map(context.size, group)) for group in groups if group))

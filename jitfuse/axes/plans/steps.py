@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 from jitfuse.axes.layouts import Layout, Shape
 from jitfuse.axes.libraries import Library, compiled
 from jitfuse.axes.parts import Keys
+from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple, Record
 
 Dims = tuple[Keys, ...]
@@ -35,9 +36,21 @@ class SpecializationContext(Record, frozen=True, eq=False):
     sizes: Mapping[str, int]
     library: Library
 
+    @cached_property
+    def _scored(self) -> dict[tuple[Slot, ...], tuple[SymbolicStep, list[Layout], StepScore]]:
+        """The steps that were scored, by their slots, with what came of it."""
+        return {}
+
+    def scored(self, step: SymbolicStep, layouts: Mapping[Slot, Layout]) -> tuple[list[Layout], StepScore]:
+        """Return a step's score for operands of these layouts: once for a step that several plans have."""
+        found = self._scored.get(step.results)
+        if found is None or found[0] is not step:
+            found = self._scored[step.results] = step, *step.score(self, [layouts[s] for s in step.operands])
+        return found[1:]
+
     def size(self, keys: Sequence[str]) -> int:
         """Return the number of elements of a product of axes."""
-        return math.prod(self.sizes[key] for key in keys)
+        return self.sizes[keys[0]] if len(keys) == 1 else math.prod(map(self.sizes.__getitem__, keys))
 
     def shape(self, dims: Dims) -> Shape:
         """Return the shape of an array with these axes."""

@@ -51,7 +51,7 @@ class SymbolicPlan(Record, frozen=True):
         peak = before = behind = allocations = kernels = 0
         last = max((k for k, step in enumerate(self.steps) if step.name in ("einsum", "contract")), default=-1)
         for k, step in enumerate(self.steps):
-            made, cost = step.score(context, [layouts[s] for s in step.operands])
+            made, cost = context.scored(step, layouts)
             layouts.update(zip(step.results, made))
             peak = max(peak, cost.einsum_numel)
             if k <= last:
