@@ -64,6 +64,13 @@ def test_torch_sums_products_in_their_dtype(name: str, dtype: str) -> None:
         np.testing.assert_array_equal(made, np.einsum(equation, *xs))
 
 
+def test_arrays_are_joined_in_the_dtype_of_all_of_them() -> None:
+    op = rearrange((ax[a, c], ax[a, k], ax[b, c], ax[b, k]), ax[a + b, c + k])
+    xs = ones([(2, 2), (2, 3), (1, 2), (1, 3)], ("int8", "uint16", "float32", "float32"))
+    assert np.result_type(np.result_type("int8", "uint16"), "float32") == "float64"
+    assert op(*xs).dtype == jf.fuse(lambda *xs: op(*xs), strict=True)(*xs).dtype == "float32"
+
+
 def test_einops_products_promote() -> None:
     mask, v = np.ones((2, 5), bool), np.ones(2)
     assert einops.einsum(mask, v, "b n, b -> b").tolist() == [5, 5]

@@ -4,7 +4,7 @@ Owns the making of each primitive step from keys. Does not own which steps an op
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
 from jitfuse.axes.plans.products import Promote
@@ -121,6 +121,19 @@ class Draft:
             raw, own = (tuple(map(flat_keys, d)) for d in (separate, dims))
             slot = self.reshape(slot, raw, own)
         return slot
+
+
+def leaves(dims: Sequence[Dim]) -> Iterator[tuple[Dim, ...]]:
+    """Yield the axes of the parts of an array, in their order: each sum is an axis of its own."""
+    found = first_split(dims)
+    if found is None:
+        yield tuple(dims)
+        return
+    separate, axis = separated(dims, found)
+    split = separate[axis][0]
+    assert isinstance(split, Split)
+    for alternative in split.alternatives:
+        yield from leaves((*separate[:axis], alternative, *separate[axis + 1 :]))
 
 
 def first_split(dims: Sequence[Dim]) -> tuple[int, int] | None:

@@ -7,15 +7,14 @@ own what the parts are made of (`jitfuse.axes.routing`) nor the choice (`jitfuse
 """
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from jitfuse.axes.faults import Fault
 from jitfuse.axes.parts import Dim, Keys, Part, Split, part
-from jitfuse.axes.plans.draft import Draft, first_split, flat_keys
+from jitfuse.axes.plans.draft import Draft, first_split, flat_keys, leaves
 from jitfuse.axes.plans.grouping import fitting, ordered, runs, with_new
 from jitfuse.axes.plans.paths import pairs
 from jitfuse.axes.plans.products import MAX_LABELS, Contract, Einsum, is_matrix_product, product_order, roles
@@ -117,15 +116,27 @@ class _Lowering:
             if self.form.assembly == "reindex":
                 slot = self._written(number, dims, rights)
             else:
-                slot = self.draft.fold(dims, functools.partial(self._next_part, number, rights))
+                slot = self.draft.fold(dims, self._parts(number, dims, rights))
             if slot is None:
                 return None
             made.append(slot)
         return tuple(self.draft.steps), tuple(made)
 
     # ------------------------------------------------------------ one part
-    def _next_part(self, array: int, sources: Iterator[Sources], chosen: tuple[Dim, ...]) -> Slot:
-        return self._built(part(array, chosen), next(sources))  # type: ignore[arg-type]
+    def _parts(
+        self, number: int, dims: tuple[Dim, ...], sources: Iterator[Sources]
+    ) -> Callable[[tuple[Dim, ...]], Slot]:
+        """Make the parts of a result; return what gives them, in their order, in one dtype.
+
+        Joined two by two, arrays of three dtypes would have another one than all together.
+        """
+        made = [(self._built(part(number, chosen), own), own)  # type: ignore[arg-type]
+                for chosen, own in zip(leaves(dims), sources)]
+        slots = [slot for slot, _ in made]
+        if len(slots) > 2 and len({self.operation.lefts[k].array for _, own in made for k in own}) > 1:
+            slots = self.draft.promote(slots)
+        parts = iter(slots)
+        return lambda _: next(parts)
 
     def _built(self, right: Part, sources: Sources) -> Slot:
         """Make a part on the right, with its own axes."""
