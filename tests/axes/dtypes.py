@@ -117,7 +117,7 @@ def wanted(library: NumPy | Torch, operation: Operation, groups: Sequence[Group]
 
 
 def _reduced(library: NumPy | Torch, reducer: Any, group: Group, dtype: str) -> str:
-    shape = group.shape
+    shape = tuple(n if axis in group.of[0] else 1 for axis, n in enumerate(group.shape))  # what is new comes later
     phases = [(group.axes, reducer)] if isinstance(reducer, str) else [
         (axes, name) for axes, (_, name) in zip(group.phases, reducer)]
     for axes, name in phases:

@@ -32,7 +32,7 @@ def check(kind: str, way: str, count: int) -> None:
     wrong = [f"{finding.message}\n{program(pattern)}" for pattern, finding in findings if finding.state == "wrong"]
     assert not wrong, wrong[0]
     states = Counter(finding.state for _, finding in findings)
-    assert states["fine"] >= least(kind, way) * count, states
+    assert states["fine"] >= int(least(kind, way) * count), states
 
 
 @pytest.mark.parametrize("kind", KINDS)
