@@ -9,6 +9,7 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from math import log2
 from random import Random
+from typing import Final
 
 from jitfuse.factors.structure import Structure
 
@@ -29,6 +30,10 @@ class Rule(Enum):
     MIN_WIDTH = "min-width"
     WEIGHTED_MIN_FILL = "weighted min-fill"
     WEIGHTED_MIN_WIDTH = "weighted min-width"
+
+
+BY_FILL: Final = frozenset({Rule.MIN_FILL, Rule.WEIGHTED_MIN_FILL})
+WEIGHTED: Final = frozenset({Rule.WEIGHTED_MIN_FILL, Rule.WEIGHTED_MIN_WIDTH})
 
 
 def weights_of(sizes: Iterable[int]) -> list[int]:
@@ -89,13 +94,8 @@ def greedy_order(structure: Structure, rule: Rule = Rule.MIN_FILL, *, seed: int 
     ties = list(range(len(structure.sizes)))
     if seed is not None:
         Random(seed).shuffle(ties)
-    graph = Graph(structure.neighbours, weights_for(rule, weights_of(structure.sizes)))
-    return tuple([v for v, _ in eliminated(graph, rule, ties)])
-
-
-def weights_for(rule: Rule, weights: Sequence[int]) -> Sequence[int]:
-    """Return the weights that a rule goes by: those given, or ones."""
-    return weights if rule in (Rule.WEIGHTED_MIN_FILL, Rule.WEIGHTED_MIN_WIDTH) else [1] * len(weights)
+    weight = weights_of(structure.sizes) if rule in WEIGHTED else [1] * len(ties)
+    return tuple([v for v, _ in eliminated(Graph(structure.neighbours, weight), rule, ties)])
 
 
 def eliminated(graph: Graph, rule: Rule, ties: Sequence[int]) -> Iterator[tuple[int, set[int]]]:
@@ -104,7 +104,7 @@ def eliminated(graph: Graph, rule: Rule, ties: Sequence[int]) -> Iterator[tuple[
     `ties` numbers the vertices 0, 1, ... that are to go; of those that look alike the lowest number goes. Vertices
     beyond them stay.
     """
-    by_fill = rule in (Rule.MIN_FILL, Rule.WEIGHTED_MIN_FILL)
+    by_fill = rule in BY_FILL
     near, weight, around = graph.near, graph.weight, graph.around
     going = range(len(ties))
     named = sorted(going, key=ties.__getitem__)

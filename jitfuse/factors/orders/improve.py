@@ -1,7 +1,7 @@
 """An order made better region by region: part of its clique tree is triangulated anew, and kept where that is cheaper.
 
-The buckets of an order and their parents are a tree. Of any connected part of it, the buckets can be replaced by those of
-another order of the same variables: outside, nothing changes, because what the part shares with each of its
+The buckets of an order and their parents are a tree. Of any connected part of it, the buckets can be replaced by those
+of another order of the same variables: outside, nothing changes, because what the part shares with each of its
 neighbours is a clique before and after. So regions around the largest bucket are ordered by a greedy rule with weights
 that are slightly wrong, again and again. Owns the tree and the search. Chance comes from a seed, effort is counted in
 steps.
@@ -41,7 +41,7 @@ class Region(Record, frozen=True, eq=False):
 
 
 class CliqueTree:
-    """The buckets of an order of a part: for each vertex the others of its bucket, its parent (-1: none), its weight."""
+    """The buckets of an order: for each vertex the others of its bucket, its parent (-1: none), the bucket's weight."""
 
     def __init__(self, part: Part, order: Iterable[int]) -> None:
         self.part = part

@@ -1,7 +1,7 @@
 """One connected part of a graph, and what an order of it costs in a search."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log2
 
 from jitfuse.base.records import NamedTuple, Record
@@ -37,6 +37,10 @@ class Part(Record, frozen=True, eq=False):
         place = {v: i for i, v in enumerate(vertices)}
         near = [{place[u] for u in graph.near[v]} for v in vertices]
         return Part(vertices, near, [graph.weight[v] for v in vertices])
+
+    def sorted_by(self, place: Mapping[int, int]) -> list[int]:
+        """Return the order of the whole graph's vertices, of which `place` has the places, that these have."""
+        return sorted(range(len(self.vertices)), key=lambda i: place[self.vertices[i]])
 
     def eliminated(self, order: Iterable[int]) -> Iterator[tuple[int, set[int]]]:
         """Eliminate the vertices in this order, and yield each with the others of its bucket."""

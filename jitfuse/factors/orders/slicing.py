@@ -78,8 +78,8 @@ def _too_large(cost: Cost, needed: int, limit: int, found_by: str, sliced: int) 
     """Return the error that says what the best order needs."""
     further = f", and conditioning on {sliced} variables takes too many operations" if sliced else ""
     return TooLargeError(
-        f"the largest table has 2^{cost.states:.1f} numbers ({cost.width} variables), all take 2^{log2(needed):.1f} bytes "
-        f"at once and 2^{log2(cost.operations):.1f} operations, by the best order found ({found_by}); "
-        f"2^{log2(max(limit, 1)):.1f} bytes are allowed{further}",
+        f"the largest table has 2^{cost.states:.1f} numbers ({cost.width} variables); messages take "
+        f"2^{log2(needed):.1f} bytes at once, and all of it 2^{log2(cost.operations):.1f} operations, by the best "
+        f"order found ({found_by}); 2^{log2(max(limit, 1)):.1f} bytes are allowed{further}",
         states=cost.states, bytes=needed, limit=limit,
     )

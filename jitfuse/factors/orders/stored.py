@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 
 from jitfuse.base.digests import hex_digest
 from jitfuse.cache import Entry, default_store
@@ -31,10 +31,12 @@ def canonical_form(structure: Structure) -> bytes:
     return bytes(msgpack.packb((structure.sizes, structure.scopes)))
 
 
-def kept(structure: Structure, options: tuple[int, ...], find: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+def kept(
+    structure: Structure, options: tuple[int | str, ...], find: Callable[[], Mapping[str, Any]],
+) -> Mapping[str, Any]:
     """Return what was found for a structure with these options, or find and keep it.
 
-    A finding is a mapping of texts to what msgpack can write. ``order`` is the order of elimination.
+    ``order`` of what is found is the order of elimination, ``candidates`` has the name, and two numbers, of each method.
     """
     canonical = canonical_form(structure)
     key = hex_digest(msgpack.packb(("order", VERSION, options)) + canonical)
@@ -52,11 +54,12 @@ def kept(structure: Structure, options: tuple[int, ...], find: Callable[[], Mapp
 
 
 def _finding(code: bytes, count: int) -> Mapping[str, Any] | None:
-    """Return the finding that was written; None if it has no order of so many variables."""
+    """Return the finding that was written; None if it has no order of so many variables, or no candidates."""
     try:
         found = msgpack.unpackb(code)
-        order = found["order"]
-        whole = len(order) == count and set(order) == set(range(count))
+        order, candidates = found["order"], found["candidates"]
+        whole = len(order) == count and set(order) == set(range(count)) and {type(v) for v in order} <= {int}
+        typed = {tuple(map(type, each)) for each in candidates} <= {(str, float, float)}
     except (msgpack.UnpackException, ValueError, TypeError, KeyError, IndexError):
         return None
-    return found if whole else None
+    return found if whole and typed else None
