@@ -36,7 +36,7 @@ def kept(
 ) -> Mapping[str, Any]:
     """Return what was found for a structure with these options, or find and keep it.
 
-    ``order`` of what is found is the order of elimination, ``candidates`` has the name, and two numbers, of each method.
+    ``order`` of what is found is the order of elimination; ``candidates`` has a name and two numbers for each method.
     """
     canonical = canonical_form(structure)
     key = hex_digest(msgpack.packb(("order", VERSION, options)) + canonical)
