@@ -9,6 +9,7 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from math import log2
 from random import Random
+from typing import Final
 
 from jitfuse.factors.structure import Structure
 
@@ -29,6 +30,10 @@ class Rule(Enum):
     MIN_WIDTH = "min-width"
     WEIGHTED_MIN_FILL = "weighted min-fill"
     WEIGHTED_MIN_WIDTH = "weighted min-width"
+
+
+BY_FILL: Final = frozenset({Rule.MIN_FILL, Rule.WEIGHTED_MIN_FILL})
+WEIGHTED: Final = frozenset({Rule.WEIGHTED_MIN_FILL, Rule.WEIGHTED_MIN_WIDTH})
 
 
 def weights_of(sizes: Iterable[int]) -> list[int]:
@@ -86,40 +91,45 @@ def greedy_order(structure: Structure, rule: Rule = Rule.MIN_FILL, *, seed: int 
         >>> greedy_order(Structure((2, 2, 2), ((0, 1), (1, 2))))
         (0, 1, 2)
     """
-    weights = weights_of(structure.sizes)
-    return tuple(eliminate(Graph(structure.neighbours, weights_for(rule, weights)), rule, seed=seed))
-
-
-def weights_for(rule: Rule, weights: Sequence[int]) -> Sequence[int]:
-    """Return the weights that a rule goes by: those given, or ones."""
-    return weights if rule in (Rule.WEIGHTED_MIN_FILL, Rule.WEIGHTED_MIN_WIDTH) else [1] * len(weights)
-
-
-def eliminate(graph: Graph, rule: Rule, *, seed: int | None = None) -> list[int]:
-    """Return the order in which the rule eliminates the vertices of a graph, which is empty afterwards."""
-    by_fill = rule in (Rule.MIN_FILL, Rule.WEIGHTED_MIN_FILL)
-    near, weight, around = graph.near, graph.weight, graph.around
-    count = len(near)
-    ties = list(range(count))
+    ties = list(range(len(structure.sizes)))
     if seed is not None:
         Random(seed).shuffle(ties)
-    named = sorted(range(count), key=ties.__getitem__)
-    scores = [graph.fill(v) for v in range(count)] if by_fill else [a + w for a, w in zip(around, weight)]
-    heap = [(scores[v], ties[v]) for v in range(count)]
+    weight = weights_of(structure.sizes) if rule in WEIGHTED else [1] * len(ties)
+    return tuple([v for v, _ in eliminated(Graph(structure.neighbours, weight), rule, ties)])
+
+
+def eliminated(graph: Graph, rule: Rule, ties: Sequence[int]) -> Iterator[tuple[int, set[int]]]:
+    """Eliminate vertices as a rule says, and yield each with its neighbours at that time.
+
+    `ties` numbers the vertices 0, 1, ... that are to go; of those that look alike the lowest number goes. Vertices
+    beyond them stay.
+    """
+    by_fill = rule in BY_FILL
+    near, weight, around = graph.near, graph.weight, graph.around
+    going = range(len(ties))
+    named = sorted(going, key=ties.__getitem__)
+    scores = [graph.fill(v) for v in going] if by_fill else [around[v] + weight[v] for v in going]
+    scores += [0] * (len(near) - len(ties))
+    heap = [(scores[v], ties[v]) for v in going]
     heapify(heap)
-    order: list[int] = []
-    gone = [False] * count
+    gone = [False] * len(near)
+    left = len(near)
     while heap:
         score, tie = heappop(heap)
         v = named[tie]
         if gone[v] or score != scores[v]:
             continue
-        order.append(v)
+        clique = set(near[v])
+        yield v, clique
         gone[v] = True
-        touched = set(near[v])
+        left -= 1
+        if len(clique) == left:  # its neighbours are all that is left, and a clique now
+            yield from _one_by_one([u for u in named if u in clique], clique)
+            return
+        touched = clique
         if by_fill:
             if score:
-                touched |= _fill_in(graph, v, scores)
+                touched = touched | _fill_in(graph, v, scores)
             _lower(graph, v, scores)
             graph.remove(v)
         else:
@@ -127,8 +137,16 @@ def eliminate(graph: Graph, rule: Rule, *, seed: int | None = None) -> list[int]
             for u in touched:
                 scores[u] = around[u] + weight[u]
         for u in touched:
-            heappush(heap, (scores[u], ties[u]))
-    return order
+            if u in going:
+                heappush(heap, (scores[u], ties[u]))
+
+
+def _one_by_one(vertices: Iterable[int], clique: set[int]) -> Iterator[tuple[int, set[int]]]:
+    """Eliminate vertices of a clique in this order."""
+    left = clique
+    for v in vertices:
+        left = left - {v}
+        yield v, left
 
 
 def _fill_in(graph: Graph, v: int, fills: list[int]) -> set[int]:
@@ -164,8 +182,9 @@ def _make_clique(graph: Graph, v: int) -> None:
     clique = near[v]
     for u in clique:
         known = near[u]
-        known |= clique
-        known.discard(u)
+        added = clique - known
+        added.discard(u)
+        known |= added
         known.discard(v)
-        around[u] = sum([weight[t] for t in known])
+        around[u] += sum([weight[t] for t in added]) - weight[v]
     near[v] = set()

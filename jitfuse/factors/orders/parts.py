@@ -1,7 +1,7 @@
 """One connected part of a graph, and what an order of it costs in a search."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log2
 
 from jitfuse.base.records import NamedTuple, Record
@@ -13,6 +13,12 @@ class Score(NamedTuple):
 
     weight: int
     total: float
+
+
+def score_of(heavy: Sequence[int]) -> Score:
+    """Return the score of buckets of these weights."""
+    most = max(heavy)
+    return Score(most, most / WEIGHT_OF_BIT + log2(sum([2.0 ** ((w - most) / WEIGHT_OF_BIT) for w in heavy])))
 
 
 class Part(Record, frozen=True, eq=False):
@@ -32,19 +38,22 @@ class Part(Record, frozen=True, eq=False):
         near = [{place[u] for u in graph.near[v]} for v in vertices]
         return Part(vertices, near, [graph.weight[v] for v in vertices])
 
-    def score(self, order: Sequence[int]) -> Score:
-        """Return what an order costs."""
-        place = [0] * len(order)
-        for i, v in enumerate(order):
-            place[v] = i
-        weight = [self.weight[v] for v in order]
-        later = [{place[u] for u in self.near[v] if place[u] > i} for i, v in enumerate(order)]
-        heavy = []
-        for i, clique in enumerate(later):
-            heavy.append(weight[i] + sum([weight[j] for j in clique]))
-            if clique:
-                parent = min(clique)
-                later[parent] |= clique
+    def sorted_by(self, place: Mapping[int, int]) -> list[int]:
+        """Return the order of the whole graph's vertices, of which `place` has the places, that these have."""
+        return sorted(range(len(self.vertices)), key=lambda i: place[self.vertices[i]])
+
+    def eliminated(self, order: Iterable[int]) -> Iterator[tuple[int, set[int]]]:
+        """Eliminate the vertices in this order, and yield each with the others of its bucket."""
+        place = {v: i for i, v in enumerate(order)}
+        later = [{u for u in around if place[u] > place[v]} for v, around in enumerate(self.near)]
+        for v in place:
+            yield v, later[v]
+            if later[v]:
+                parent = min(later[v], key=place.__getitem__)
+                later[parent] |= later[v]
                 later[parent].discard(parent)
-        most = max(heavy)
-        return Score(most, most / WEIGHT_OF_BIT + log2(sum([2.0 ** ((w - most) / WEIGHT_OF_BIT) for w in heavy])))
+
+    def score(self, order: Iterable[int]) -> Score:
+        """Return what an order costs."""
+        weight = self.weight
+        return score_of([weight[v] + sum([weight[u] for u in later]) for v, later in self.eliminated(order)])
