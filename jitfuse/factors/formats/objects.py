@@ -35,8 +35,9 @@ def from_pgmpy(model: Any) -> Model:
         factors = [((*scope[1:], scope[0]), np.moveaxis(table, 0, -1)) for scope, table in factors]
     covered = {scope[-1] for scope, _ in factors if scope} if directed else states.keys()
     for node in model.nodes():
-        in_factors = isinstance(node, tuple) and covered >= set(node)  # a clique
-        if not (node in covered or in_factors or hasattr(node, "values")):
+        clique = isinstance(node, tuple) and covered >= set(node)
+        factor = hasattr(model, "get_variable_nodes") and any(True for _ in model.neighbors(node))  # of a factor graph
+        if not (node in covered or clique or factor):
             raise ModelError(f"the variable {node!r} has no {'distribution' if directed else 'factor'}")
     nodes = [node for node in model.nodes() if node in states]
     sizes = {variable: len(states[variable]) for variable in dict.fromkeys([*nodes, *states])}

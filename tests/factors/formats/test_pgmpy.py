@@ -94,6 +94,10 @@ def test_other_models() -> None:
     assert [scope for scope, _ in model.factors] == [("b", "a"), ("b", "c")]
     for other in (network.to_factor_graph(), network.to_junction_tree()):
         np.testing.assert_allclose(joint(objects.from_pgmpy(other)), joint(model), rtol=1e-12)
+    alone = network.to_factor_graph()
+    alone.add_node("d")
+    with pytest.raises(ModelError, match="variable 'd' has no factor"):
+        objects.from_pgmpy(alone)
 
 
 def test_errors() -> None:
