@@ -11,7 +11,7 @@ from jitfuse import factors
 
 
 class Hidden(NamedTuple):
-    """A hidden Markov model: chances of the first state, moves [from, to], symbols [state, symbol], and what was seen."""
+    """A hidden Markov model: first state, moves [from, to], symbols [state, symbol], and what was seen."""
 
     first: np.ndarray
     moves: np.ndarray
