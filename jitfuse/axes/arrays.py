@@ -35,11 +35,16 @@ def library_of(arrays: Sequence[Any]) -> Library:
     return TRACED if "traced" in kinds else WRAPPED if "wrapped" in kinds else NUMPY
 
 
+def is_torch(x: Any) -> bool:
+    """Tell whether an array is torch's, a traced one too."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
 def _kind(x: Any, number: int) -> str:
     if type(x) is np.ndarray:
         return "numpy"
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
+    if is_torch(x):
         return "torch"
     if isinstance(x, AbstractTensor):
         return "wrapped" if isinstance(x, HostArray) else "traced"

@@ -13,7 +13,6 @@ from jitfuse.axes.plans.steps import SpecializationContext
 from jitfuse.axes.plans.structural import Reshape
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import NAMES
-from jitfuse.axes.routing import GAINS, LOSES
 from jitfuse.axes.terms import Axis, AxisList, Pack, Term
 
 ONE_ARRAY = frozenset({"view", "repeat", "reduce"})
@@ -36,15 +35,7 @@ def check_sides(plan: AbstractPlan) -> None:
         raise Fault("wrong_arity", f"{operation} gives one array, not {len(plan.rhs)}", place=Place("right", 1),
                     help="view, rearrange, contract and einop give several.")
     _check_kinds(plan)
-    left = {n for axes in plan.lhs for t in axes for n in names(t)}
-    right = {n for axes in plan.rhs for t in axes for n in names(t)}
-    if operation not in GAINS and (new := sorted(right - left)):
-        raise Fault("added_axis", f"{new[0]} is on the right alone", place=_place(plan, "right", new[0]),
-                    help="repeat and einop make new axes; the others use those of the left.")
-    if operation not in LOSES and (gone := sorted(left - right)):
-        raise Fault("lost_axis", f"{gone[0]} is on the left alone", place=_place(plan, "left", gone[0]),
-                    help="reduce, contract and einop take axes away; the others keep them all.")
-    plan.sources  # noqa: B018 (raises Fault for parts that go nowhere or come from nowhere)
+    plan.sources  # noqa: B018 (raises Fault for axes and parts that go nowhere or come from nowhere)
 
 
 def _check_kinds(plan: AbstractPlan) -> None:

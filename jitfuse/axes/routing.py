@@ -4,7 +4,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from jitfuse.axes.faults import Fault
+from jitfuse.axes.faults import Fault, Place
 from jitfuse.axes.parts import Part
 
 Sources = tuple[int, ...]
@@ -29,25 +29,37 @@ def sources(operation: str, lefts: Sequence[Part], rights: Sequence[Part]) -> li
     for k, left in enumerate(lefts):
         if k not in used:
             raise Fault("unused_part", f"nothing on the right is made of {describe(left)}", help=(
-                "Give it a place on the right, or leave it out by slicing the array first."))
+                "Give it a place on the right, or leave it out by slicing the array first."
+            ), place=Place("left", left.array))
     return found
 
 
 def describe(part: Part) -> str:
     """Return a part in words."""
-    axes = ", ".join(dict.fromkeys(key.split("#")[0].split(".")[0] for dim in part.dims for key in dim)) or "no axes"
+    axes = ", ".join(dict.fromkeys(_written(key) for keys in part.dims for key in keys)) or "no axes"
     return f"the part with {axes} of array {part.array + 1}"
 
 
 def _check_axes(operation: str, lefts: Sequence[Part], rights: Sequence[Part]) -> None:
+    """Check that axes neither vanish nor come from nowhere: also sizes without a name, and sums that count as one."""
     left: frozenset[str] = frozenset().union(*(p.axes for p in lefts))
     right: frozenset[str] = frozenset().union(*(p.axes for p in rights))
     if operation not in GAINS and (new := sorted(right - left)):
-        raise Fault("added_axis", f"{new[0].split('#')[0]} is on the right alone", help=(
-            "repeat and einop make new axes; the others only use those of the left."))
+        raise Fault("added_axis", f"{_written(new[0])} is on the right alone", place=_place("right", rights, new[0]),
+                    help="repeat and einop make new axes; the others use those of the left.")
     if operation not in LOSES and (gone := sorted(left - right)):
-        raise Fault("lost_axis", f"{gone[0].split('#')[0]} is on the left alone", help=(
-            "reduce, contract and einop take axes away; the others keep them all."))
+        raise Fault("lost_axis", f"{_written(gone[0])} is on the left alone", place=_place("left", lefts, gone[0]),
+                    help="reduce, contract and einop take axes away; the others keep them all.")
+
+
+def _place(side: str, parts: Sequence[Part], key: str) -> Place:
+    """Return the first term that a key stands in: packs count as one axis here, so that axes are terms."""
+    return next(Place(side, p.array, n) for p in parts for n, keys in enumerate(p.dims) if key in keys)
+
+
+def _written(key: str) -> str:
+    """Return an axis as it is written."""
+    return key.partition("#")[0].partition(".")[0]
 
 
 def _exact(lefts: Sequence[Part], rights: Sequence[Part]) -> list[int | None]:
@@ -64,10 +76,11 @@ def _unique(right: Part, best: Sequence[Sources], lefts: Sequence[Part]) -> Sour
         return best[0]
     if not best:
         raise Fault("no_source", f"no part on the left gives {_right(right)}", help=(
-            "A part needs axes that a part on the left has; write several operations for more."))
+            "A part needs axes that a part on the left has; write several operations for more."
+        ), place=Place("right", right.array))
     listed = " or ".join(" and ".join(describe(lefts[k]) for k in choice) for choice in best[:3])
     raise Fault("ambiguous_parts", f"{_right(right)} may be made of {listed}", help=(
-        "Give the axes different names, or write several operations."))
+        "Give the axes different names, or write several operations."), place=Place("right", right.array))
 
 
 def _right(part: Part) -> str:

@@ -38,13 +38,19 @@ def solve(
     """
     found: list[Solution] = []
     fault: Fault | None = None
-    for ranks in _ranks(lefts, rights, given, shapes):
+    untold = _untold(lefts, rights, given)
+    for ranks in _ranks(lefts, dict.fromkeys(untold, 1), given, shapes):
         try:
             found.append(_sizes(lefts, rights, whole, given, shapes, ranks))
         except Fault as error:
-            if error.code == "ambiguous_sizes":
+            if error.code != "ambiguous_sizes":
+                fault = fault or error
+                continue
+            if not untold:
                 raise
-            fault = fault or error
+        if untold:  # one axis has all sizes that any number of them has: so there are solutions
+            raise Fault("ambiguous_sizes", f"nothing tells how many axes the pack {untold[0]} has", help=(
+                f"Give its sizes: .with_sizes({untold[0]}=(2, 3))."))
         if len(found) > 1:
             pack = next(name for name, rank in ranks.items() if found[0].ranks[name] != rank)
             raise Fault("ambiguous_sizes", (
@@ -57,11 +63,18 @@ def solve(
 
 
 # ---------------------------------------------------------------- packs
+def _untold(lefts: Sequence[AxisList], rights: Sequence[AxisList], given: Given) -> list[str]:
+    """Return the packs of which no array tells the number of axes: they stand within terms on the left, if at all."""
+    told = {t.name for axes in lefts for t in axes if isinstance(t, Pack)}.union(given)
+    written = (t.name for axes in (*lefts, *rights) for term in axes for t in term.leaves() if isinstance(t, Pack))
+    return [name for name in dict.fromkeys(written) if name not in told]
+
+
 def _ranks(
-    lefts: Sequence[AxisList], rights: Sequence[AxisList], given: Given, shapes: Sequence[Shape]
+    lefts: Sequence[AxisList], untold: Mapping[str, int], given: Given, shapes: Sequence[Shape]
 ) -> Iterator[dict[str, int]]:
-    """Yield the numbers of axes that packs may have."""
-    ranks = {name: len(sizes) for name, sizes in given.items() if isinstance(sizes, tuple)}
+    """Yield the numbers of axes that packs may have; those of the packs that no array tells are given."""
+    ranks = {**untold, **{name: len(sizes) for name, sizes in given.items() if isinstance(sizes, tuple)}}
     left: list[tuple[int, list[str], int]] = []
     for k, (axes, shape) in enumerate(zip(lefts, shapes)):
         own = [t.name for t in axes if isinstance(t, Pack)]
@@ -71,13 +84,6 @@ def _ranks(
                 f"array {k + 1} has {len(shape)} axes, of sizes {shape}, and {len(axes) - len(own)} are written"
             ), help="Write one term for each axis; a pack stands for any number of them.", place=Place("left", k))
         left.append((rest, own, k))
-    unknown = dict.fromkeys(name for _, own, _ in left for name in own if name not in ranks)
-    written = dict.fromkeys(
-        t.name for axes in (*lefts, *rights) for term in axes for t in term.leaves() if isinstance(t, Pack))
-    other = [name for name in written if name not in ranks and name not in unknown]
-    if other:
-        raise Fault("ambiguous_sizes", f"nothing tells how many axes the pack {other[0]} has", help=(
-            f"Give its sizes: .with_sizes({other[0]}=(2, 3))."))
     found = False
     for solved in _solved(ranks, left):
         found = True
@@ -143,14 +149,14 @@ def _sizes(
         if len(solutions) > 1:
             raise _ambiguous(waiting[0], solutions[0], solutions[1], sizes)
         sizes = solutions[0]
+    if (misfit := _misfit(sums, sizes, start)) is not None:
+        raise Fault("inconsistent_sizes", f"{misfit} cannot be {sizes[misfit]}", sizes=sizes,
+                    help="Check the numbers in it, and the sizes that are given.")
     for key in dict.fromkeys(leaf for dims in (*left_dims, *right_dims) for dim in dims for leaf in leaves(dim)):
         if key not in sizes:
             name = key.split(".")[0]
             way_out = f"Give the sizes of the axes in {key}." if key in sums else f"Give it: .with_sizes({name}=3)."
             raise Fault("ambiguous_sizes", f"nothing tells the size of {name}", sizes=sizes, help=way_out)
-    if (misfit := _misfit(sums, sizes, start)) is not None:
-        raise Fault("inconsistent_sizes", f"{misfit} cannot be {sizes[misfit]}", sizes=sizes,
-                    help="Check the numbers in it, and the sizes that are given.")
     return Solution(ranks, left_dims, right_dims, sizes)
 
 

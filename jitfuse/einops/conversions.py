@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.axes.arrays import library_of
+from jitfuse.axes.arrays import is_torch, library_of
 from jitfuse.axes.faults import Fault
 from jitfuse.einops.errors import Writing
-from jitfuse.einops.operation import is_torch
 from jitfuse.einops.parsing import ELLIPSIS, parse
 
 

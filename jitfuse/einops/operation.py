@@ -1,8 +1,6 @@
 """PatternOp: a TensorOp whose errors are einops', shown in the user's pattern."""
 from __future__ import annotations
 
-from typing import Any
-
 from jitfuse.axes.faults import Fault
 from jitfuse.axes.operation import TensorOp
 from jitfuse.einops.errors import EinopsError
@@ -17,8 +15,3 @@ class PatternOp(TensorOp):
         """Return the error for a fault, with the call's text."""
         error = super().error(fault)
         return EinopsError(error.code, error.reason, written=error.written, sizes=error.sizes, help=fault.help)
-
-
-def is_torch(x: Any) -> bool:
-    """Tell whether an array is torch's, a traced one too: it has torch's methods."""
-    return hasattr(x, "unsqueeze")

@@ -8,19 +8,21 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from jitfuse.axes.arrays import is_torch
 from jitfuse.axes.faults import Place
 from jitfuse.axes.plans.abstract import AbstractPlan
 from jitfuse.axes.terms import Axis, AxisList, Pack, Product, Sum, Term
 from jitfuse.base.records import NamedTuple
 from jitfuse.einops.errors import Writing
-from jitfuse.einops.operation import PatternOp, is_torch
+from jitfuse.einops.operation import PatternOp
 from jitfuse.einops.parsing import Range, refused_name
 from jitfuse.einops.preparation import kept
 
 Shape = Sequence[int]
 STAR: Final = "*"
 _packers: Final[dict[tuple[str, int], Packer]] = {}
-_unpackers: Final[dict[tuple[str, tuple[tuple[int, ...], ...]], Callable[[Any], Any]]] = {}
+_unpackers: Final[dict[tuple[str, tuple[tuple[int, ...], ...], type], Callable[[Any], Any]]] = {}
+"""What unpacks by a pattern and shapes. The last of a key is the type of all sizes together: 2.0 equals 2."""
 
 
 class Packer(NamedTuple):
@@ -98,7 +100,7 @@ def unpack(tensor: Any, packed_shapes: Sequence[Shape], pattern: str) -> list[An
     """
     shapes = tuple(map(tuple, packed_shapes))
     try:
-        run = _unpackers[pattern, shapes]
+        run = _unpackers[pattern, shapes, sum(map(sum, shapes)).__class__]
     except (KeyError, TypeError):
         run = _unpacker(pattern, shapes)
     return list(run(tensor))
@@ -141,7 +143,7 @@ def _unpacker(pattern: Any, shapes: tuple[tuple[Any, ...], ...]) -> Callable[[An
     except TypeError:
         raise read.writing.error("bad_size", f"{list(shapes)} are no shapes", help=(
             "Shapes are tuples of integers.")) from None
-    return kept(_unpackers, (pattern, shapes), lambda: _made_unpacker(read, shapes))
+    return kept(_unpackers, (pattern, shapes, int), lambda: _made_unpacker(read, shapes))
 
 
 def _made_unpacker(read: StarPattern, shapes: tuple[tuple[int, ...], ...]) -> Callable[[Any], Any]:

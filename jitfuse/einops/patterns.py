@@ -49,7 +49,7 @@ def read(pattern: Any, reduction: Any, sizes: Sizes) -> Pattern:
     Raises:
         EinopsError: it is written wrongly, or is none of its operation.
     """
-    shown = () if reduction in ("rearrange", "repeat") else (("reducer", _shown(reduction)),)
+    shown = () if reduction in ("rearrange", "repeat") else (("reducer", reduction_name(reduction)),)
     writing = Writing(reduction if not shown else "reduce", str(pattern), (
         *shown, *((name, f"{name}={size!r}") for name, size in sizes)))
     if not isinstance(pattern, str):
@@ -66,7 +66,8 @@ def read(pattern: Any, reduction: Any, sizes: Sizes) -> Pattern:
     return made
 
 
-def _shown(reduction: Any) -> str:
+def reduction_name(reduction: Any) -> str:
+    """Return a reduction as errors show it."""
     return repr(reduction) if isinstance(reduction, str) else str(getattr(reduction, "__qualname__", repr(reduction)))
 
 
@@ -105,7 +106,7 @@ def _check_sizes(made: Pattern) -> None:
         if name not in names:
             raise writing.error("unknown_name", f"{name} is no axis of the pattern", name, help=(
                 f"Its axes are {', '.join(sorted(names - {ELLIPSIS})) or 'none'}."))
-        if not isinstance(size, int) or size < 0:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise writing.error("bad_size", f"{size!r} is no size", name, help="Sizes are integers from 0 on.")
     for group in made.left.groups:
         unknown = [i for i in group.items if isinstance(i.axis, str) and i.axis not in made.sizes]

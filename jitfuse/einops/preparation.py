@@ -9,20 +9,20 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from jitfuse.axes.arrays import is_torch
 from jitfuse.axes.terms import Axis, AxisList, Number, Pack
 from jitfuse.einops.errors import UnsupportedPatternError
-from jitfuse.einops.operation import is_torch
 from jitfuse.einops.parsing import ELLIPSIS
-from jitfuse.einops.patterns import Pattern, Sizes, read
+from jitfuse.einops.patterns import Pattern, read, reduction_name
 
 Run = Callable[..., Any]
 Made = TypeVar("Made")
 MAX_PATTERNS: Final = 1024
 """Patterns that are kept; then all are forgotten."""
-PREPARED: Final[dict[tuple[str, Any, Sizes], Run]] = {}
-"""What runs a pattern, by the pattern, the reduction and the sizes."""
-_called_by: Final[dict[tuple[str, Sizes], Callable[[Any, Any], Any]]] = {}
-"""What runs a pattern whose reduction is a function of the user's, which comes with the call."""
+PREPARED: Final[dict[tuple[str, Any, tuple[Any, ...]], Run]] = {}
+"""What runs a pattern, by the pattern, the reduction, and the sizes with their types: 2.0 and True equal integers."""
+_called_by: Final[dict[tuple[str, str, tuple[Any, ...]], Callable[[Any, Any], Any]]] = {}
+"""What runs a pattern whose reduction is a function of the user's, which comes with the call; by its name."""
 _FLOATS: Final = frozenset({"float16", "float32", "float64", "float128", "longdouble", "bfloat16"})
 _floats: Final[set[Any]] = set()
 """Dtypes, of any library, that are known to be floating."""
@@ -35,10 +35,12 @@ def prepared(pattern: str, reduction: Any, axes_lengths: Mapping[str, Any]) -> R
         EinopsError: the pattern is wrong by itself.
     """
     sizes = tuple((name, _size(size)) for name, size in axes_lengths.items())
+    typed = (*sizes, *map(type, axes_lengths.values()))
     if callable(reduction):
-        called = kept(_called_by, (pattern, sizes), lambda: _called(read(pattern, reduction, sizes)))
+        key = pattern, reduction_name(reduction), typed
+        called = kept(_called_by, key, lambda: _called(read(pattern, reduction, sizes)))
         return lambda tensor: called(tensor, reduction)
-    return kept(PREPARED, (pattern, reduction, sizes), lambda: _run(read(pattern, reduction, sizes)))
+    return kept(PREPARED, (pattern, reduction, typed), lambda: _run(read(pattern, reduction, sizes)))
 
 
 def kept(table: dict[Any, Made], key: Any, make: Callable[[], Made]) -> Made:
@@ -56,9 +58,9 @@ def kept(table: dict[Any, Made], key: Any, make: Callable[[], Made]) -> Made:
 
 
 def _size(size: Any) -> Any:
-    """Return the integer that a size is; what is none is refused with its place later."""
+    """Return the integer that a size is; what is none, and a truth value, is refused with its place later."""
     try:
-        return operator.index(size)
+        return size if isinstance(size, bool) else operator.index(size)
     except TypeError:
         return size
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.axes.arrays import is_torch
 from jitfuse.axes.reducers import Reducer
 from jitfuse.einops.errors import EinopsError
-from jitfuse.einops.operation import is_torch
 from jitfuse.einops.preparation import PREPARED, prepared
 
 
@@ -32,7 +32,8 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: Any) -> Any:
         EinopsError: the pattern is wrong, or does not fit.
     """
     try:
-        run = PREPARED[pattern, "rearrange", tuple(axes_lengths.items()) if axes_lengths else ()]
+        run = PREPARED[pattern, "rearrange", (
+            *axes_lengths.items(), *map(type, axes_lengths.values())) if axes_lengths else ()]
     except (KeyError, TypeError):
         run = prepared(pattern, "rearrange", axes_lengths)
     return run(tensor if tensor.__class__ is not list else stacked(tensor))
@@ -56,7 +57,8 @@ def reduce(tensor: Any, pattern: str, reduction: Reducer, **axes_lengths: Any) -
         EinopsError: the pattern is wrong, or does not fit; the mean is asked of numbers that are not floating.
     """
     try:
-        run = PREPARED[pattern, reduction, tuple(axes_lengths.items()) if axes_lengths else ()]
+        run = PREPARED[pattern, reduction, (
+            *axes_lengths.items(), *map(type, axes_lengths.values())) if axes_lengths else ()]
     except (KeyError, TypeError):
         run = prepared(pattern, reduction, axes_lengths)
     return run(tensor if tensor.__class__ is not list else stacked(tensor))
@@ -79,7 +81,8 @@ def repeat(tensor: Any, pattern: str, **axes_lengths: Any) -> Any:
         EinopsError: the pattern is wrong, or does not fit.
     """
     try:
-        run = PREPARED[pattern, "repeat", tuple(axes_lengths.items()) if axes_lengths else ()]
+        run = PREPARED[pattern, "repeat", (
+            *axes_lengths.items(), *map(type, axes_lengths.values())) if axes_lengths else ()]
     except (KeyError, TypeError):
         run = prepared(pattern, "repeat", axes_lengths)
     return run(tensor if tensor.__class__ is not list else stacked(tensor))

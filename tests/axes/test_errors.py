@@ -48,11 +48,14 @@ CASES: dict[str, list[Callable[[], Any]]] = {
         lambda: contract((ax[b], ax[b]), ax[b])(x[0], x[:, 0]),
         lambda: rearrange(ax[b, 5], ax[5, b])(x), lambda: reduce(ax[b, 7 + h], ax[b]).reduce_by("sum")(x),
         lambda: rearrange(ax[b * b, h], ax[b, b, h])(x),
+        lambda: rearrange(ax[a * p, 2], ax[a, p, 2])(x), lambda: rearrange(ax[b, 4 * p], ax[b, 4, p])(x),
+        lambda: einop(ax[b, 7 + h], ax[b, 7 + h, c])(x),
     ],
     "ambiguous_sizes": [
         lambda: rearrange(ax[b, h * w], ax[b, h, w])(x), lambda: rearrange(ax[b, h + w], (ax[b, h], ax[b, w]))(x),
         lambda: repeat(ax[b, h], ax[b, h, w])(x), lambda: contract((ax[p, q], ax[b]), ax[b])(x, x[0]),
         lambda: rearrange(ax[b * h, w], ax[b, h, w])(np.zeros((0, 3))), lambda: repeat(ax[b, h], ax[b, h, p])(x),
+        lambda: rearrange(ax[b, h * p], ax[b, h, p])(x),
     ],
     "unknown_name": [lambda: rearrange(ax[b, h], ax[h, b]).with_sizes(w=3)],
     "bad_size": [
@@ -137,4 +140,21 @@ def test_carets_are_under_terms_behind_packs(op: Callable[[], TensorOp], array: 
     lines = str(caught.value).splitlines()
     carets = next(line for line in lines if set(line.strip()) == {"^"})
     text = lines[lines.index(carets) - 1]
+    assert text[carets.index("^") : carets.rindex("^") + 1] == place
+
+
+@pytest.mark.parametrize(("op", "place"), [
+    (lambda: rearrange((ax[a, b], ax[a]), (ax[a], ax[b])), "ax[b]"),
+    (lambda: einop((ax[a], ax[a]), (ax[a, b], ax[b, a])), "ax[a, b]"),
+    (lambda: rearrange((ax[a], ax[b]), ax[a]), "b"),
+    (lambda: rearrange((ax[a], ax[a, h + w]), (ax[a, h], ax[a])), "h + w"),
+    (lambda: rearrange((ax[a], ax[a]), ax[a]), "ax[a]"), (lambda: rearrange(ax[b, 3], ax[b]), "3"),
+    (lambda: rearrange(ax[b], ax[b, 1, b * 3]), "b * 3"), (lambda: repeat(ax[p, a + b, c], ax[p, c]), "a + b"),
+    (lambda: rearrange(ax[a, p], ax[a]), "p"), (lambda: contract(ax[a], (ax[a], ax[h * b])), "h * b"),
+    (lambda: contract((ax[b, 6], ax[b]), ax[b])(x, x[:, 0]), "ax[b, 6]"),
+])
+def test_carets_are_under_axes_and_parts(op: Callable[[], Any], place: str) -> None:
+    with pytest.raises(AxesError) as caught:
+        op()
+    _, text, carets, *_ = str(caught.value).splitlines()
     assert text[carets.index("^") : carets.rindex("^") + 1] == place

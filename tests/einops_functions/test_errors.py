@@ -86,3 +86,32 @@ def test_it_is_imported_when_it_is_used_and_brings_no_torch() -> None:
             "from jitfuse import einops; print(before, 'torch' in sys.modules, 'einops' in sys.modules)")
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False", "False"]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_sizes_that_equal_integers_are_refused_whatever_came_before(first: bool) -> None:
+    wide, pattern = np.zeros((4, 7)), f"a (b {'c' if first else 'd'}) -> a b {'c' if first else 'd'}"
+    name = pattern[5]
+    for size in (1.0, True, 1 + 0j, np.float32(1)) if first else (7.0, 7 + 0j):
+        if first:
+            assert einops.rearrange(wide, pattern, **{name: 1}).shape == (4, 7, 1)
+        assert lines(lambda size=size: einops.rearrange(wide, pattern, **{name: size}))[0] == f"{size!r} is no size"  # type: ignore[misc]
+    for size in (7, np.int64(7)):
+        assert einops.rearrange(wide, pattern, **{name: size}).shape == (4, 1, 7)
+
+
+def test_shapes_that_equal_integers_are_refused_whatever_came_before() -> None:
+    for shapes in ([(2,), (4,)], [(2.0,), (4,)], [(np.int64(2),), (4,)], [(2.0,), (4,)]):
+        if isinstance(shapes[0][0], float):
+            assert lines(lambda s=shapes: einops.unpack(X, s, "a *"))[0] == f"{shapes} are no shapes"  # type: ignore[misc]
+        else:
+            assert [part.shape for part in einops.unpack(X, shapes, "a *")] == [(4, 2), (4, 4)]
+
+
+def test_errors_of_reductions_show_the_function_of_the_call() -> None:
+    def least(x: Any, axes: tuple[int, ...]) -> Any:
+        return x.min(axes)
+
+    for function, name in ((np.max, "amax"), (np.min, "amin"), (least, least.__qualname__), (np.max, "amax")):
+        found = lines(lambda function=function: einops.reduce(X[0], "a b -> a", function))  # type: ignore[misc]
+        assert name.removeprefix("a") in found[1] and found[1].startswith("    reduce(..., 'a b -> a', ")

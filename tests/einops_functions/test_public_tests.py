@@ -25,7 +25,8 @@ EACH_SHAPE = "test_other.test_torch_compile_for_functions"
 """Goes through nine pairs of patterns and shapes. Under torch.compile einops' sizes are symbols, ours are constants:
 each shape is compiled on its own, one more than torch does before it gives up."""
 SYMBOLIC = {"test_other.test_parse_shape_symbolic", "test_other.test_parse_shape_symbolic_ellipsis"}
-"""Tests with an argument for each symbolic library, of which there are none here."""
+"""Tests of symbols of a graph that einops makes with PyTensor, the only library that they know. Its arrays are refused
+here, as those of all libraries but NumPy, torch and jitfuse are (docs/einops.md), so that there is nothing to run."""
 SLOW = {EACH_SHAPE, "test_other.test_torch_compile_for_layers", "test_ops.test_torch_compile_with_dynamic_shape",
         "test_other.test_einops_threading", "test_layers.test_torch_layers_scripting",
         "test_layers.test_reduce_imperative"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jitfuse.axes.equations import product
-from jitfuse.axes.faults import REDUCER, Fault
+from jitfuse.axes.faults import REDUCER, Fault, Place
 from jitfuse.axes.parts import Part, Split, expand, names, pack_keys, parts, whole_sums
 from jitfuse.axes.plans.draft import size_key
 from jitfuse.axes.plans.lowering import LoweringProgram, Operation, Phases
@@ -79,9 +79,11 @@ class AbstractPlan(Record, frozen=True):
 
     @staticmethod
     def _check_product(right: Part, lefts: Sequence[Part], reductions: Reductions) -> None:
-        if number := next((key for p in (right, *lefts) for key in p.axes if "#" in key), None):
-            raise Fault("number_in_product", f"{number.partition('#')[0]} has no name, so that nothing tells which "
-                        "axes of the other arrays it is", help="Make an axis of it, and give its size with with_sizes.")
+        for side, p in (("right", right), *(("left", left) for left in lefts)):
+            if number := next((key for key in p.axes if "#" in key), None):
+                raise Fault("number_in_product", f"{number.partition('#')[0]} has no name, so that nothing tells which "
+                            "axes of the other arrays it is", place=Place(side, p.array),
+                            help="Make an axis of it, and give its size with with_sizes.")
         if reductions not in (None, "sum"):
             raise Fault("bad_reducer", "products are summed, and reduce_by says otherwise", place=REDUCER,
                         help="Multiply first, then reduce the result.")

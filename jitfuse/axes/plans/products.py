@@ -35,7 +35,8 @@ class Einsum(SymbolicStep, frozen=True):
         equation = f"{inputs}->{''.join(map(letters.__getitem__, self.output))}"
         return self._line(context.library.einsum(equation, [f"v{s}" for s in self.operands]))
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return the result, with all that is multiplied as its cost."""
         space = math.prod(map(context.size, {keys for dims in self.terms for keys in dims}))
         return [contiguous(context.shape(self.output))], StepScore(space, 0, 1, 1)
 
@@ -51,7 +52,8 @@ class Promote(SymbolicStep, frozen=True):
         given = ", ".join(xs)
         return [f"{', '.join(made)} = ({given}) if {same} else promoted({given})"]
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return the layouts as they are: conversions are no part of a plan's choice."""
         return list(layouts), FREE
 
 
@@ -128,7 +130,8 @@ class Contract(SymbolicStep, frozen=True):
             return x
         return context.library.reshape(x, tuple(context.size(keys) if keys in dims else 1 for keys in wanted))
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return the result, and copies where the operands are no matrices as they lie."""
         a, b = self.terms
         found = roles(a, b, self.output)
         result = contiguous(context.shape(self.output))

@@ -119,9 +119,6 @@ class SymbolicStep(Step, frozen=True):
 
     def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         """Return the layouts of the results, for operands of these, and what the step costs."""
-        return self._score(context, layouts)
-
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
         raise NotImplementedError
 
     def _line(self, text: str) -> list[str]:

@@ -20,7 +20,8 @@ class Reshape(SymbolicStep, frozen=True):
     def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.reshape(self._operand, context.shape(self.dims)))
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return the view in the shape, or a copy where there is none."""
         shape = context.shape(self.dims)
         free = reshaped(layouts[0], shape)
         layout, cost = (free, FREE) if free is not None else stored(contiguous(shape))
@@ -36,7 +37,8 @@ class Permute(SymbolicStep, frozen=True):
     def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.permute(self._operand, self.order))
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return the view, which is free."""
         shape, strides = layouts[0]
         return [Layout(tuple(shape[k] for k in self.order), tuple(strides[k] for k in self.order))], FREE
 
@@ -50,7 +52,8 @@ class Diagonal(SymbolicStep, frozen=True):
     def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.diagonal(self._operand, *self.axes))
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return the view, which is free."""
         shape, strides = layouts[0]
         rest = [k for k in range(len(shape)) if k not in self.axes]
         one, other = self.axes
@@ -74,7 +77,8 @@ class Cut(SymbolicStep, frozen=True):
             start = stop
         return lines
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return the views, which are free."""
         shape, strides = layouts[0]
         return [Layout((*shape[: self.axis], context.size(keys), *shape[self.axis + 1 :]), strides)
                 for keys in self.parts], FREE
@@ -89,7 +93,8 @@ class Concat(SymbolicStep, frozen=True):
     def _write(self, context: SpecializationContext) -> list[str]:
         return self._line(context.library.concat([f"v{s}" for s in self.operands], self.axis))
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return a new array."""
         shape = layouts[0].shape
         total = sum(layout.shape[self.axis] for layout in layouts)
         layout, cost = stored(contiguous((*shape[: self.axis], total, *shape[self.axis + 1 :])))
@@ -112,7 +117,8 @@ class Expand(SymbolicStep, frozen=True):
             return self._line(context.library.expand(made, shape, grown))
         return self._line(f"{made}.copy()" if context.library.writes else made)
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return a view with strides of 0, or what the library's repeats store, one after the other."""
         shape = context.shape(self.dims)
         if context.library.writes:
             layout, grown = contiguous(shape), [shape[k] for k in self.new if shape[k] != 1]
@@ -147,7 +153,8 @@ class Reduce(SymbolicStep, frozen=True):
         named = context.library.functions
         return named if isinstance(self.reducer, str) else {**named, self._function: self.reducer}
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return a new array."""
         layout, cost = stored(contiguous(context.shape(
             tuple(keys for k, keys in enumerate(self.dims) if k not in self.axes))))
         return [layout], cost
@@ -167,7 +174,8 @@ class Embed(SymbolicStep, frozen=True):
         narrow = tuple(1 if k == self.new else n for k, n in enumerate(shape))
         return self._line(context.library.embed(self._operand, narrow, shape[self.axis], mask))
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return a new array."""
         layout, cost = stored(contiguous(context.shape(self.dims)))
         return [layout], cost
 
@@ -208,6 +216,7 @@ class Reindex(SymbolicStep, frozen=True):
             ranges.append(":" if (start, stop) == (0, n) else f"{start}:{stop}")
         return "" if all(r == ":" for r in ranges) else f"[{', '.join(ranges)}]"
 
-    def _score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+    def score(self, context: SpecializationContext, layouts: Sequence[Layout]) -> tuple[list[Layout], StepScore]:
+        """Return a new array, with one pass for each operand."""
         layout = contiguous(tuple(sum(map(context.size, summands)) for summands in self.joined))
         return [layout], StepScore(0, layout.elements, 1, len(self.operands))

@@ -1,10 +1,6 @@
-"""A plugin of pytest that puts `contract` behind opt_einsum: its einsum, its tensordot.
-
-NumPy's einsum repeats axes of size 1, and contract does not: such axes are taken out here first.
-"""
+"""A plugin of pytest that puts `contract` behind opt_einsum: its einsum, its tensordot."""
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,18 +10,9 @@ import pytest
 from opt_einsum import get_symbol
 from opt_einsum.backends import dispatch
 from opt_einsum.parser import parse_einsum_input
-
-from jitfuse.axes import Axis, TensorOp, ax, contract
+from translation import contracted
 
 calls = 0
-
-
-@functools.cache
-def operation(equation: str) -> TensorOp:
-    """Return the operation of an equation in letters."""
-    inputs, output = equation.split("->")
-    lists = [ax[tuple(Axis(f"x{ord(letter)}") for letter in term)] for term in (*inputs.split(","), output)]
-    return contract(tuple(lists[:-1]), lists[-1])
 
 
 def einsum(equation: str, *operands: Any, **options: Any) -> Any:
@@ -35,16 +22,7 @@ def einsum(equation: str, *operands: Any, **options: Any) -> Any:
     out = options.pop("out", None)
     assert not options, options
     inputs, output, _ = parse_einsum_input((equation, *operands))
-    arrays = [np.asarray(x) for x in operands]
-    terms = inputs.split(",")
-    sizes: dict[str, int] = {}
-    for letter, n in ((letter, n) for term, x in zip(terms, arrays) for letter, n in zip(term, x.shape)):
-        sizes[letter] = max(sizes.get(letter, 1), n)
-    for k, (term, x) in enumerate(zip(terms, arrays)):
-        alone = tuple(i for i, letter in enumerate(term) if x.shape[i] == 1 != sizes[letter])
-        arrays[k] = x.squeeze(alone)
-        terms[k] = "".join(letter for i, letter in enumerate(term) if i not in alone)
-    made = np.asarray(operation(f"{','.join(terms)}->{output}")(*arrays))
+    made = np.asarray(contracted(inputs, output, [np.asarray(x) for x in operands]))
     if out is None:
         return made
     out[...] = made
