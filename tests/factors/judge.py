@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,10 +97,16 @@ class Judge:
         return self.same_log(self.graph.partition("log", **self.kwargs), self.log_sum)
 
     def partition_probability(self) -> Verdict:
-        return self.same_value(self.graph.partition(**self.kwargs), self.log_sum)
+        return self.same_value(self.value("probability"), self.log_sum)
 
     def partition_max(self) -> Verdict:
-        return self.same_value(self.graph.partition("max", **self.kwargs), self.highest)
+        return self.same_value(self.value("max"), self.highest)
+
+    def value(self, semiring: str) -> Any:
+        """Return a partition function; one beyond float64 may say so by a warning."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "overflow", RuntimeWarning)
+            return self.graph.partition(semiring, **self.kwargs)
 
     def partition_satisfiability(self) -> Verdict:
         actual, expected = self.graph.partition("satisfiability", **self.kwargs), self.highest > -np.inf
@@ -173,8 +180,9 @@ NEEDS_MASS = ("marginals", "marginal", "sample")
 
 
 def is_whole(model: Model) -> bool:
-    """Return whether all tables hold integers, so that states can be counted."""
-    return not model.log and all(not callable(t) and np.asarray(t).dtype.kind in "iub" for _, t in model.factors)
+    """Return whether all tables and weights hold integers, so that states can be counted."""
+    held = [*(table for _, table in model.factors), *model.evidence.values()]
+    return not model.log and all(not callable(table) and np.all(np.asarray(table) % 1 == 0) for table in held)
 
 
 def verdict_of(judge: Judge, query: Callable[[Judge], Verdict]) -> Verdict:

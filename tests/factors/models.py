@@ -193,7 +193,8 @@ def evidence_of(sizes: dict[Variable, int], draw: Random, whole: bool) -> dict[V
         if draw.uniform() < 0.7:
             continue
         state = int(draw.integers(size))
-        weights = draw.integers(3, size=size) if whole else draw.uniform(size=size) * (draw.uniform(size=size) < 0.8)
+        weights = draw.uniform(size=size) * (draw.uniform(size=size) < 0.8)
+        weights = np.round(3 * weights) if whole else weights
         evidence[variable] = weights if kind == 3 or (kind == 4 and draw.uniform() < 0.5) else (
             state if draw.uniform() < 0.7 else np.int32(state))
     return evidence

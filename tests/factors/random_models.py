@@ -18,7 +18,7 @@ from factors.judge import findings  # noqa: E402
 from factors.models import draw_model, kind_of  # noqa: E402
 from factors.shrink import program, shrink  # noqa: E402
 
-SHOWN = 3
+SHOWN = 1
 """So many models are made small and printed for each query and kind of table."""
 
 

@@ -51,7 +51,7 @@ def simplified(table: np.ndarray) -> Iterator[np.ndarray]:
             yield rounded
 
 
-def shrink(model: Model, fails: Callable[[Model], bool], steps: int = 300) -> Model:
+def shrink(model: Model, fails: Callable[[Model], bool], steps: int = 60) -> Model:
     """Return a model that fails in the same way, and none of those smaller by one change does."""
     for _ in range(steps):
         found = next((candidate for candidate in smaller(model) if fails(candidate)), None)
