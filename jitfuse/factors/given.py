@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from jitfuse.errors import ModelError
 from jitfuse.factors import decoding
 from jitfuse.factors.counting import count
 from jitfuse.factors.evidence import Evidence, observed
-from jitfuse.factors.plans import SAFE, Plan, Question, plan_for
+from jitfuse.factors.plans import ITEMSIZE, SAFE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, SATISFIABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
@@ -42,15 +43,40 @@ class Given:
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
         self._safe: dict[tuple[Plan, int], bool] = {}
-        self._plans: dict[tuple[int, ...], Plan] = {}
-        self.tables = Tables(self.sizes, [*observed(factors, evidence.states), *weights], log)
+        self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
+        self._factors = [*factors, *weights]
+        self.tables = Tables(self.sizes, observed(self._factors, evidence.states), log)
 
-    def plan(self, keep: tuple[int, ...] = ()) -> Plan:
-        """Return what is compiled for it; `keep`: variables that stay in the result."""
-        if keep not in self._plans:
+    def plan(self, keep: tuple[int, ...] = (), *, all_messages: bool = False) -> Plan:
+        """Return what is compiled for it.
+
+        Args:
+            keep: variables that stay in the result.
+            all_messages: they are kept, for a pass back from the root.
+        """
+        key = keep, all_messages
+        if key not in self._plans:
             structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
-            self._plans[keep] = plan_for(Question(structure, tuple(self.tables.places), keep, self.limit_bytes))
-        return self._plans[keep]
+            question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes)
+            plan = plan_for(question)
+            if all_messages and plan.ordered.cost.bytes(ITEMSIZE, keep=True) > self.limit_bytes:
+                plan = plan_for(question._replace(all_messages=True))
+            self._plans[key] = plan
+        return self._plans[key]
+
+    def slices(self, *, all_messages: bool = False) -> list[Given]:
+        """Return the models that are summed where the messages of one would take too much memory; none if they do not.
+
+        Each has states of the variables that are conditioned on as its evidence.
+        """
+        sliced = self.plan(all_messages=all_messages).ordered.sliced
+        if not sliced:
+            return []
+        return [
+            Given(self.full, self._factors, Evidence({**self.evidence.states, **dict(zip(sliced, states))}, {}),
+                  self.tables.log, self.limit_bytes)
+            for states in product(*[range(self.sizes[v]) for v in sliced])
+        ]
 
     @cached_property
     def dtype(self) -> Any:
@@ -134,7 +160,7 @@ class Given:
     # ------------------------------------------------------------------ marginals
     def marginals(self) -> list[Any]:
         """Return the marginals of all variables."""
-        plan, dtype = self.plan(), self.dtype
+        plan, dtype = self.plan(all_messages=True), self.dtype
         semiring = LOG if self._uses_logs(plan, 2) else PROBABILITY
         stacks = self.tables.logs(dtype) if semiring is LOG else self.tables.scaled(dtype)[0]
         found = self._ask(plan, "marginals" if semiring is LOG else "scaled marginals", semiring, stacks)
@@ -183,7 +209,7 @@ class Given:
     def map(self) -> tuple[list[int], float]:
         """Return a most probable state and the log of its product."""
         self._require_values("map")
-        plan, logs = self.plan(), self.tables.logs(np.float64)
+        plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._ask(plan, "messages", MAX_SUM, logs, np.float64)
         states = decoding.most_probable(plan, logs, messages)
         value = math.fsum(plan.loader(logs)(f).alone(len(scope))[tuple([states[v] for v in scope])]
@@ -195,7 +221,7 @@ class Given:
     def sample(self, n: int, key: Any) -> list[np.ndarray]:
         """Return samples of all variables."""
         self._require_values("sample")
-        plan, logs = self.plan(), self.tables.logs(np.float64)
+        plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._ask(plan, "messages", LOG, logs, np.float64)
         found = decoding.samples(plan, logs, messages, n, key)
         if found is None:

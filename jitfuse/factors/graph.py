@@ -11,6 +11,7 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.errors import ModelError, TooLargeError
+from jitfuse.factors.conditioning import Slices
 from jitfuse.factors.evidence import Evidence, read_evidence
 from jitfuse.factors.given import Given
 from jitfuse.factors.ir.schema import Program
@@ -94,7 +95,7 @@ class FactorGraph:
             >>> float(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition().round(6))
             2.302585
         """
-        return self._given(evidence).log_partition()
+        return self._answering(evidence).log_partition()
 
     def partition(
         self, semiring: str | Semiring = "probability", evidence: Mapping[Hashable, Any] | None = None
@@ -119,8 +120,8 @@ class FactorGraph:
         if not isinstance(semiring, Semiring) and semiring not in NAMES:
             raise ModelError(f"no semiring is called {semiring!r}: give one of {', '.join(NAMES)}, or a Semiring")
         if isinstance(semiring, Semiring):
-            return self._given(evidence, as_weights=False).custom(semiring)
-        given = self._given(evidence)
+            return self._answering(evidence, as_weights=False).custom(semiring)
+        given = self._answering(evidence)
         return {"probability": given.partition, "log": given.log_partition, "max": given.largest,
                 "satisfiability": given.satisfiable, "counting": given.count}[semiring]()
 
@@ -138,7 +139,7 @@ class FactorGraph:
             >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).marginals()[0]
             array([0.3, 0.7])
         """
-        return dict(zip(self.sizes, self._given(evidence).marginals()))
+        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).marginals()))
 
     def marginal(self, *variables: Hashable, evidence: Mapping[Hashable, Any] | None = None) -> Any:
         """Return the joint probabilities of some variables: an array with an axis for each, in the order given.
@@ -155,7 +156,7 @@ class FactorGraph:
         wanted = [self._number(v) for v in variables]
         if len(set(wanted)) < len(wanted):
             raise ModelError(f"a variable comes twice in {variables!r}")
-        return self._given(evidence).marginal(tuple(wanted))
+        return self._answering(evidence).marginal(tuple(wanted))
 
     def entropy(
         self, *variables: Hashable, given: Sequence[Hashable] = (), evidence: Mapping[Hashable, Any] | None = None
@@ -188,7 +189,7 @@ class FactorGraph:
             >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 1]])]).map()[0]
             {0: 1, 1: 0}
         """
-        states, value = self._given(evidence).map()
+        states, value = self._answering(evidence, all_messages=True).map()
         return dict(zip(self.sizes, states)), value
 
     def sample(self, n: int, key: Any, evidence: Mapping[Hashable, Any] | None = None) -> dict[Hashable, np.ndarray]:
@@ -203,7 +204,7 @@ class FactorGraph:
             >>> jf.factors.FactorGraph([2], [((0,), [0, 1])]).sample(3, jf.random.key(0))
             {0: array([1, 1, 1])}
         """
-        return dict(zip(self.sizes, self._given(evidence).sample(n, key)))
+        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, key)))
 
     # ------------------------------------------------------------------ what is behind it
     def plan(self, evidence: Mapping[Hashable, Any] | None = None) -> Report:
@@ -227,6 +228,14 @@ class FactorGraph:
         if variable not in self._index:
             raise ModelError(f"the graph has no variable {variable!r}")
         return self._index[variable]
+
+    def _answering(
+        self, evidence: Mapping[Hashable, Any] | None, *, as_weights: bool = True, all_messages: bool = False
+    ) -> Given | Slices:
+        """Return the model under evidence, or its slices where it is too large."""
+        given = self._given(evidence, as_weights=as_weights)
+        slices = given.slices(all_messages=all_messages)
+        return Slices(slices) if slices else given
 
     def _given(self, evidence: Mapping[Hashable, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""

@@ -84,7 +84,7 @@ class Machine:
                 assert load_selector is not None, "a program with selectors needs them"
                 array = load_selector(args["selector_id"])
             elif step.op is OpCode.UNIT:
-                array = np.full(step.spec.shape, semiring.one, dtype)
+                array = np.full_like(offsets, semiring.one, dtype=dtype, shape=step.spec.shape)  # traced if they are
             elif step.op is OpCode.NORMALIZE:
                 array, slots[args["scale"]] = _normalized(alone(args["src"]), specs[args["src"]].ndim)
             else:

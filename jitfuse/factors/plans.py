@@ -28,6 +28,8 @@ from jitfuse.fuse import fuse
 ITEMSIZE: Final = 8
 LIMIT_BYTES: Final = 4 << 30
 """What the messages of one query may take, unless told."""
+MOST_OPERATIONS: Final = 1 << 36
+"""Products of numbers, of all slices together, that are not too many: some minutes."""
 SAFE: Final = 600.0
 """Products of probabilities whose logs lie at most this far apart neither overflow nor lose a bit in float64."""
 SEGMENT: Final = 12
@@ -36,12 +38,15 @@ _KEPT: Final = 256
 
 
 class Question(NamedTuple):
-    """What a plan is made for: a structure, where its tables lie, and the variables that stay in the result."""
+    """What a plan is made for: a structure, where its tables lie, the variables that stay in the result, the bytes that
+    messages may take, and whether all messages are kept.
+    """
 
     structure: Structure
     places: tuple[Place, ...]
     keep: tuple[int, ...] = ()
     limit_bytes: int = LIMIT_BYTES
+    all_messages: bool = False
 
 
 class Plan:
@@ -51,7 +56,9 @@ class Plan:
         self.question = question
         structure = question.structure
         clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
-        self.ordered: Ordered = best_order(clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE)
+        self.ordered: Ordered = best_order(
+            clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
+            most_operations=MOST_OPERATIONS)
         self.tree: Tree = bucket_tree(structure, self.ordered.order, question.keep)
         self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
         self._machines: dict[int, Machine] = {}
