@@ -50,10 +50,11 @@ def buckets(structure: Structure, order: Sequence[int]) -> tuple[Bucket, ...]:
         raise ValueError(f"an order holds each of {count} variables once")
     scopes: list[set[int]] = [{v} for v in range(count)]
     factors: list[list[int]] = [[] for _ in range(count)]
+    single = 1 in structure.sizes
     children: list[list[int]] = [[] for _ in range(count)]
     for number, scope in enumerate(structure.scopes):
         if scope:
-            several = [v for v in scope if structure.sizes[v] > 1]
+            several = [v for v in scope if structure.sizes[v] > 1] if single else scope
             first = min(several or scope, key=place.__getitem__)
             scopes[first].update(several)
             factors[first].append(number)

@@ -56,8 +56,9 @@ class Reduced:
         graph = self.graph
         around = set(graph.near[v])
         self.low = max(self.low, graph.around[v] + graph.weight[v])
-        for a, b in list(graph.missing(v)):
-            graph.connect(a, b)
+        if len(around) > 1:
+            for a, b in list(graph.missing(v)):
+                graph.connect(a, b)
         graph.remove(v)
         self.first.append(v)
         return around

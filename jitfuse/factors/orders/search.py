@@ -29,8 +29,8 @@ BUDGET: Final = 200_000
 _WORTH: Final = 12
 """A search may take as many steps as the tables have elements, divided by two to this power."""
 _STARTS: Final = 6
-_DENSE: Final = 8_000_000
-"""Pairs of neighbours of a vertex, over all vertices, that are too many to count fill edges among them."""
+_DENSE: Final = 1_000_000
+"""Pairs of neighbours of a vertex, over all vertices, of a part in which little can be gained and all takes long."""
 _EXACT: Final = "safe eliminations"
 
 
@@ -141,18 +141,23 @@ def _part_order(part: Part, budget: int, given: list[Method]) -> tuple[list[int]
             best = score, order
     assert best is not None
     score, order = best
-    order = improved(part, order, budget=min(budget, int(2.0 ** min(score.total - _WORTH, 60.0))))
-    score = part.score(order)
-    candidates.append(Candidate("improved", score.weight / WEIGHT_OF_BIT, score.total))
+    if not _is_dense(part):
+        order = improved(part, order, budget=min(budget, int(2.0 ** min(score.total - _WORTH, 60.0))))
+        score = part.score(order)
+        candidates.append(Candidate("improved", score.weight / WEIGHT_OF_BIT, score.total))
     return order, sorted(candidates, key=lambda each: each[1:])
+
+
+def _is_dense(part: Part) -> bool:
+    return sum([len(around) ** 2 for around in part.near]) > _DENSE
 
 
 def _methods(part: Part) -> Iterator[Method]:
     """Yield our own methods."""
-    for method, order in sweeps(part, _STARTS):
+    dense = _is_dense(part)
+    for method, order in sweeps(part, 1 if dense else _STARTS):
         yield method, part.eliminated(order)
     alike = len({*part.weight}) == 1
-    dense = sum([len(around) ** 2 for around in part.near]) > _DENSE
     for rule in (Rule.WEIGHTED_MIN_WIDTH, Rule.MIN_WIDTH, Rule.WEIGHTED_MIN_FILL, Rule.MIN_FILL):
         if not (alike and rule in WEIGHTED) and not (dense and rule in BY_FILL):
             weight = part.weight if rule in WEIGHTED else [1] * len(part.weight)

@@ -16,17 +16,18 @@ from jitfuse.factors.structure import Structure
 from tests.factors.orders.structures import complete, grid
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize(("structure", "limit"), [(grid(8, 8), 2000), (grid(5, 5, 3), 1000), (complete(9), 64)])
+@pytest.mark.parametrize(("structure", "limit", "keep"), [
+    (grid(8, 8), 2000, False), (grid(8, 8), 20_000, True), (grid(5, 5, 3), 1000, False), (grid(5, 5, 3), 6000, True),
+    (complete(9), 500, False), (complete(9), 1000, True),
+])
 def test_slices_fit(structure: Structure, limit: int, keep: bool) -> None:
     whole = best_order(structure, budget=1000)
-    if keep:
-        limit *= 5
     found = best_order(structure, budget=1000, limit_bytes=limit, keep=keep)
     assert whole.cost.bytes(8, keep=keep) > limit >= found.cost.bytes(8, keep=keep)
     assert found.slices == prod(structure.sizes[v] for v in found.sliced) > 1
     assert found.cost == cost(conditioned(structure, found.sliced), found.order)
-    assert whole.cost.operations <= found.slices * found.cost.operations <= 40 * whole.cost.operations
+    overhead = found.slices * found.cost.operations / whole.cost.operations
+    assert 0.9 < overhead < 40  # factors of sliced variables alone are numbers, and not counted
 
 
 def test_slices_sum_to_the_whole() -> None:
