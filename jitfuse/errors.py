@@ -100,7 +100,7 @@ class ModelError(JitfuseError, ValueError):
 class TooLargeError(ModelError, MemoryError):
     """Exact inference would need more memory than is allowed; the message has the figures of the best order found.
 
-    Fields: `states` (log2 of the largest table's number of elements), `bytes` (needed at once), `limit` (bytes allowed).
+    Fields: `states` (log2 of the number of elements of the largest table), `bytes` (needed at once), `limit` (allowed).
 
     Example:
         >>> issubclass(jf.factors.TooLargeError, jf.JitfuseError)

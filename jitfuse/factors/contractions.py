@@ -31,6 +31,7 @@ LARGE: Final = 1 << 12
 """Elements of the result times summed elements, from which on a contraction may have a kernel of its own."""
 ROW: Final = 32
 """Elements of a row, from which on rows are taken."""
+_stored: Final = AbstractTensor.copy  # type: ignore[attr-defined]
 
 
 class Row(NamedTuple):
@@ -94,7 +95,7 @@ class Contraction:
             summed = (len(batch),)
         result = semiring.sum(product, summed).reshape(batch + self.out.shape)
         # stored: it is read several times, and a kernel that computed it anew would be one more kernel to compile
-        return AbstractTensor.copy(result) if isinstance(result, AbstractTensor) else result
+        return _stored(result) if isinstance(result, AbstractTensor) else result
 
     def _broadcast(self, arrays: Sequence[Array], leads: Sequence[tuple[int, ...]]) -> list[Array]:
         parts = []

@@ -15,7 +15,7 @@ from jitfuse.factors.semirings import Array
 
 
 def most_probable(plan: Plan, logs: Sequence[Array], messages: Sequence[Array]) -> list[int]:
-    """Return the best state of each variable, after an upward pass of the max-sum semiring; the lowest of equal ones."""
+    """Return the best state of each variable, the lowest of equal ones, after a pass of the max-sum semiring."""
     states = [0] * len(plan.question.structure.sizes)
     for v, terms in _nodes(plan, logs, messages):
         total = sum((table[(slice(None), *[states[u] for u in scope[1:]])] for scope, table in terms), 0.0)
@@ -46,7 +46,8 @@ def samples(
 
 def _last_possible(weights: np.ndarray) -> np.ndarray:
     """Return for each row of cumulated weights the last state with a weight: rounding must not lead past it."""
-    return (weights < weights[:, -1:]).sum(axis=1)
+    last: np.ndarray = (weights < weights[:, -1:]).sum(axis=1)
+    return last
 
 
 def _nodes(

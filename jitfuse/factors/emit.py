@@ -79,7 +79,7 @@ class Emitter:
     def product(self, inputs: Iterable[RegID], variables: Iterable[int] = ()) -> RegID:
         """Append the product of registers; it has the axes of `variables` in any case.
 
-        A small product is one instruction. Of a large one the smallest registers are multiplied first, two by two: small
+        A small product is one instruction. Of a large one the smallest registers are multiplied first, by twos: small
         factors meet before the large message does, which is then read once.
         """
         left = list(inputs)

@@ -39,7 +39,7 @@ def read_evidence(
         if name not in index:
             raise ModelError(f"evidence for {name!r}: the graph has no such variable")
         v = index[name]
-        array = value if isinstance(value, AbstractTensor) else np.asarray(value)
+        array: Any = value if isinstance(value, AbstractTensor) else np.asarray(value)
         if array.ndim == 0 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
             states[v] = _state(name, int(array), sizes[v])
         elif array.ndim == 1 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):

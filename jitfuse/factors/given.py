@@ -248,7 +248,8 @@ def _log(weights: Any) -> Any:
 
 
 def _one_state(state: int, size: int) -> np.ndarray:
-    return np.eye(size)[state]
+    chosen: np.ndarray = np.eye(size)[state]
+    return chosen
 
 
 def _scaled_by(mantissa: float, exponent: int, log_scale: float) -> float:

@@ -119,7 +119,7 @@ class Plan:
     def is_safe(self, spreads: Spreads, limit: float = SAFE) -> bool:
         """Whether probabilities lose nothing: no element that counts can underflow, if each table's largest is 1.
 
-        A term of a message is a product of values of the factors below it, so their spreads together bound how far apart
+        A term of a message is a product of values of the factors below it: their spreads together bound how far apart
         elements lie. Where no factor below is zero anywhere, the elements differ by the factors that the message's own
         variables touch, whatever the others are. The largest element itself shrinks by the factors since it was
         normalized.

@@ -21,7 +21,7 @@ class Semiring(Record, frozen=True, eq=False):
     Args:
         name: how messages call it.
         add: (a, b) -> a + b of the semiring, element by element; associative and commutative.
-        multiply: (a, b) -> a * b of the semiring, element by element; associative and commutative, distributes over add.
+        multiply: (a, b) -> a * b of the semiring, element by element; also distributes over `add`.
         zero: what `add` leaves as it is, and what makes every product zero.
         one: what `multiply` leaves as it is.
         reduce: (array, axes) -> the sum over axes; None: by `add`, in the order of the index.

@@ -53,8 +53,8 @@ def read_factor(
     array = _dense(number, table, shape, zero)
     if tuple(array.shape) != shape:
         raise ModelError(
-            f"factor {number} over {tuple(scope)!r}: its table has shape {tuple(array.shape)}, the variables have sizes "
-            f"{shape}: the table has an axis for each variable, in the order of the scope")
+            f"factor {number} over {tuple(scope)!r}: its table has shape {tuple(array.shape)}, the variables have "
+            f"sizes {shape}: the table has an axis for each variable, in the order of the scope")
     for v in sorted(set(places)):
         while places.count(v) > 1:
             first = places.index(v)
@@ -78,7 +78,8 @@ def _dense(number: int, table: Any, shape: tuple[int, ...], zero: Any) -> Table:
         if isinstance(table, AbstractTensor):
             return table
     elif isinstance(table, Mapping):
-        full = np.full(shape, zero, np.result_type(*map(np.asarray, table.values()), np.asarray(zero)) if table else float)
+        values = [np.asarray(value) for value in table.values()]
+        full = np.full(shape, zero, np.result_type(*values, np.asarray(zero)) if values else float)
         for states, value in table.items():
             try:
                 full[states] = value
@@ -150,7 +151,8 @@ class Tables:
 
     def logs(self, dtype: Any) -> tuple[Table, ...]:
         """Return the same with the logs of all values."""
-        return self._once(("logs", dtype), lambda: self._logs(dtype))
+        made: tuple[Table, ...] = self._once(("logs", dtype), lambda: self._logs(dtype))
+        return made
 
     def _logs(self, dtype: Any) -> tuple[Table, ...]:
         if self.log:
@@ -160,7 +162,8 @@ class Tables:
 
     def scaled(self, dtype: Any) -> tuple[tuple[Table, ...], np.ndarray]:
         """Return the stacks of probabilities with each table divided by its largest value, and the logs of these."""
-        return self._once(("scaled", dtype), lambda: self._scaled(dtype))
+        made: tuple[tuple[Table, ...], np.ndarray] = self._once(("scaled", dtype), lambda: self._scaled(dtype))
+        return made
 
     def _scaled(self, dtype: Any) -> tuple[tuple[Table, ...], np.ndarray]:
         scaled, largest = [], []
@@ -200,7 +203,8 @@ class Spreads(NamedTuple):
 
 def _stacked(factors: Sequence[Factor], dtype: Any) -> Table:
     """Return tables as rows of one array, behind the batch axes that any of them has."""
-    tables = [f.table if isinstance(f.table, AbstractTensor) else np.asarray(f.table, dtype) for f in factors]
+    tables: list[Any] = [
+        f.table if isinstance(f.table, AbstractTensor) else np.asarray(f.table, dtype) for f in factors]
     leads = [table.shape[: table.ndim - len(f.scope)] for f, table in zip(factors, tables)]
     if any(leads):
         lead = max(leads, key=len)
