@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from jitfuse import axes as axes
     from jitfuse import einops as einops
     from jitfuse import errors as errors
+    from jitfuse import factors as factors
     from jitfuse import fft as fft
     from jitfuse import gpu as gpu
     from jitfuse import linalg as linalg
@@ -78,7 +79,7 @@ ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 """Versions of the Python array API standard that this namespace keeps; the last one is `__array_api_version__`."""
 __array_api_version__ = ARRAY_API_VERSIONS[-1]
 
-_MODULES: Final = ("axes", "einops", "errors", "fft", "gpu", "linalg", "nn", "optim", "random")
+_MODULES: Final = ("axes", "einops", "errors", "factors", "fft", "gpu", "linalg", "nn", "optim", "random")
 _LATER: Final = {
     **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), "jitfuse.control"),
     **dict.fromkeys(("grad", "hvp", "jvp", "value_and_grad", "vjp"), "jitfuse.derivatives"),

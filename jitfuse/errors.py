@@ -85,6 +85,33 @@ def _axes_error(kind: type[AxesError], code: str, reason: str, written: str, siz
     return kind(code, reason, written=written, sizes=sizes, help=help)
 
 
+class ModelError(JitfuseError, ValueError):
+    """A factor graph that is no model, a query that does not fit it, or a file that does not follow its format.
+
+    The message names the file and line, or the factor or variable.
+
+    Example:
+        >>> jf.factors.FactorGraph({"a": 2}, [(("a",), [0.1, 0.2, 0.7])])
+        Traceback (most recent call last):
+        jitfuse.errors.ModelError: ...
+    """
+
+
+class TooLargeError(ModelError, MemoryError):
+    """Exact inference would need more memory than is allowed; the message has the figures of the best order found.
+
+    Fields: `states` (log2 of the number of elements of the largest table), `bytes` (needed at once), `limit` (allowed).
+
+    Example:
+        >>> issubclass(jf.factors.TooLargeError, jf.JitfuseError)
+        True
+    """
+
+    def __init__(self, message: str, *, states: float = 0.0, bytes: int = 0, limit: int = 0) -> None:
+        self.states, self.bytes, self.limit = states, bytes, limit
+        super().__init__(message)
+
+
 class DTypeError(JitfuseError, TypeError):
     """A dtype that an operator does not take, or a result that cannot be cast as asked.
 

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ SLOW = 1.5
 """Seconds of processor time from which on a function is to be marked `full`."""
 WHOLE = ("layering", "completeness", "docs", "oracle", "install_hints")
 """Files beside this one that look at the tree as a whole: these have all cases."""
+
+FIRST = ("test_typing.py",)
+"""Files with a test of half a minute: they are run first, so that no process of several is left alone with it."""
 
 
 def scale() -> float:
@@ -53,11 +57,20 @@ def covering(cases: Iterable[str], case: str, *choices: Sequence[Any]) -> list[t
     return [tuple(of[(k + j * number) % len(of)] for j, of in enumerate(choices)) for k in range(count)]
 
 
+def crossed(every: int, *choices: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return of all combinations each `every`-th, so that of two choices each value meets a share of the others.
+
+    For tests whose combinations each compile a kernel. A session that runs more than everything takes all.
+    """
+    numbered = itertools.product(*map(enumerate, choices))
+    return [tuple(value for _, value in combination) for combination in numbered
+            if extended() or sum(k for k, _ in combination) % every == 0]
+
+
 @functools.cache
 def is_mentioned_in(path: Path) -> bool:
-    """Return whether tests of a file may do less in a sample: they ask this file how much, or draw."""
-    text = path.read_text(encoding="utf-8")
-    return "amount" in text or "hypothesis" in text
+    """Return whether tests of a file may do less in a sample: they ask how much, or draw."""
+    return re.search(r"\bdrawn\(|\bscale\(|hypothesis", path.read_text(encoding="utf-8")) is not None
 
 
 def sampled(cases: Mapping[str, bool]) -> set[str]:

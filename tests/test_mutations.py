@@ -20,7 +20,7 @@ def judged(*arguments: str, code: int = 0) -> str:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("kind", "count"), [("archives", 20), ("entries", 20), ("forms", 60), ("plans", 60)])
+@pytest.mark.parametrize(("kind", "count"), [("archives", 10), ("entries", 10), ("forms", 60), ("plans", 60)])
 def test_a_sample_of_mutations(kind: str, count: int) -> None:
     text = judged(kind, "--count", str(count), "--batch", "100", "--seed", "1")
     assert f"{kind}: {count} of {count} cases, 0 failed" in text

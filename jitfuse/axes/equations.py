@@ -6,7 +6,9 @@ what one set of equations says. Does not own where they come from (`jitfuse.axes
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from jitfuse.axes.faults import Fault, Place
@@ -152,8 +154,12 @@ def _root(value: int, power: int) -> int | None:
 
 
 # ---------------------------------------------------------------- search
-def searched(equations: Sequence[Equation], sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Yield the solutions of equations with several unknowns.
+def searched(
+    equations: Sequence[Equation], sizes: dict[str, int], least: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[dict[str, int]]:
+    """Yield the solutions of equations with several unknowns, but not all where there are more than two.
+
+    A factor of 0 leaves others any size: for these 0 and 1 are tried, or up to what is in `least`.
 
     Raises:
         Fault: `MAX_NODES` assignments do not tell how many there are.
@@ -161,7 +167,7 @@ def searched(equations: Sequence[Equation], sizes: dict[str, int]) -> Iterator[d
     budget = itertools.count()
 
     def search(equations: Sequence[Equation], sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-        key, tried = _narrowest(equations, sizes)
+        key, tried = _narrowest(equations, sizes, least)
         for value in tried:
             if next(budget) > MAX_NODES:
                 raise Fault("ambiguous_sizes", f"the size of {key} has too many possibilities to try", sizes=sizes,
@@ -179,13 +185,18 @@ def searched(equations: Sequence[Equation], sizes: dict[str, int]) -> Iterator[d
     return search(equations, dict(sizes))
 
 
-def _narrowest(equations: Sequence[Equation], sizes: Mapping[str, int]) -> tuple[str, Collection[int]]:
+def _narrowest(
+    equations: Sequence[Equation], sizes: Mapping[str, int], least: Mapping[str, int]
+) -> tuple[str, Collection[int]]:
     """Return an unknown key of few possible values, and these."""
     best: tuple[str, Collection[int]] | None = None
     limits: dict[str, int] = {}
     for dim, size, *_ in equations:
         for key in leaves(dim):
-            limits[key] = max(limits.get(key, 1), size)
+            limits[key] = max(limits.get(key, least.get(key, 1)), size)
+    for dim, size, *_ in equations:
+        for key, most in _bounds(dim, size, sizes, positive=size > 0):
+            limits[key] = min(limits[key], most)
     for dim, size, *_ in equations:
         for key in leaves(dim):
             if key in sizes:
@@ -195,6 +206,27 @@ def _narrowest(equations: Sequence[Equation], sizes: Mapping[str, int]) -> tuple
                 best = key, tried
     assert best is not None
     return best
+
+
+def _bounds(dim: Dim, most: int, sizes: Mapping[str, int], *, positive: bool) -> Iterator[tuple[str, int]]:
+    """Yield unknown keys and the largest size of each in a product of a size up to `most`.
+
+    Of several unknown factors nothing is known where one may be 0; a product that is `positive` has none.
+    """
+    values = [_value(item, sizes) for item in dim]
+    known = math.prod(value for value in values if value is not None)
+    unknown = [item for item, value in zip(dim, values) if value is None]
+    if known == 0 or (len(unknown) > 1 and not positive):
+        return
+    for item in unknown:
+        if isinstance(item, str):
+            yield item, most // known
+        elif isinstance(item, Split):
+            summands = [product(alternative, sizes) for alternative in item.alternatives]
+            rest = most // known - sum(value for value in summands if value is not None)
+            for alternative, value in zip(item.alternatives, summands):
+                if value is None:
+                    yield from _bounds(alternative, rest, sizes, positive=False)
 
 
 def _divisors(n: int) -> list[int]:

@@ -178,6 +178,10 @@ class TorchLibrary(Library, frozen=True):
             return f"{x}.any({axes}) if {x}.dtype is bool_ else {x}.sum({axes}, dtype={x}.dtype)"
         return f"{x}.{_METHODS.get(reducer, reducer)}({axes})"
 
+    def einsum(self, equation: str, xs: Sequence[str]) -> str:
+        """Return a sum of products, in the operands' dtype: torch's sums of integers are int64 in some equations."""
+        return f"{super().einsum(equation, xs)}.to({xs[0]}.dtype)"
+
     def embed(self, x: str, shape: Shape, n: int, mask: Shape) -> str:
         """Return an array on a diagonal."""
         diagonal = f"eye({n}, dtype=bool_, device={x}.device).reshape({mask})"

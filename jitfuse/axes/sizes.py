@@ -142,7 +142,8 @@ def _sizes(
     except ContradictionError as error:
         raise _inconsistent(error.equation, start, sizes, equations) from None
     if waiting:
-        fitting = (found for found in searched(waiting, sizes) if _misfit(sums, found, start) is None)
+        least = {key: product(dim, {**dict.fromkeys(leaves(dim), 1), **sizes}) or 0 for key, dim in sums.items()}
+        fitting = (found for found in searched(waiting, sizes, least) if _misfit(sums, found, start) is None)
         solutions = list(itertools.islice(fitting, 2))
         if not solutions:
             raise _inconsistent(waiting[0], start, sizes, equations)
@@ -201,5 +202,8 @@ def _ambiguous(
     key = next(k for k in one if one[k] != other[k])
     differing = [k for k in one if one[k] != other[k]]
     texts = [", ".join(f"{k}={s[k]}" for k in differing) for s in (one, other)]
+    name = key.split(".")[0]
+    way_out = f"Give one of them: .with_sizes({name}=...)." if name.isidentifier() else (
+        f"Give the sizes of the axes in {name}.")
     return Fault("ambiguous_sizes", f"several sizes fit, such as {texts[0]} and {texts[1]}", sizes=known,
-                 help=f"Give one of them: .with_sizes({key.split('.')[0]}=...).", place=equation.place)
+                 help=way_out, place=equation.place)

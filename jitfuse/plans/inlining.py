@@ -170,6 +170,8 @@ class Inlining:
             if not is_tiny(self.program, step):
                 return 0
             self._choices.add("unroll")
+            if self.policy.unroll and cost >= DEAR and self._store_unrolled(step):
+                cost = min(sum([self._read_cost(i) for i in step.input_ids]), _MOST)
             if not self.policy.unroll or cost >= DEAR:
                 return 0
             self.unrolled.add(step.result_id)
@@ -179,6 +181,26 @@ class Inlining:
         if op.kind == ops.VIEW and step.op_name not in GATHERS:
             return cost
         return cost + operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
+
+    def _store_unrolled(self, step: OpStep) -> bool:
+        """Store the unrolled reductions that a step would compute, and update the costs of what lies between; tell if
+        there are any. A chain of tiny reductions is then a kernel each, not every other one a loop over sums of loads.
+        """
+        between, stored = [step], False
+        for reader in between:
+            for i in reader.input_ids:
+                producer = self.program.producers.get(i)
+                if producer is None or self._is_stored(i) or not self.costs[i]:
+                    continue
+                if i in self.unrolled:
+                    self._must.add(i)
+                    stored = True
+                elif producer not in between:
+                    between.append(producer)
+        if stored:
+            for reader in sorted(between[1:], key=lambda s: s.step_id):
+                self.costs.update(dict.fromkeys(reader.result_ids, self._cost(reader)))
+        return stored
 
     def _read_cost(self, value: int) -> int:
         cost = self.costs[value]

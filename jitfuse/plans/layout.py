@@ -206,7 +206,7 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
             continue
         for position, (a, c) in enumerate(part.terms, 1):
             first = classes_[a] == "0"
-            plain = first and c == 1 and position == len(part.terms)
+            plain = first and c == 1 and (position == len(part.terms) or [d for _, d in part.terms].count(1) == 1)
             strides[a] += c * layout.strides[k]
             classes_[a] = own_classes[k] if plain else "n"
             walks[a] = (k, c) if first else None

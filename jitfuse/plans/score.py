@@ -40,6 +40,8 @@ FEW: Final = 8
 LANES: Final = 16
 BLOCK_LANES: Final = 64
 """Lanes of a vector, and columns that a kernel sweeps at once."""
+BLOCK_NS: Final = 16
+"""What a block of columns takes besides its elements: measured over two columns and two rows."""
 STRIDED_COST: Final = 16
 """Extra operations of a load or store of one element if the lanes' elements are not adjacent."""
 REFERENCE_BITS: Final = 20
@@ -72,7 +74,7 @@ def launch_ns(form: KernelForm, sizes: tuple[int, ...], *, streams: bool = False
         return LAUNCH_NS + round(_contraction_ns(space, block_counts(form, sizes)) * space.share)
     moved = bytes_moved(form, sizes)
     memory = moved / (space.rate if streams else _rate(moved, space.rate)) + _further_sweeps(space)
-    operations = _operations_ns(space)
+    operations = _operations_ns(space) + BLOCK_NS * space.blocks
     rows = space.inner * sum(itemsize(d) for d in form.keeps)
     kept = 2 * space.points * rows / _rate(rows, MEMORY_BYTES_PER_NS)
     return LAUNCH_NS + round((max(memory, operations) + kept) * space.share)
@@ -119,6 +121,7 @@ class _LaunchSpace:
         self.once = self.points * (padding if self.columns or not form.inner else LANES)
         units = self.points * chunks if form.inner else -(-self.points // 4096)
         self.block = BLOCK_LANES if self.columns else 1
+        self.blocks = self.points // lanes * -(-lanes // BLOCK_LANES) if self.columns else 0
         self.rate = COLUMN_BYTES_PER_NS if self.columns else MEMORY_BYTES_PER_NS
         self.batch = max(1, math.prod(sizes[: rank - 1]))
         units = self.batch * math.prod(block_counts(form, sizes)) if form.contracted else -(-units // self.block)
@@ -187,7 +190,7 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
     (a kernel can keep them in cache) or long; few long rows are one or four. Tiny rows do not count as elements, so
     that their reduction has as many points here as the kernels that read it. A value of a half to a quarter of the
     largest value's elements counts as the result of a tiny reduction. Far smaller maps, tiny reductions among them, are
-    a class of their own.
+    a class of their own. So are lanes along few columns.
     """
     form = launch.form
     grid = len(form.grid)
@@ -208,6 +211,10 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
         bits = 2 if tiny else 18 if inner >= 2 * CHUNK else 4 if inner <= NARROW else 10
         rest = REFERENCE_BITS - fewer - (0 if tiny else bits)
         lead, row = _shared(max(rest, 0), grid - chunked), _shared(bits, len(launch.sizes) - grid)
+        if form.lane_axis < len(lead) and launch.sizes[form.lane_axis] < LANES:
+            few_lanes = size_class(launch.sizes[form.lane_axis])
+            others = list(_shared(max(rest, 0) - few_lanes.bit_length() + 1, len(lead) - 1))
+            lead = (*others[: form.lane_axis], few_lanes, *others[form.lane_axis :])
     return (*lead, *((4,) if chunked else ()), *row)
 
 

@@ -1,14 +1,15 @@
 """Runs a pattern in jitfuse and compares with the judge; prints it as a short program."""
 from __future__ import annotations
 
-import itertools
-import math
+import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from axes.oracle import FILL, Judged, NothingToReduceError, judge
+from axes.dtypes import LibraryRefusesError, NumPy, Torch, Wanted, wanted
+from axes.oracle import MOVES, Judged, NothingToReduceError, judge
 from axes.parts import repeats
 from axes.patterns import Pattern
 from axes.sources import UnclearError
@@ -17,13 +18,15 @@ from axes.terms import Operation, declared, written
 AXES: Final = {"lost_axis", "added_axis", "no_source"}
 """The codes of what the judge calls "axes"; which of them comes first the page does not say."""
 IMPORTS: Final = "from jitfuse.axes import ax, axes, contract, einop, packs, rearrange, reduce, repeat, view\n"
-PRECISE: Final = {"float32": 2e-5, "complex64": 2e-5, "float64": 1e-11, "complex128": 1e-11}
-NAMED: Final = ("view", "rearrange", "repeat")
-Run = Callable[[Any, list[Any]], Any]
+PRECISE: Final = {"float16": 4e-3, "float32": 2e-5, "complex64": 2e-5, "float64": 1e-11, "complex128": 1e-11}
+Run = Callable[[Any, list[np.ndarray]], Any]
 
 
 class Finding(NamedTuple):
-    """What came of a pattern: "fine", "refused" (rightly), "unclear" or "wrong", and what is wrong."""
+    """What came of a pattern, and what is wrong.
+
+    "fine"; "refused", as the page demands; "library", which refuses it itself; "unclear" in the page; or "wrong".
+    """
 
     state: str
     message: str = ""
@@ -33,19 +36,28 @@ def program(pattern: Pattern) -> str:
     """Return a Python program that runs the pattern."""
     calls = ",\n    ".join(pattern.arrays)
     lines = f"import numpy as np\n{IMPORTS}{declared(pattern.operation)}"
-    return f"{lines}print({written(pattern.operation)}(\n    {calls}))"
+    first = f"op({', '.join(f'np.ones({shape}, {pattern.before!r})' for shape in pattern.shapes)})\n"
+    lines += f"op = {written(pattern.operation)}\n" + first * bool(pattern.before)
+    return f"{lines}print(op(\n    {calls}))"
+
+
+@functools.cache
+def _names() -> dict[str, Any]:
+    scope: dict[str, Any] = {"np": np}
+    exec(IMPORTS, scope)
+    return scope
 
 
 def built(operation: Operation) -> Any:
     """Return the operation as jitfuse's."""
-    scope: dict[str, Any] = {}
-    exec(IMPORTS + declared(operation), scope)
+    scope = dict(_names())
+    exec(declared(operation), scope)
     return eval(written(operation), scope)
 
 
 def arrays_of(pattern: Pattern) -> list[np.ndarray]:
     """Return the arrays of a pattern."""
-    return [eval(text, {"np": np}) for text in pattern.arrays]
+    return [eval(text, _names()) for text in pattern.arrays]
 
 
 def eager(operation: Any, arrays: list[np.ndarray]) -> Any:
@@ -53,20 +65,29 @@ def eager(operation: Any, arrays: list[np.ndarray]) -> Any:
     return operation(*arrays)
 
 
+class NotOneProgramError(Exception):
+    """A fused function was cut into several programs, or ran without one."""
+
+
 def fused(operation: Any, arrays: list[np.ndarray]) -> Any:
-    """Call within a fused function."""
+    """Call within a fused function, which is one program."""
     import jitfuse as jf
 
-    return jf.fuse(lambda *values: operation(*values))(*arrays)
+    function = jf.fuse(lambda *values: operation(*values), strict=True)
+    found = function(*arrays)
+    stats = function.stats()
+    if stats["fallbacks"] or stats["splits"]:
+        raise NotOneProgramError(f"{stats['fallbacks']} fallbacks, {stats['splits']} splits")
+    return found
 
 
 def with_torch(operation: Any, arrays: list[np.ndarray]) -> Any:
-    """Call with torch tensors of the same layout, but for negative strides, which torch has not."""
+    """Call with torch tensors of the same memory."""
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tensors = [torch.from_numpy(x if min(x.strides, default=0) >= 0 else x.copy()) for x in arrays]
+        tensors = list(map(torch.from_numpy, arrays))
     found = operation(*tensors)
     whole = found if isinstance(found, tuple) else (found,)
     if not all(isinstance(each, torch.Tensor) for each in whole):
@@ -75,134 +96,152 @@ def with_torch(operation: Any, arrays: list[np.ndarray]) -> Any:
     return back if isinstance(found, tuple) else back[0]
 
 
+@functools.cache
+def _library(run: Run) -> NumPy | Torch:
+    return Torch() if run is with_torch else NumPy()
+
+
 def find(pattern: Pattern, run: Run = eager) -> Finding:
     """Run a pattern and judge what comes of it."""
     arrays = arrays_of(pattern)
-    nothing = False
-    judged = None
-    try:
-        judged = judge(pattern.operation, arrays)
-    except UnclearError as unclear:
-        return Finding("unclear", str(unclear))
-    except NothingToReduceError:
-        nothing = True
+    if run is with_torch:  # whose strides are not negative
+        arrays = [x if min(x.strides, default=0) >= 0 else x.copy() for x in arrays]
+    judged, expected, refused = None, Wanted([]), ""
+    bits = [x.tobytes() for x in arrays]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            found = run(built(pattern.operation), arrays)
+            judged = judge(pattern.operation, arrays)
+            expected = wanted(_library(run), pattern.operation, judged.groups, pattern.dtypes)
+        except UnclearError as unclear:
+            return Finding("unclear", str(unclear))
+        except NothingToReduceError:
+            refused = "the largest or smallest of nothing"
+        except LibraryRefusesError as error:
+            refused = str(error)
+        try:
+            operation = built(pattern.operation)
+            _call_before(pattern, operation, run)
+            found = run(operation, arrays)
         except Exception as error:
-            return _of_error(pattern, judged, error, arrays)
-    if nothing or judged is None:
-        return Finding("wrong", f"largest or smallest of nothing gave {found!r}")
-    if judged.errors:
-        return Finding("wrong", f"gave a result where the page demands {sorted(judged.errors)}")
-    message = _of_result(pattern, judged, found, arrays, run)
+            if refused or expected.excuse:
+                return Finding("library", refused or expected.excuse)
+            return _of_error(pattern, judged, error, arrays, run)
+        if refused:
+            return Finding("wrong", f"{found!r} of what the library refuses: {refused}")
+        assert judged is not None
+        if judged.errors:
+            return Finding("wrong", f"gave a result where the page demands {sorted(judged.errors)}")
+        message = _of_result(pattern, judged, expected.dtypes, found, arrays, run)
+        if bits != [x.tobytes() for x in arrays]:
+            message = "an argument was changed"
     return Finding("wrong" if message else "fine", message)
 
 
-def _of_error(pattern: Pattern, judged: Judged | None, error: Exception, arrays: list[np.ndarray]) -> Finding:
+def _call_before(pattern: Pattern, operation: Any, run: Run) -> None:
+    """Call with ones of another dtype, where the pattern says so: functions are kept by shapes."""
+    if pattern.before and run is not fused:
+        with contextlib.suppress(Exception):
+            run(operation, [np.ones(shape, pattern.before) for shape in pattern.shapes])
+
+
+def _of_error(
+    pattern: Pattern, judged: Judged | None, error: Exception, arrays: list[np.ndarray], run: Run
+) -> Finding:
     from jitfuse.errors import AxesError
 
-    said = f"{type(error).__name__} [{getattr(error, 'code', '')}]: {error}"
-    if judged is None:
-        return Finding("refused", "nothing to reduce")
+    assert judged is not None
+    said = f"{type(error).__name__} [{getattr(error, 'code', '')}]: {error}".replace("\n", "\n# ")
     if judged.errors:
         if not isinstance(error, AxesError):
             return Finding("wrong", f"not an AxesError but {said}; the page demands {sorted(judged.errors)}")
         if error.code not in judged.errors | (AXES if "axes" in judged.errors else set()):
             return Finding("wrong", f"code {error.code}; the page demands {sorted(judged.errors)}: {said}")
         return Finding("refused", str(error.code))
-    if _is_left_to_the_library(pattern, judged, error):
-        return Finding("unclear", said)
-    if pattern.operation.kind == "view":
-        if viewable(pattern, judged, arrays) is not True:
-            return Finding("refused", "no view") if isinstance(error, AxesError) else Finding("wrong", said)
-        return Finding("wrong", f"a view exists, but {said}".replace("\n", "\n# "))
-    return Finding("wrong", said.replace("\n", "\n# "))
+    if pattern.operation.kind == "view" and run is not fused:
+        if viewable(pattern.operation, judged, arrays) is True:
+            return Finding("wrong", f"a view exists, but {said}")
+        if isinstance(error, AxesError) and error.code == "not_a_view":
+            return Finding("refused", "no view")
+    return Finding("wrong", said)
 
 
-def _is_left_to_the_library(pattern: Pattern, judged: Judged, error: Exception) -> bool:
-    """Return whether torch has no such function of integers, or NumPy reduces nothing to results of no element."""
-    empty = isinstance(error, ValueError) and all(0 in shape for shape, _ in judged.outputs)
-    exact = np.dtype(pattern.dtype).kind in "bi" and isinstance(error, (NotImplementedError, RuntimeError))
-    return exact or (empty and "zero-size array" in str(error))
-
-
-def viewable(pattern: Pattern, judged: Judged, arrays: Sequence[np.ndarray]) -> bool | None:
+def viewable(operation: Operation, judged: Judged, arrays: Sequence[np.ndarray]) -> bool | None:
     """Return whether strides address all outputs; None where parts are joined or a diagonal is filled."""
     assert judged.verdict is not None
     counted = [part.array for part in judged.verdict.right]
     joined = len(counted) != len(set(counted)) or any(map(repeats, judged.verdict.right))
-    array = arrays[0]
-
-    def address(index: tuple[int, ...]) -> int:
-        return sum(i * stride for i, stride in zip(index, array.strides))
-
-    for shape, places in judge(pattern.operation, arrays, [address]).outputs:
-        if 0 in shape:
+    strides, shape = arrays[0].strides, arrays[0].shape
+    addresses = sum((np.arange(n).reshape([-1 if i == at else 1 for i in range(len(shape))]) * strides[at]
+                     for at, n in enumerate(shape)), np.zeros(shape, int))
+    lowest = addresses.min(initial=0) - 1  # so that 0 is where a diagonal is filled
+    for places in judge(operation, [addresses - lowest]).outputs:
+        if not places.size:
             continue
-        origin = places[(0,) * len(shape)]
-        if FILL in places.values():
+        if not places.all():
             return False
-        steps = [places[tuple(int(i == at) for i in range(len(shape)))] - origin if size > 1 else 0
-                 for at, size in enumerate(shape)]
-        for index in itertools.product(*map(range, shape)):
-            if places[index] != origin + sum(i * step for i, step in zip(index, steps)):
-                return False
+        expected = np.full(places.shape, places.flat[0])
+        for at, n in enumerate(places.shape):
+            along = [-1 if i == at else 1 for i in range(places.ndim)]
+            start = places[tuple(slice(None) if i == at else 0 for i in range(places.ndim))]
+            step = start[1] - start[0] if n > 1 else 0
+            expected = expected + (np.arange(n) * step).reshape(along)
+        if (places != expected).any():
+            return False
     return None if joined else True
 
 
-def _of_result(pattern: Pattern, judged: Judged, found: Any, arrays: list[np.ndarray], run: Run) -> str:
+def _of_result(
+    pattern: Pattern, judged: Judged, dtypes: Sequence[str], found: Any, arrays: list[np.ndarray], run: Run
+) -> str:
     operation = pattern.operation
     if operation.one_right == isinstance(found, tuple):
         return f"gave {type(found).__name__} where the right side is {'one' if operation.one_right else 'a tuple'}"
     outputs = found if isinstance(found, tuple) else (found,)
     if len(outputs) != len(judged.outputs):
         return f"gave {len(outputs)} outputs, not {len(judged.outputs)}"
-    for at, (output, (shape, values)) in enumerate(zip(outputs, judged.outputs)):
+    for at, (output, want, loose, dtype) in enumerate(zip(outputs, judged.outputs, judged.loose, dtypes)):
         got = np.asarray(output)
-        message = _compare(pattern, got, shape, values, run is not with_torch)
+        message = _compare(got, want, loose, dtype, pattern)
         if message:
             return f"output {at}: {message}"
-        if operation.kind == "view" and run is eager and got.size and not np.shares_memory(got, arrays[0]):
+        if operation.kind == "view" and run is not fused and got.size and not np.shares_memory(got, arrays[0]):
             return f"output {at}: a copy"
     return ""
 
 
-def _dtype(pattern: Pattern) -> np.dtype:
-    """Return the dtype of results: of sums that nobody asked for that of einsum, else that of NumPy's reducers."""
-    reducer, one = pattern.operation.reducer, np.ones(1, pattern.dtype)
-    if pattern.operation.kind in NAMED or reducer is None:
-        return one.dtype
-    for name in [reducer] if isinstance(reducer, str) else [name for _, name in reducer]:
-        if name == "squares":
-            one = (one * one).sum(0, keepdims=True)
-        elif name == "logsumexp":
-            one = np.log(one)
-        else:
-            one = getattr(np, name)(one, axis=0, keepdims=True)
-    return np.dtype(float) if reducer == "logsumexp" and pattern.dtype.startswith("int") else one.dtype
+def _compare(got: np.ndarray, want: np.ndarray, loose: np.ndarray, dtype: str, pattern: Pattern) -> str:
+    if got.shape != want.shape:
+        return f"shape {got.shape}, not {want.shape}"
+    if got.dtype != dtype:
+        return f"dtype {got.dtype}, not {dtype}, of {pattern.dtypes}"
+    near = _same(got, want) if pattern.operation.kind in MOVES else _near(got, want, loose, pattern.dtypes)
+    if near.all():
+        return ""
+    index = tuple(np.argwhere(~near)[0].tolist())
+    return f"at {index} {got[index]!r}, not {want[index]!r}\n{got!r}\nnot\n{want!r}".replace("\n", "\n# ")
 
 
-def _compare(pattern: Pattern, got: np.ndarray, shape: Any, values: dict[Any, Any], exact: bool = True) -> str:
-    wanted = _dtype(pattern)
-    counts = not exact and pattern.dtype == "bool" and pattern.operation.kind in ("contract", "einop")  # torch counts
-    if got.shape != shape:
-        return f"shape {got.shape}, not {shape}"
-    if got.dtype != wanted if exact else got.dtype.kind != wanted.kind and not counts:
-        return f"dtype {got.dtype}, not {wanted}, of {pattern.dtype}"
-    for index, value in values.items():
-        if not _near(got[index].item(), 0 if value is FILL else value, got.dtype, pattern.dtype):
-            return f"at {index} {got[index]!r}, not {value!r}\n{got!r}"
-    return ""
+def _same(got: np.ndarray, want: np.ndarray) -> Any:
+    """Compare elements that were moved: of zeros the sign as well, of NaN that it is one."""
+    want = want.astype(got.dtype)
+    if got.dtype.kind == "c":
+        return _same(got.real, want.real) & _same(got.imag, want.imag)
+    if got.dtype.kind == "f":
+        return ((got == want) & (np.signbit(got) == np.signbit(want))) | (np.isnan(got) & np.isnan(want))
+    return got == want
 
 
-def _near(got: Any, want: Any, dtype: np.dtype, of: str) -> bool:
-    if dtype.kind == "b" or (of == "bool" and dtype.kind in "iu"):
-        return bool(got) == bool(want)
-    if dtype.kind in "iu":
-        return bool((int(got) - int(want)) % 2 ** (8 * dtype.itemsize) == 0)
-    if want != want or (isinstance(want, float) and math.isinf(want)):
-        return bool(got == want or (got != got and want != want))
-    near = max(PRECISE[dtype.name], PRECISE.get(of, 0))
-    return bool(abs(got - want) <= near * max(1.0, abs(want)))
+def _near(got: np.ndarray, want: np.ndarray, loose: np.ndarray, of: Sequence[str]) -> Any:
+    if got.dtype.kind == "b":
+        return got == (want != 0)
+    if got.dtype.kind in "iu":
+        return got == want.astype(got.dtype)  # modulo its range
+    nan = np.isnan(want)
+    if got.dtype.kind == "c":  # products of large complex numbers overflow in between
+        loose = loose | (abs(want) > np.finfo(got.dtype).max / 100)
+    least = max(PRECISE.get(dtype, 0) for dtype in (got.dtype.name, *of))
+    rounded = want.astype(got.dtype)  # too large ones are infinite in both
+    finite = np.isfinite(rounded)
+    close = abs(np.where(finite, got, 0) - np.where(finite, rounded, 0)) <= least * np.maximum(1, abs(want))
+    return np.where(nan, np.isnan(got), np.where(finite, close, got == rounded)) | (loose & ~np.isfinite(got))

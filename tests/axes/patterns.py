@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from axes.oracle import Judged, Verdict
-from axes.parts import wholes
-from axes.sides import SIDES, Draw, Leaf
+from axes.oracle import MOVES, Judged, Verdict
+from axes.parts import Choice, wholes
+from axes.sides import SIDES, Draw, Leaf, spoilt
 from axes.sizes import AmbiguousError, InconsistentError, TooHardError, size_of, solve
 from axes.sources import RefusedError, UnclearError
 from axes.terms import (
@@ -21,79 +21,111 @@ from axes.terms import (
     Number,
     Operation,
     Pack,
+    Phase,
     Product,
-    Side,
-    Sum,
-    Term,
+    Whole,
     can_be_written,
     leaves,
     names,
 )
 
 KINDS = ("view", "rearrange", "repeat", "reduce", "contract", "einop")
+REDUCERS = ("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp", "var", "squares")
+PLAIN = ("sum", "mean", "max", "min", "any", "all", "logsumexp")
+"""Reducers that do not multiply."""
 REFUSED = 0.05
 """The share of operations that the page refuses."""
 ELEMENTS, ITERATIONS = 300, 3000
 """The most of an array, and of the index space of one part."""
+
+
 class Pattern(NamedTuple):
-    """An operation, its arrays as Python expressions over `np`, and their dtype."""
+    """An operation, its arrays as Python expressions over `np`, and their dtypes and shapes.
+
+    Where `before` is a dtype, the operation is called with ones of it first: calls are kept by shapes alone.
+    """
 
     operation: Operation
     arrays: tuple[str, ...]
-    dtype: str
+    dtypes: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    before: str
 
 
-DTYPES = ("int64", "int32", "int8", "bool", "float32", "float64", "complex64", "complex128")
+ORDINARY = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128")
+RARE = ("float16", "uint16", "uint32", "uint64")
+"""Dtypes that torch has fewer functions of."""
 
 
-def _reducer(draw: Draw, dtype: str, gone: list[Leaf]) -> str | tuple[tuple[tuple[Axis | Pack, ...], str], ...]:
-    kind = dtype.rstrip("0123456789")
-    allowed = ["sum", "mean", "prod", "any", "all", "squares", "var"]
-    if kind == "bool":
-        allowed = ["sum", "mean", "any", "all", "max", "min"]
-    elif kind != "complex":
-        allowed += ["max", "min", "logsumexp"]
-    named = list(dict.fromkeys(leaf for leaf in gone if not isinstance(leaf, Number)))
-    if len(named) == len(gone) and len(named) > 1 and draw.chance(0.4) and kind in ("int", "float"):
+def _dtypes(draw: Draw, count: int) -> tuple[str, ...]:
+    """Return the dtypes of so many arrays, in half of the operations the same."""
+    drawn = [draw.rng.choice(RARE if draw.chance(0.12) else ORDINARY) for _ in range(count)]
+    return tuple(drawn[:1] * count if draw.chance(0.5) else drawn)
+
+
+def _reducer(draw: Draw, verdict: Verdict) -> str | tuple[Phase, ...]:
+    """Return a reducer, or several in phases where no part keeps what another reduces."""
+    everything = [{leaf for term in part.terms for leaf in _names(term)} for part in (*verdict.left, *verdict.right)]
+    left, right = everything[: len(verdict.left)], everything[len(verdict.left) :]
+    gone = set().union(*left) - set().union(*right)
+    named = [leaf for leaf in names(verdict.operation).values() if leaf in gone]
+    whole = {leaf for each in verdict.wholes for leaf in leaves(each)}
+    same = all(set().union(*(left[at] for at in of)) - keys <= gone for of, keys in zip(verdict.sources, right))
+    numbers = any(isinstance(leaf, Number) and leaf.size != 1
+                  for array in verdict.operation.left for term in array for leaf in leaves(term))
+    if same and not numbers and not whole & gone and len(named) > 1 and draw.chance(0.4):
         order = draw.shuffled(named)
         at = draw.rng.randint(1, len(order) - 1)
-        smooth = ["sum", "mean", "max", "min"]
-        return tuple((tuple(axes), draw.rng.choice(smooth)) for axes in (order[:at], order[at:]))  # type: ignore[misc]
-    return draw.rng.choice(allowed)
+        return tuple((tuple(axes), draw.rng.choice(REDUCERS)) for axes in (order[:at], order[at:]))  # type: ignore[misc]
+    return draw.rng.choice(REDUCERS)
 
 
-def _gone(left: Side, right: Side) -> list[Leaf] | None:
-    """Return what one part on the left has more than one on the right; None of more parts."""
-    if len(left) != 1 or len(right) != 1 or any(isinstance(t, Sum) for t in _subterms((*left[0], *right[0]))):
-        return None
-    there = {leaf for term in right[0] for leaf in leaves(term)}
-    return [leaf for term in left[0] for leaf in leaves(term) if leaf not in there and leaf != Number(1)]
+def _names(term: Any) -> Iterator[Leaf]:
+    """Yield the names in a term of a part."""
+    if isinstance(term, Choice):
+        yield from _names(term.term)
+    elif isinstance(term, Product):
+        for inner in term.of:
+            yield from _names(inner)
+    elif isinstance(term, (Axis, Pack)):
+        yield term
+    elif isinstance(term, Whole):
+        yield from (leaf for leaf in leaves(term) if not isinstance(leaf, Number))
 
 
-def _subterms(terms: Sequence[Term]) -> list[Term]:
-    found: list[Term] = []
-    for term in terms:
-        found.append(term)
-        if isinstance(term, (Product, Sum)):
-            found += _subterms(term.of)
-    return found
+SPECIAL = "np.where({drawn}.random({count}) < 0.2, {drawn}.choice([{few}], {count}), {values})"
 
 
-def _values(rng: random.Random, count: int, dtype: str, kind: str, reducer: object) -> str:
-    """Return a NumPy expression of numbers whose sums and products are exact, different ones where they only move."""
+def _values(rng: random.Random, count: int, dtype: str, kind: str, reducer: object, infinite: bool) -> str:
+    """Return a NumPy expression of numbers whose sums and products are exact, different ones where they only move.
+
+    At times some floats are NaN, infinite where that is asked for, or -0.0.
+    """
     drawn = f"np.random.default_rng({rng.randrange(1000)})"
     if dtype == "bool":
         return f"({drawn}.random({count}) < 0.5)"
-    if kind in ("view", "rearrange", "repeat") and dtype != "int8":
-        return f"({drawn}.permutation({count}) + 1)"
-    few = "[-1, 1, 2]" if reducer == "prod" or kind in ("contract", "einop") else "range(-3, 4)"
-    if dtype.startswith("complex"):
-        return f"({drawn}.choice({few}, {count}) + 1j * {drawn}.choice([-1, 0, 1], {count}))"
-    return f"{drawn}.choice({few}, {count})" + (" / 4" if dtype.startswith("float") and reducer != "prod" else "")
+    moves = kind in MOVES
+    products = kind in ("contract", "einop") or (reducer is not None and reducer not in PLAIN)
+    if moves and dtype not in ("int8", "uint8"):
+        values = f"({drawn}.permutation({count}) + 1.0)" if dtype[0] in "fc" else f"({drawn}.permutation({count}) + 1)"
+    else:
+        few = "[1, 2]" if products else "range(4)"
+        if dtype[0] != "u":
+            few = "[-1, 1, 2]" if products else "range(-3, 4)"
+        values = f"{drawn}.choice({few}, {count})"
+        if dtype.startswith("complex"):
+            values = f"({values} + 1j * {drawn}.choice([-1, 0, 1], {count}))"
+        elif dtype.startswith("float") and not products:
+            values += " / 4"
+    if dtype[0] in "fc" and rng.random() < 0.25:
+        special = "np.nan, -0.0" + ", np.inf, -np.inf" * infinite
+        values = SPECIAL.format(drawn=drawn, count=count, few=special, values=values)
+    return values
 
 
-def _expression(rng: random.Random, shape: tuple[int, ...], dtype: str, kind: str, reducer: object) -> str:
+def _expression(
+    rng: random.Random, shape: tuple[int, ...], dtype: str, kind: str, reducer: object, infinite: bool
+) -> str:
     """Return a NumPy expression of an array of the shape, in one of several layouts."""
     layout = rng.choice(("plain", "plain", "fortran", "transposed", "negative", "broadcast", "stepped"))
     rank, after = len(shape), ""
@@ -113,7 +145,7 @@ def _expression(rng: random.Random, shape: tuple[int, ...], dtype: str, kind: st
         at = rng.randrange(rank)
         stored[at] *= 2
         after = "[" + ":, " * at + "::2]"
-    values = _values(rng, math.prod(stored), dtype, kind, reducer)
+    values = _values(rng, math.prod(stored), dtype, kind, reducer, infinite)
     shaped = ", ".join(map(str, stored)) + "," * (len(stored) == 1)
     order_of = ', order="F"' if layout == "fortran" else ""
     text = f"np.asarray({values}, {dtype!r}).reshape(({shaped}){order_of})"
@@ -155,13 +187,14 @@ def _given(draw: Draw, operation: Operation, shapes: Sequence[tuple[int, ...]], 
     }
     share = draw.rng.choice((0.0, 0.0, 0.2, 0.5))
     given = {name for name in every if draw.chance(share)}
+    whole = wholes(operation)
     for name in [None, *draw.rng.sample(list(every), len(every))]:
         given |= {name} if name else set()
         if len(given) < len(every) and len(every) - len(given) > 6:
             continue
         trial = operation._replace(sizes={name: every[name] for name in every if name in given})
         try:
-            solve(trial, shapes, wholes(operation))
+            solve(trial, shapes, whole)
         except AmbiguousError:
             if ambiguous:
                 return trial
@@ -188,12 +221,9 @@ def _attempt(kind: str, rng: random.Random, error: str | None) -> Pattern | None
     one_right = len(right) == 1 and (kind in ("repeat", "reduce") or draw.chance(0.9))
     if (kind in ("view", "repeat", "reduce") and len(left) > 1) or (kind in ("repeat", "reduce") and len(right) > 1):
         return None
-    dtype = draw.rng.choice(DTYPES)
-    gone = _gone(left, right)
-    reducer = _reducer(draw, dtype, gone or []) if kind == "reduce" else None
-    if kind == "einop" and len(left) == 1 and draw.chance(0.5):
-        reducer = _reducer(draw, dtype, gone or [])
-    operation = Operation(kind, left, right, {}, reducer, one_left, one_right)
+    if error == "sides":
+        left, right = spoilt(draw, left, right)
+    operation = Operation(kind, left, right, {}, None, one_left, one_right)
     verdict = None
     try:
         verdict = Verdict(operation)
@@ -203,8 +233,7 @@ def _attempt(kind: str, rng: random.Random, error: str | None) -> Pattern | None
         return None
     if (verdict is None) != (error == "sides") or not _fits(draw, operation, verdict):
         return None
-    if verdict and reducer not in (None, "sum") and max(map(len, verdict.sources), default=0) > 1:
-        return None
+    operation = operation._replace(reducer=_reducers(draw, kind, verdict))
     shapes = [_shape(draw, array) for array in left]
     given = _given(draw, operation, shapes, error == "ambiguous")
     if given is None:
@@ -213,8 +242,21 @@ def _attempt(kind: str, rng: random.Random, error: str | None) -> Pattern | None
         given = _spoilt(draw, given, shapes)
         if given is None:
             return None
-    arrays = tuple(_expression(rng, shape, dtype, kind, reducer) for shape in shapes)
-    return Pattern(given, arrays, dtype, tuple(shapes))
+    dtypes = _dtypes(draw, len(shapes))
+    # what an infinite complex number times another is depends on the library: these only move
+    infinite = kind in MOVES or not any(dtype.startswith("complex") for dtype in dtypes)
+    arrays = tuple(_expression(rng, shape, dtype, kind, given.reducer, infinite)
+                   for shape, dtype in zip(shapes, dtypes))
+    return Pattern(given, arrays, dtypes, tuple(shapes), draw.rng.choice(("", "", *ORDINARY)))
+
+
+def _reducers(draw: Draw, kind: str, verdict: Verdict | None) -> str | tuple[Phase, ...] | None:
+    """Return what a reduce needs and half of the einops have; products are summed."""
+    if kind not in ("reduce", "einop") or (kind == "einop" and draw.chance(0.5)):
+        return None
+    if verdict is None or max(map(len, verdict.sources), default=0) > 1:
+        return "sum"
+    return _reducer(draw, verdict)
 
 
 def _spoilt(draw: Draw, operation: Operation, shapes: list[tuple[int, ...]]) -> Operation | None:

@@ -19,19 +19,24 @@ class Draw:
         self.letters, self.pack_letters = iter("abcdefghijklmnopqrstuvwxyz"), iter("PQRSTUVW")
         self.sizes: Known = {}
         self.ranks: dict[str, int] = {}
+        self.weights = rng.choices(([2, 12, 40, 36, 10], [0, 50, 30, 20, 0], [25, 15, 40, 20, 0]), (60, 25, 15))[0]
+        """How often sizes of 0, 1, 2, 3 and 4 are drawn: in some operations often 1, in some often 0."""
 
     def chance(self, share: float) -> bool:
         return self.rng.random() < share
 
+    def _size(self) -> int:
+        return self.rng.choices(range(5), self.weights)[0]
+
     def axis(self) -> Axis:
         axis = Axis(next(self.letters))
-        self.sizes[axis.name, -1] = self.rng.choices((0, 1, 2, 3, 4), (2, 12, 40, 36, 10))[0]
+        self.sizes[axis.name, -1] = self._size()
         return axis
 
     def pack(self) -> Pack:
         pack = Pack(next(self.pack_letters))
         rank = self.ranks[pack.name] = self.rng.choices((0, 1, 2, 3), (25, 25, 35, 15))[0]
-        self.sizes |= {(pack.name, i): self.rng.choices((0, 1, 2, 3), (3, 20, 50, 27))[0] for i in range(rank)}
+        self.sizes |= {(pack.name, i): self._size() for i in range(rank)}
         return pack
 
     def leaf(self, packs: float = 0.2, numbers: float = 0.0) -> Leaf:
@@ -252,6 +257,20 @@ def _einop(draw: Draw) -> tuple[Side, Side]:
     if draw.chance(0.35):
         right = tuple(draw.array([*array, *draw.leaves(0, 1, numbers=0.2)], 0.0) for array in right)
     return left, right
+
+
+def spoilt(draw: Draw, left: Side, right: Side) -> tuple[Side, Side]:
+    """Return sides of which one lacks a term, or has another in its place: most are refused."""
+    sides = [list(left), list(right)]
+    side = draw.rng.choice(sides)
+    at = draw.rng.randrange(len(side))
+    array = list(side[at])
+    if array:
+        array[draw.rng.randrange(len(array))] = draw.leaf(0.2, 0.2) if draw.chance(0.5) else Number(1)
+    else:
+        array.append(draw.leaf(0.2, 0.2))
+    side[at] = tuple(array)
+    return tuple(sides[0]), tuple(sides[1])
 
 
 SIDES = {

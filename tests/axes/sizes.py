@@ -6,7 +6,7 @@ and 1 are solutions in its place, and the system is ambiguous in the range as we
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from axes.terms import Array, Axis, Number, Operation, Pack, Product, Sum, Term, Whole, leaves, names
@@ -49,8 +49,10 @@ def size_of(term: Term, sizes: Mapping[Key, int], ranks: Mapping[str, int]) -> i
     return sum(inner) if isinstance(term, Sum) else prod(inner)
 
 
-def _ranks(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> Iterator[dict[str, int]]:
-    packs = [name for name, leaf in names(operation).items() if isinstance(leaf, Pack)]
+def _ranks(
+    operation: Operation, shapes: Sequence[tuple[int, ...]], named: Iterable[Axis | Pack]
+) -> Iterator[dict[str, int]]:
+    packs = [leaf.name for leaf in named if isinstance(leaf, Pack)]
     most = max([2, *map(len, shapes)])
     given = {name: len(size) for name, size in operation.sizes.items() if isinstance(size, tuple)}
     for numbers in itertools.product(*([given[name]] if name in given else range(most + 1) for name in packs)):
@@ -95,58 +97,88 @@ def _narrow(term: Term, size: int, ranks: Mapping[str, int], domains: dict[Key, 
                 domains[inner.name, -1] = [v for v in domains[inner.name, -1] if v <= size]
 
 
-def _bounded(
-    term: Term, least: int, most: int, low: Known, high: Known, ranks: Mapping[str, int]
-) -> Iterator[tuple[Key, int, int]]:
-    """Yield bounds of the unknowns of a term whose size is from `least` to `most`."""
-    if isinstance(term, Axis):
-        yield (term.name, -1), least, most
-    elif isinstance(term, (Product, Sum)):
-        lows = [size_of(inner, low, ranks) for inner in term.of]
-        highs = [size_of(inner, high, ranks) for inner in term.of]
-        for at, inner in enumerate(term.of):
-            other_low, other_high = lows[:at] + lows[at + 1 :], highs[:at] + highs[at + 1 :]
-            if isinstance(term, Sum):
-                yield from _bounded(inner, least - sum(other_high), most - sum(other_low), low, high, ranks)
+class _Node:
+    """A term of an equation, with the least and the largest size that it may have for now."""
+
+    __slots__ = ("high", "joins", "key", "low", "of")
+
+    def __init__(self, term: Term, ranks: Mapping[str, int]) -> None:
+        self.key, self.low, self.high, self.of, self.joins = None, 0, 0, (), isinstance(term, Sum)
+        if isinstance(term, Axis):
+            self.key = (term.name, -1)
+        elif isinstance(term, Number):
+            self.low = self.high = term.size
+        elif isinstance(term, Pack):
+            self.of = tuple(_Node(Axis(""), ranks) for _ in keys_of(term, ranks))
+            for node, key in zip(self.of, keys_of(term, ranks)):
+                node.key = key
+            if not self.of:
+                self.low = self.high = 1
+        else:
+            inner = term.of.of if isinstance(term, Whole) else term.of
+            self.of, self.joins = tuple(_Node(each, ranks) for each in inner), isinstance(term, (Sum, Whole))
+
+    def measure(self, low: Known, high: Known) -> None:
+        """Set the least and the largest size, of unknowns from `low` to `high`."""
+        if self.key is not None:
+            self.low, self.high = low[self.key], high[self.key]
+        elif self.of:
+            for node in self.of:
+                node.measure(low, high)
+            join = sum if self.joins else prod
+            self.low, self.high = join([n.low for n in self.of]), join([n.high for n in self.of])
+
+    def bounds(self, least: int, most: int, narrowed: dict[Key, list[int]]) -> None:
+        """Keep the sizes of unknowns for which the term's size is from `least` to `most`."""
+        if self.key is not None:
+            values = narrowed[self.key]
+            if values and (values[0] < least or values[-1] > most):
+                narrowed[self.key] = [value for value in values if least <= value <= most]
+            return
+        for at, node in enumerate(self.of):
+            others = self.of[:at] + self.of[at + 1 :]
+            if self.joins:
+                node.bounds(least - sum(n.high for n in others), most - sum(n.low for n in others), narrowed)
             else:
-                up = most // prod(other_low) if prod(other_low) else highs[at]
-                down = -(-least // prod(other_high)) if least > 0 and prod(other_high) else 0
-                yield from _bounded(inner, down, up, low, high, ranks)
+                low, high = prod(n.low for n in others), prod(n.high for n in others)
+                node.bounds(-(-least // high) if least > 0 and high else 0, most // low if low else node.high, narrowed)
 
 
 def _solutions(
-    equations: list[tuple[Term, int]], domains: dict[Key, list[int]], ranks: Mapping[str, int], effort: list[int]
+    equations: list[tuple[_Node, int]], domains: dict[Key, list[int]], effort: list[int]
 ) -> Iterator[Known]:
     """Yield all solutions within the domains; `effort` counts what has been tried."""
-    effort[0] += 1
-    if effort[0] > EFFORT:
-        raise TooHardError
-    low = {key: domain[0] for key, domain in domains.items()}
-    high = {key: domain[-1] for key, domain in domains.items()}
-    if not all(size_of(t, low, ranks) <= size <= size_of(t, high, ranks) for t, size in equations):
-        return
-    open_ = [key for key, domain in domains.items() if len(domain) > 1]
-    if not open_:
-        yield low
-        return
-    narrowed = dict(domains)
-    for term, size in equations:
-        for key, least, most in _bounded(term, size, size, low, high, ranks):
-            narrowed[key] = [value for value in narrowed[key] if least <= value <= most]
-    if not all(narrowed.values()):
-        return
-    if narrowed != domains:
-        yield from _solutions(equations, narrowed, ranks, effort)
-        return
-    key = min(open_, key=lambda key: len(domains[key]))
+    while True:
+        effort[0] += 1
+        if effort[0] > EFFORT:
+            raise TooHardError
+        low = {key: domain[0] for key, domain in domains.items()}
+        high = {key: domain[-1] for key, domain in domains.items()}
+        for node, size in equations:
+            node.measure(low, high)
+            if not node.low <= size <= node.high:
+                return
+        if low == high:
+            yield low
+            return
+        narrowed = dict(domains)
+        for node, size in equations:
+            node.bounds(size, size, narrowed)
+        if not all(narrowed.values()):
+            return
+        if narrowed == domains:
+            break
+        domains = narrowed
+    key = min((key for key in domains if len(domains[key]) > 1), key=lambda key: len(domains[key]))
     for value in domains[key]:
-        yield from _solutions(equations, {**domains, key: [value]}, ranks, effort)
+        yield from _solutions(equations, {**domains, key: [value]}, effort)
 
 
-def _counted(operation: Operation, wholes: Sequence[Sum], ranks: Mapping[str, int], found: Known) -> tuple[object, ...]:
+def _counted(
+    free_names: Sequence[Axis | Pack], wholes: Sequence[Sum], ranks: Mapping[str, int], found: Known
+) -> tuple[object, ...]:
     """Return what one solution is: the size of each axis, where a sum that counts as one is one."""
-    inside = {leaf for whole in wholes for leaf in leaves(whole)}
-    free = [found[k] for leaf in names(operation).values() if leaf not in inside for k in keys_of(leaf, ranks)]
+    free = [found[k] for leaf in free_names for k in keys_of(leaf, ranks)]
     return (*sorted(ranks.items()), *free, *(size_of(whole, found, ranks) for whole in wholes))
 
 
@@ -162,21 +194,25 @@ def solve(
     top = max(numbers, default=0) + 1
     first: tuple[tuple[object, ...], Known, dict[str, int]] | None = None
     effort = [0]
-    for ranks in _ranks(operation, shapes):
+    named = list(names(operation).values())
+    inside = {leaf for whole in wholes for leaf in leaves(whole)}
+    free = [leaf for leaf in named if leaf not in inside]
+    for ranks in _ranks(operation, shapes, named):
         known: Known = {}
         for name, size in operation.sizes.items():
             known |= {(name, i): n for i, n in enumerate(size)} if isinstance(size, tuple) else {(name, -1): size}
         equations = _equations(operation, shapes, ranks, known)
         if equations is None:
             continue
-        unknown = [key for leaf in names(operation).values() for key in keys_of(leaf, ranks)]
+        unknown = [key for leaf in named for key in keys_of(leaf, ranks)]
         domains = {key: [known[key]] if key in known else list(range(top + 1)) for key in unknown}
         for term, size in equations:
             _narrow(term, size, ranks, domains)
         if not all(domains.values()):
             continue
-        for found in _solutions(equations, domains, ranks, effort):
-            counted = _counted(operation, wholes, ranks, found)
+        nodes = [(_Node(term, ranks), size) for term, size in equations]
+        for found in _solutions(nodes, domains, effort):
+            counted = _counted(free, wholes, ranks, found)
             if first is None:
                 first = counted, found, dict(ranks)
             elif first[0] != counted:

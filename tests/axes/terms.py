@@ -1,7 +1,8 @@
 """Operations over named axes as plain data, for the judge: terms, sides, reducers, and their Python text."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,13 +23,20 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Product:
+class _Several:
     of: tuple[Term, ...]
 
+    @functools.cached_property
+    def leaves(self) -> tuple[Axis | Pack | Number, ...]:
+        return tuple(itertools.chain(*map(leaves, self.of)))
 
-@dataclass(frozen=True)
-class Sum:
-    of: tuple[Term, ...]
+
+class Product(_Several):
+    pass
+
+
+class Sum(_Several):
+    pass
 
 
 @dataclass(frozen=True)
@@ -62,15 +70,11 @@ ORDINARY = ("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp", "var
 SQUARES = "lambda x, axes: (x * x).sum(axes)"
 
 
-def leaves(term: Term) -> Iterator[Axis | Pack | Number]:
-    """Yield the names and numbers of a term in the order of writing."""
-    if isinstance(term, (Axis, Pack, Number)):
-        yield term
-    elif isinstance(term, Whole):
-        yield from leaves(term.of)
-    else:
-        for inner in term.of:
-            yield from leaves(inner)
+def leaves(term: Term) -> tuple[Axis | Pack | Number, ...]:
+    """Return the names and numbers of a term in the order of writing."""
+    if isinstance(term, _Several):
+        return term.leaves
+    return term.of.leaves if isinstance(term, Whole) else (term,)
 
 
 def flat(term: Term) -> Term:
@@ -117,16 +121,18 @@ def _side(side: Side, one: bool) -> str:
     return arrays[0] if one else f"({', '.join(arrays)}{',' * (len(arrays) == 1)})"
 
 
+def _reducer(name: str) -> str:
+    return SQUARES if name == "squares" else f'"{name}"'
+
+
 def written(operation: Operation) -> str:
     """Return the Python expression of an operation."""
     text = f"{operation.kind}({_side(operation.left, operation.one_left)}, "
     text += f"{_side(operation.right, operation.one_right)})"
-    if operation.reducer == "squares":
-        text += f".reduce_by({SQUARES})"
-    elif isinstance(operation.reducer, str):
-        text += f'.reduce_by("{operation.reducer}")'
+    if isinstance(operation.reducer, str):
+        text += f".reduce_by({_reducer(operation.reducer)})"
     elif operation.reducer:
-        phases = (f'({_side((axes,), True)}, "{name}")' for axes, name in operation.reducer)
+        phases = (f"({_side((axes,), True)}, {_reducer(name)})" for axes, name in operation.reducer)
         text += f".reduce_by({', '.join(phases)})"
     if operation.sizes:
         text += f".with_sizes({', '.join(f'{name}={size}' for name, size in operation.sizes.items())})"

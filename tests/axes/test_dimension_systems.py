@@ -16,6 +16,7 @@ from axes.sides import flat_parts
 from axes.sizes import AmbiguousError, InconsistentError, solve
 from axes.terms import Axis, Number, Operation, Pack, Product, Sum, Term, can_be_written, written
 
+from jitfuse.axes import ax, axes, rearrange
 from jitfuse.errors import AxesError
 
 COUNT: Final = 500
@@ -164,3 +165,19 @@ def test_systems_are_classified_as_trying_all_does(seed: int) -> None:
         operation, shapes = _system(rng)
         wanted = ("inconsistent_sizes", "unique", "ambiguous_sizes")[count(operation, shapes)]
         assert classified(operation, shapes) == wanted, (written(_taken_apart(operation)), shapes)
+
+
+def test_sums_bound_their_axes() -> None:
+    a, c, f, g = axes(*"acfg")
+    op = rearrange((ax[6 * a + 20 * f], ax[f + 12 * a * c], ax[4 * a + 5 * f * g]),
+                   (ax[6, a], ax[20, f], ax[f], ax[12, a, c], ax[4, a], ax[5, f, g]))
+    made = op(np.zeros(52), np.zeros(50), np.zeros(28))
+    assert [x.shape for x in made] == [(6, 2), (20, 2), (2,), (12, 2, 2), (4, 2), (5, 2, 2)]
+
+
+def test_a_sum_beside_a_zero_has_any_size_that_it_may_have() -> None:
+    a, b, c = axes(*"abc")
+    op = rearrange(ax[a * (8 * b + c)], ax[a, 8 * b + c]).with_sizes(a=0, c=1)
+    with pytest.raises(AxesError, match=r"(?s)ambiguous_sizes.*Give the sizes of the axes"):
+        op(np.zeros(0))
+    assert op.with_sizes(b=2)(np.zeros(0)).shape == (0, 17)

@@ -18,6 +18,7 @@ PRODUCTS: dict[str, tuple[TensorOp, str, list[tuple[int, ...]]]] = {
     "sums first": (contract((ax[i, j], ax[i]), ax[i]), "ij,i->i", [(2, 5), (2,)]),
     "matrices": (contract((ax[i, j], ax[j, k]), ax[i, k]), "ij,jk->ik", [(2, 5), (5, 3)]),
     "three": (contract((ax[i], ax[i], ax[j]), ax[i, j]), "i,i,j->ij", [(3,), (3,), (2,)]),
+    "alone": (contract((ax[i], ax[j]), ax[i]), "i,j->i", [(3,), (2,)]),
     "batch": (contract((ax[i, j], ax[i, j]), ax[i]), "ij,ij->i", [(2, 5), (2, 5)]),
 }
 
@@ -49,6 +50,25 @@ def test_torch_and_fused_functions_promote_too(name: str) -> None:
     torch = pytest.importorskip("torch")
     np.testing.assert_array_equal(op(*map(torch.from_numpy, xs)).numpy(), want)
     np.testing.assert_array_equal(jf.fuse(lambda *xs: op(*xs))(*map(torch.from_numpy, xs)).numpy(), want)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_torch_sums_products_in_their_dtype(name: str, dtype: str) -> None:
+    torch = pytest.importorskip("torch")  # whose einsum gives int64 where one operand is summed alone
+    op, equation, shapes = PRODUCTS[name]
+    xs = ones(shapes, (dtype,) * 3)
+    for call in (op, jf.fuse(lambda *xs: op(*xs), strict=True)):
+        made = call(*map(torch.from_numpy, xs)).numpy()
+        assert made.dtype == dtype
+        np.testing.assert_array_equal(made, np.einsum(equation, *xs))
+
+
+def test_arrays_are_joined_in_the_dtype_of_all_of_them() -> None:
+    op = rearrange((ax[a, c], ax[a, k], ax[b, c], ax[b, k]), ax[a + b, c + k])
+    xs = ones([(2, 2), (2, 3), (1, 2), (1, 3)], ("int8", "uint16", "float32", "float32"))
+    assert np.result_type(np.result_type("int8", "uint16"), "float32") == "float64"
+    assert op(*xs).dtype == jf.fuse(lambda *xs: op(*xs), strict=True)(*xs).dtype == "float32"
 
 
 def test_einops_products_promote() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from axes.oracle import FILL, judge
+from axes.oracle import judge
 from axes.parts import wholes
 from axes.sources import UnclearError
 from axes.terms import Axis, Number, Operation, Pack, Product, Side, Sum, Term
@@ -26,11 +26,7 @@ def joined(*of: Term) -> Sum:
 def results(kind: str, left: Side, right: Side, *arrays: Any, reducer: Any = None, **sizes: Any) -> list[Any]:
     judged = judge(Operation(kind, left, right, sizes, reducer), [np.array(array) for array in arrays])
     assert not judged.errors, judged.errors
-    found = []
-    for shape, values in judged.outputs:
-        flat = np.array([0 if value is FILL else value for value in values.values()])
-        found.append(flat.reshape(shape).tolist())
-    return found
+    return [output.tolist() for output in judged.outputs]
 
 
 def errors(kind: str, left: Side, right: Side, *shapes: tuple[int, ...], **sizes: Any) -> set[str]:

@@ -3,15 +3,17 @@ from __future__ import annotations
 
 import importlib.util
 import random
+from collections import Counter
 from typing import Final
 
 import numpy as np
 import pytest
 from amount import drawn
-from axes.compared import arrays_of, eager, find, fused, program, with_torch
+from axes.compared import arrays_of, find, program
 from axes.oracle import NothingToReduceError, judge
 from axes.others import by_einops, by_einsum, uses_every_array
 from axes.patterns import KINDS, Pattern, draw_pattern
+from axes.random_patterns import RUNS, least
 from axes.sources import UnclearError
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -24,27 +26,29 @@ def patterns(kind: str, way: str, count: int) -> list[Pattern]:
     return [draw_pattern(kind, random.Random(f"{way} {kind} {number}")) for number in range(count)]
 
 
-def wrong(kind: str, way: str, count: int) -> list[str]:
-    """Return a program for each pattern of which something wrong comes."""
-    run = {"eager": eager, "torch": with_torch, "fused": fused}[way]
-    found = [(pattern, find(pattern, run)) for pattern in patterns(kind, way, count)]
-    return [f"{finding.message}\n{program(pattern)}" for pattern, finding in found if finding.state == "wrong"]
+def check(kind: str, way: str, count: int) -> None:
+    """Assert that of so many patterns none comes out wrong, and most are not refused but right."""
+    findings = [(pattern, find(pattern, RUNS[way])) for pattern in patterns(kind, way, count)]
+    wrong = [f"{finding.message}\n{program(pattern)}" for pattern, finding in findings if finding.state == "wrong"]
+    assert not wrong, wrong[0]
+    states = Counter(finding.state for _, finding in findings)
+    assert states["fine"] >= int(least(kind, way) * count), states
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numpy(kind: str) -> None:
-    assert not wrong(kind, "eager", drawn(PATTERNS, 20))
+    check(kind, "eager", drawn(PATTERNS, 20))
 
 
 @needs_torch
 @pytest.mark.parametrize("kind", KINDS)
 def test_torch(kind: str) -> None:
-    assert not wrong(kind, "torch", drawn(PATTERNS, 20))
+    check(kind, "torch", drawn(PATTERNS, 20))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fused(kind: str) -> None:
-    assert not wrong(kind, "fused", drawn(12, 2))
+    check(kind, "fused", drawn(12, 2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -70,10 +74,7 @@ def test_the_judge_agrees_with_einops(kind: str) -> None:
             continue
         expected = None if judged.errors else by_einops(pattern.operation, arrays)
         if expected is not None:
-            shape, values = judged.outputs[0]
-            assert expected.shape == shape, program(pattern)
-            for index, value in values.items():
-                np.testing.assert_allclose(expected[index], value, 2e-5, err_msg=program(pattern))
+            np.testing.assert_allclose(judged.outputs[0], expected, 4e-3, err_msg=program(pattern))
             compared += 1
     assert compared > 5
 
@@ -89,9 +90,7 @@ def test_the_judge_agrees_with_einsum(kind: str) -> None:
             continue
         if judged.verdict is None or not uses_every_array(judged.verdict.sources, len(arrays)):
             continue
-        for expected, (shape, values) in zip(by_einsum(pattern.operation, arrays) or (), judged.outputs):
-            assert expected.shape == shape, program(pattern)
-            for index, value in values.items():
-                np.testing.assert_allclose(expected[index], value, 1e-9, 1e-9, err_msg=program(pattern))
+        for expected, output in zip(by_einsum(pattern.operation, arrays) or (), judged.outputs):
+            np.testing.assert_allclose(output, expected, 1e-9, 1e-9, err_msg=program(pattern))
             compared += 1
     assert compared > 5

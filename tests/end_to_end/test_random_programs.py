@@ -34,7 +34,7 @@ def test_hypothesis_programs_agree_with_numpy(program: Program) -> None:
 @pytest.mark.parametrize("block", range(4))
 def test_seeded_programs_agree_with_numpy(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITFUSE_DEBUG", "1")
-    for number in range(drawn(40)):
+    for number in range(drawn(24)):
         assert_agrees(draw_program(random.Random(f"{block}/{number}")))
 
 
@@ -62,7 +62,10 @@ def test_every_operator_and_every_dtype_is_drawn() -> None:
     names: Counter[str] = Counter()
     dtypes: set[str] = set()
     traced: Counter[str] = Counter()
+    expected = set(ops.names()) - CONTROL - COUNTED - TORCHS - {"stop_gradient"}
     for number in range(PROGRAMS):
+        if expected <= names.keys() and dtypes == set(SUPPORTED):
+            break
         source = draw_program(random.Random(f"operators/{number}"), STEPS)
         called = {name for s in source.statements for name in re.findall(r"\w+(?=\()", s.text)}
         if all(traced[name] >= OFTEN for name in called):
@@ -78,5 +81,5 @@ def test_every_operator_and_every_dtype_is_drawn() -> None:
         for p in (program, lowered):
             names.update(s.op_name for s in p.steps)
             dtypes.update(m.dtype for m in p.meta.values())
-    assert sorted(set(ops.names()) - names.keys() - CONTROL - COUNTED - TORCHS - {"stop_gradient"}) == []
+    assert sorted(expected - names.keys()) == []
     assert dtypes == set(SUPPORTED)

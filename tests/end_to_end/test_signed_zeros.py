@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import check
 
 import jitfuse as jf
@@ -26,10 +27,8 @@ def test_limits(dtype: str, size: Any, zero: float) -> None:
         check(lambda x, low, high: (np.clip(x, low, high),), (x, -x, -x + 1))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [0, *SIZES_OF_ZEROS])
-@pytest.mark.parametrize("zero", [0.0, -0.0])
-@pytest.mark.parametrize("initial", [0.0, -0.0, 1.0])
+@pytest.mark.parametrize(("dtype", "size", "zero", "initial"), crossed(
+    2, DTYPES, [0, *SIZES_OF_ZEROS], [0.0, -0.0], [0.0, -0.0, 1.0]))
 def test_reductions_that_begin_with_a_number(dtype: str, size: Any, zero: float, initial: float) -> None:
     x = np.full(size, zero, dtype)
     check(lambda x: (np.sum(x, initial=initial), np.sum(x, initial=initial, where=False)), (x,))

@@ -60,7 +60,7 @@ def some_cases(op: ops.Op) -> list[tuple[list[Any], dict[str, Any]]]:
                 cases.append((operands, attrs))
     cases = [c for cases in found.values() for c in cases]
     random.Random(op.name).shuffle(cases)
-    return cases[: drawn(25)]
+    return cases[: drawn(15)]
 
 
 def metas_of(operands: list[Any]) -> list[Meta]:

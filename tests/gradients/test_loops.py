@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 
@@ -204,18 +205,17 @@ def checkpointed(how: str, reverse: bool) -> Callable[[Any, Any, Any], Any]:
     return loss
 
 
-@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 103])
-@pytest.mark.parametrize("how", ["body", "whole"])
-def test_checkpoints_of_loops_change_no_derivative(how: str, length: int) -> None:
+@pytest.mark.parametrize(("length", "how", "reverse"), amount.crossed(
+    2, [0, 1, 15, 16, 17, 103], ["body", "whole"], [False, True]))
+def test_checkpoints_of_loops_change_no_derivative(how: str, length: int, reverse: bool) -> None:
     rng = np.random.default_rng(length)
     args = rng.normal(size=4), rng.normal(size=4), rng.normal(size=(length, 4))
-    for reverse in (False, True):
-        found, plain = (jf.grad(checkpointed(one, reverse), argnums=(0, 1, 2)) for one in (how, ""))
-        for got, expected in zip(found(*args), plain(*args), strict=True):
-            np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-13)
-        second, expected = (jf.grad(lambda x, g=g: sum(np.sum(np.sin(part)) for part in g(x, *args[1:])))(args[0])
-                            for g in (found, plain))
-        np.testing.assert_allclose(second, expected, rtol=1e-8, atol=1e-12)
+    found, plain = (jf.grad(checkpointed(one, reverse), argnums=(0, 1, 2)) for one in (how, ""))
+    for got, expected in zip(found(*args), plain(*args), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-13)
+    second, expected = (jf.grad(lambda x, g=g: sum(np.sum(np.sin(part)) for part in g(x, *args[1:])))(args[0])
+                        for g in (found, plain))
+    np.testing.assert_allclose(second, expected, rtol=1e-8, atol=1e-12)
 
 
 def arena(f: Callable[..., Any], *args: Any) -> int:

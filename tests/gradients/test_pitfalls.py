@@ -476,7 +476,8 @@ def test_what_a_recursion_computes_again_is_differentiated_once() -> None:
                   for k, c in enumerate(columns)]
         return sum(signed)
 
+    gradient = jf.grad(lambda a: minor(a, 0, tuple(range(len(a)))))
     a = np.random.default_rng(0).normal(size=(5, 5))
-    gradient = jf.grad(lambda a: minor(a, 0, tuple(range(5))))
     assert len(gradient.program(a).steps) < 900  # 2,269 where each product has a cotangent of its own
+    a = a[:4, :4]  # fewer steps are compiled
     expect(gradient(a), np.linalg.det(a) * np.linalg.inv(a).T)

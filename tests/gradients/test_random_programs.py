@@ -31,7 +31,7 @@ except ImportError:
     torch = None  # type: ignore[assignment]
 
 STEP = 1e-6
-PROGRAMS, PARTS = 80, 16
+PROGRAMS, PARTS = 48, 16
 """How many a full session draws, in how many tests."""
 EQUAL_INDICES = re.compile(r"^\w+\[.*\[.*\].*\] [-+*]?= ")
 """A write at a list of indices. torch gives all of equal ones a gradient, also those whose values are overwritten."""

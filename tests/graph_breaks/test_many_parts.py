@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 
 import jitfuse as jf
 from jitfuse.graph_breaks.breaks import MANY_SUBGRAPHS
@@ -50,9 +51,7 @@ def rerolled(fused: Any) -> list[bool]:
     return ["rolled_loop" in s.spec.trace.program.op_names for s in fused.parts.plain.breaks.subgraphs.values()]
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 20])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("n", "dtype", "turned"), crossed(2, [1, 2, 7, 20], ["float64", "float32"], [False, True]))
 def test_iterations_within_iterations_are_numpys(n: int, dtype: str, turned: bool) -> None:
     r = np.random.default_rng(0)
     a, v = (r.normal(size=s).astype(dtype) for s in ((n, n), n))

@@ -111,7 +111,7 @@ def programs(draw: Any) -> str:
     return HEADER + "\n".join([*body, "    return x, y + z, n, p[0] * 1, seen, w, v + 0"])
 
 
-@settings(max_examples=drawn(40), deadline=None)
+@settings(max_examples=drawn(24), deadline=None)
 @given(source=programs(), seed=st.integers(0, 2**16))
 def test_programs(source: str, seed: int) -> None:
     space: dict[str, Any] = {"np": np, "__name__": "drawn"}

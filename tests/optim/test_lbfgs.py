@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 
 import jitfuse as jf
 
@@ -41,12 +42,11 @@ def theirs(**options: Any) -> Any:
     return w, optimiser, lambda: float(optimiser.step(closure).detach())
 
 
-@pytest.mark.parametrize("search", [None, "strong_wolfe"])
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize(("search", "options"), crossed(2, [None, "strong_wolfe"], [
     {"lr": 0.5, "max_iter": 5}, {"lr": 0.3, "history_size": 2}, {"max_iter": 1}, {"lr": 0.1, "max_eval": 3},
     {"lr": 0.2, "tolerance_grad": 0.05}, {"lr": 0.2, "tolerance_change": 1e-3}, {"lr": 1e-3, "max_iter": 8},
     {"lr": 0.2, "tolerance_grad": 1e3},
-], ids=str)
+]), ids=str)
 def test_steps_are_those_of_torch(search: str | None, options: dict[str, Any]) -> None:
     params, optimiser, step = ours(**options, line_search_fn=search)
     w, reference, right = theirs(**options, line_search_fn=search)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
@@ -40,9 +41,8 @@ def passed(function: Callable[..., Any], *args: Any) -> Any:
     return run_passes(trace(function, args, {}).program, False)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "complex128", "bool"])
+@pytest.mark.parametrize(("function", "shape", "dtype"), crossed(
+    2, FUNCTIONS, SHAPES, ["float64", "float32", "int64", "complex128", "bool"]))
 def test_results_are_numpys(function: Callable[..., Any], shape: tuple[int, ...], dtype: str) -> None:
     r = np.random.default_rng(0)
     a, b = (r.integers(-3, 4, s).astype(dtype) for s in (shape, (shape[-1], 4)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import EQUAL, Near, same
 
 import jitfuse as jf
@@ -75,11 +76,10 @@ def parts_of(count: int, shape: tuple[int, ...], *dtypes: str) -> list[Any]:
     return [r.integers(0, 50, shape).astype(dtypes[k % len(dtypes)]) for k in range(count)]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("dtypes", [
+@pytest.mark.parametrize(("function", "dtypes"), crossed(2, FUNCTIONS, [
     ("float64",), ("float32",), ("int8",), ("uint16",), ("bool",), ("complex64",), ("float16",),
     ("float32", "int64"), ("uint8", "int8"), ("bool", "complex128"),
-])
+]))
 def test_results_are_numpys(function: Callable[..., Any], dtypes: tuple[str, ...]) -> None:
     for count, shape in ((2, (1000,)), (3, (65, 3)), (4, (LEAST_CELLS,)), (2, (0,)), (3, (5,))):
         parts = parts_of(count, shape, *dtypes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import EQUAL, NORMALISED, same
 
 import jitfuse as jf
@@ -38,9 +39,8 @@ def of_rows(a: Any, w: Any) -> Any:
 FUNCTIONS = [weighted, masked, normalised, running, of_rows]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 7), (33, 3), (40, 17), (9, 300), (600, 70)])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+@pytest.mark.parametrize(("function", "shape", "dtype"), crossed(
+    2, FUNCTIONS, [(1, 1), (5, 1), (1, 7), (33, 3), (40, 17), (9, 300), (600, 70)], ["float64", "float32", "int32"]))
 def test_results_are_numpys(function: Callable[..., Any], shape: tuple[int, int], dtype: str) -> None:
     r = np.random.default_rng(0)
     a, w = (r.integers(-3, 4, s).astype(dtype) for s in (shape, shape[0]))

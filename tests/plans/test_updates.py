@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 
 import jitfuse as jf
 from jitfuse.ir.program import FusedProgram
@@ -28,8 +29,7 @@ def updates(program: FusedProgram) -> int:
     return sum(s.op_name == "update_slice" for s in program.steps)
 
 
-@pytest.mark.parametrize("what", READ)
-@pytest.mark.parametrize("key", WRITTEN, ids=str)
+@pytest.mark.parametrize(("what", "key"), crossed(2, READ, WRITTEN), ids=str)
 def test_what_is_read_between_two_updates(what: str, key: Any) -> None:
     read: Callable[[Any, Any], Any] = READ[what]
 

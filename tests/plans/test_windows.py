@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amount import drawn
+from amount import crossed, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,9 +97,8 @@ def columns(a: Any) -> Any:
     return out
 
 
-@pytest.mark.parametrize("function", [rows, triangle, flipped, snapshots, columns])
-@pytest.mark.parametrize("n", [1, 2, 5, 17])
-@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize(("function", "n", "dtype"), crossed(
+    2, [rows, triangle, flipped, snapshots, columns], [1, 2, 5, 17], ["float64", "complex64"]))
 def test_loops(function: Callable[..., Any], n: int, dtype: str) -> None:
     data = (np.random.default_rng(n).standard_normal((n, n)) + 3 * np.eye(n)).astype(dtype)
     layouts = data.copy(), np.array(data, order="F"), np.repeat(data, 2, axis=1)[:, ::2], data[::-1].copy()[::-1]

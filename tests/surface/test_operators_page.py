@@ -35,7 +35,7 @@ OPERATORS = [op for op in ops.table() if op.kind in (ops.ELEMENTWISE, ops.REDUCT
 def test_kernels_agree_with_the_interpreter(op: ops.Op) -> None:
     count = op.arity
     accepted = operators_page.accepted_dtypes(op)
-    for dtype in accepted if extended() else accepted[OPERATORS.index(op) % 2 :: 2] or accepted:
+    for dtype in accepted if extended() else accepted[OPERATORS.index(op) % 4 :: 4] or accepted[:1]:
         arrays = [np.array([[1, 0, 3, 2], [2, 1, 1, 3]], numpy_dtype(dtype))[:, ::-1] for _ in range(count)]
         fused = jf.fuse(lambda *xs: xs[0].call(op.name, *xs[1:]))
         program = fused.program(*arrays)

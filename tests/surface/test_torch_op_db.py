@@ -21,10 +21,10 @@ def test_torchs_samples_give_what_torch_gives(dtype: str) -> None:
     kind, judged = getattr(torch, dtype), 0
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case in op_db.cases(kind, 2, every=EVERY, first=op_db.DTYPES.index(dtype)):
+        for case in op_db.cases(kind, 1, every=EVERY, first=op_db.DTYPES.index(dtype)):
             found = op_db.judge(case, kind)
             if found is None or (dtype in ("float16", "bfloat16") and case.name in ROUNDED):
                 continue
             judged += 1
             assert not found.difference, f"{case.name}: {found.difference}"
-    assert judged >= 20
+    assert judged >= 15

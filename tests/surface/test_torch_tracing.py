@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 
@@ -366,14 +367,14 @@ def test_narrow_beyond_the_axis(x: Any) -> None:
             jf.fuse(lambda x: x.narrow(1, 3, 9), strict=strict)(x)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize(("shape", "weight", "options"), [
+@pytest.mark.parametrize(("case", "dtype"), amount.crossed(2, [
     ((2, 3, 9, 70), (3, 1, 3, 3), {"groups": 3, "padding": 1}), ((1, 1, 5, 200), (1, 1, 5, 2), {"stride": (2, 3)}),
     ((1, 70, 66), (1, 1, 1, 3), {"padding": "same"}), ((2, 2, 300), (2, 1, 40), {"groups": 2, "dilation": 3}),
     ((2, 2, 300), (4, 1, 7), {"groups": 2}), ((1, 1, 3, 4, 80), (1, 1, 2, 2, 2), {"padding": 1}),
     ((2, 1, 12, 90), (1, 1, 11, 11), {}), ((0, 1, 5, 80), (1, 1, 3, 3), {"padding": 1}),
-])
-def test_convolutions_of_single_channels(shape: Any, weight: Any, options: Any, dtype: Any) -> None:
+], [torch.float32, torch.float64, torch.bfloat16]))
+def test_convolutions_of_single_channels(case: Any, dtype: Any) -> None:
+    shape, weight, options = case
     torch.manual_seed(5)
     conv = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(weight)]
     x, w, b = torch.randn(shape).to(dtype), torch.randn(weight).to(dtype), torch.randn(weight[0]).to(dtype)
@@ -411,8 +412,8 @@ def test_sorted_sequences_are_searched_in_the_dtype_that_both_have_in_common(
         torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 7, 33])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize(("size", "dtype"), amount.crossed(
+    2, [0, 1, 2, 7, 33], [torch.float32, torch.float64, torch.float16]))
 def test_sequences_with_nan_are_searched_as_torch_does(size: int, dtype: torch.dtype) -> None:
     draws = torch.Generator().manual_seed(size)
     sequence = torch.rand(3, size, generator=draws, dtype=torch.float64).to(dtype)

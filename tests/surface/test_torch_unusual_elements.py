@@ -1,10 +1,10 @@
 """torch's functions of bools, integers, infinities, NaN and no elements: values, dtypes and errors are torch's."""
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 from oracle import outcome
@@ -74,8 +74,8 @@ MADE: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bool", "uint8", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(("name", "dtype"), amount.crossed(
+    2, MADE, ["float32", "float64", "int64", "int32", "bool", "uint8", "float16", "bfloat16"]))
 def test_dtypes_of_new_tensors(name: str, dtype: str) -> None:
     f, x = MADE[name], torch.tensor([3, 0, 1, 1]).to(getattr(torch, dtype))
     fused, want = jf.fuse(f), outcome(f, x.clone())
@@ -87,7 +87,7 @@ def test_dtypes_of_new_tensors(name: str, dtype: str) -> None:
             torch.testing.assert_close(got, want)
 
 
-@pytest.mark.parametrize(("name", "of"), [pair for pair in itertools.product(FUNCTIONS, ARGUMENTS)
+@pytest.mark.parametrize(("name", "of"), [pair for pair in amount.crossed(2, FUNCTIONS, ARGUMENTS)
                                           if pair != ("power of itself", "complex")])  # 0 to the 0 is NaN in torch
 def test_functions(name: str, of: str) -> None:
     f, tolerance = FUNCTIONS[name], 2e-3 if of == "halves" else 1e-5

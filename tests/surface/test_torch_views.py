@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 
@@ -51,9 +52,8 @@ def _x() -> Any:
     return torch.arange(24.0).reshape(4, 6)
 
 
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("into", ["part", "whole"])
-@pytest.mark.parametrize("part", TRACED + PLAIN)
+@pytest.mark.parametrize(("part", "into", "own"), amount.crossed(
+    2, TRACED + PLAIN, ["part", "whole"], [False, True]))
 def test_writes_are_seen_where_memory_is_shared(part: Any, into: str, own: bool) -> None:
     function = _written(part, into)
     plain, ours = _x(), _x()
@@ -151,8 +151,7 @@ KEEPING = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.parametrize(("name", "layout"), amount.crossed(2, KEEPING, LAYOUTS))
 def test_results_have_torchs_strides(name: str, layout: str) -> None:
     function, x = KEEPING[name], LAYOUTS[layout](torch.rand(3, 4, 5))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import NARROW, outcome, same, same_outcome
 
 import jitfuse as jf
@@ -72,9 +73,7 @@ def test_functions(name: str) -> None:
     _check(f, lambda: [a.copy() for a in arguments])
 
 
-@pytest.mark.parametrize("values", DTYPES)
-@pytest.mark.parametrize("into", DTYPES)
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize(("name", "into", "values"), crossed(2, WRITES, DTYPES, DTYPES))
 def test_casts_of_writes(name: str, into: str, values: str) -> None:
     new = np.array([0, 1, 1, 0]).astype(values)
     _check(WRITES[name], lambda: [np.array([1, 0, 1, 1]).astype(into), MASK.copy(), new.copy()])

@@ -1,6 +1,6 @@
 """Every public callable of torch in a fused function, each in a process of its own: none may end by a signal.
 
-    python tests/surface/torch_signals.py [--every 40]
+    python tests/surface/torch_signals.py [--every 80]
 
 Prints the callables whose process was lost, and how many were tried. It needs an operating system that can fork.
 """

@@ -69,7 +69,7 @@ class _Target(NamedTuple):
     """
 
     number: object
-    """What tells it from other parts."""
+    """What tells it from other parts: its place among those of all results."""
     dims: Dims
     wanted: tuple[str, ...]
     """Its keys, once each, in order."""
@@ -119,6 +119,11 @@ class Forms:
         target = self._target(shared.rights, (*((key,) for key in keys if key in have), (shared.key,)), operands)
         return target._replace(neighbours=tuple(pair for pair in target.neighbours if shared.key not in pair))
 
+    def _reads_several(self, targets: Sequence[_Target]) -> bool:
+        """Whether parts of a result are made of several arrays."""
+        read = [k for target in targets for k in self.operation.sources[target.number]]  # type: ignore[call-overload]
+        return len({self.operation.lefts[k].array for k in read}) > 1
+
     def outputs(self, form: Form) -> tuple[Slot, ...] | None:
         """Return the slots of the results, or None if there is no plan of this form."""
         made = []
@@ -128,6 +133,8 @@ class Forms:
             else:
                 parts = [self._built(target, form) for target in targets]
                 self.draft.scope = -2 - array
+                if len(parts) > 2 and self._reads_several(targets):
+                    parts = list(self.draft.promote(parts))  # two by two, three dtypes would have another common one
                 slot = self.draft.fold(dims, iter(parts))
             if slot is None:
                 return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import amount
 import numpy as np
 import pytest
 
@@ -299,5 +301,10 @@ def comparable() -> Any:
 
 @pytest.fixture(scope="session")
 def cases() -> Any:
-    """The function that yields the cases of an operator."""
-    return cases_of
+    """The function that yields the cases of an operator; of each, at most so many, drawn by its name."""
+    def some(op: ops.Op, most: int | None = None) -> list[Case]:
+        found = list(cases_of(op))
+        drawn = most is not None and most < len(found) and not amount.extended()
+        return random.Random(op.name).sample(found, most) if drawn else found
+
+    return some

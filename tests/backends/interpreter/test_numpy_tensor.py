@@ -285,7 +285,7 @@ def agrees(name: str, got: Any, want: Any, comparable: Any) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.ComplexWarning")
 def test_an_operator_gives_numpys_values_dtype_and_kind(op: ops.Op, cases: Any, comparable: Any) -> None:
     count = 0
-    for operands, attrs in cases(op):
+    for operands, attrs in cases(op, 300):
         for training in (False, True) if op.mode_sensitive else (None,):
             if training is not None:
                 attrs = {**attrs, "training": training}

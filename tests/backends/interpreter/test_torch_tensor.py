@@ -45,7 +45,7 @@ def tolerance(op: ops.Op, operands: list[Any], dtype: str) -> dict[str, float]:
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cases: Any, comparable: Any) -> None:
-    for operands, attrs in cases(op):
+    for operands, attrs in cases(op, 250):
         for training in (False, True) if op.mode_sensitive else (None,):
             mode = {} if training is None else {"training": training}
             with np.errstate(all="ignore"):

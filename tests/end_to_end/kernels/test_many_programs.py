@@ -62,7 +62,7 @@ print(json.dumps({"compiles": totals().compiles, "measured": measured}))
 @pytest.mark.parametrize("kind", ["functions", "signatures"])
 def test_memory_is_bounded_and_mappings_flat(tmp_path: Path, kind: str) -> None:
     # a function starts over where its signatures become many and keeps those before for a while
-    count = drawn(1000) if extended() else drawn(400, least=160)
+    count = drawn(1000) if extended() else 160
     environment = {
         **os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path / "cache"),
         "PYTHONPATH": os.path.dirname(package_root()), "JITFUSE_NUM_THREADS": "1",

@@ -44,7 +44,7 @@ STATEMENTS = st.one_of(
 
 @pytest.mark.full
 @given(st.lists(STATEMENTS, min_size=1, max_size=4), st.sampled_from([16, 23, 40]), st.sampled_from(["n", "n - 1"]))
-@settings(max_examples=amount.drawn(60), deadline=None)
+@settings(max_examples=amount.drawn(36), deadline=None)
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_drawn(statements: list[str], size: int, count: str) -> None:
     body = "\n".join(f"        {statement}" for statement in statements)

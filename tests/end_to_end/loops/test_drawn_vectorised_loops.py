@@ -34,7 +34,7 @@ _BRANCHES = st.one_of(_STEPS, st.tuples(_CONDITIONS, _STEPS, _STEPS).map(
 _RANGES = st.sampled_from(["range(n)", "range(n)", "range(i)", "range(i + 1, n)", "range(0, n, 2)", "range(3)"])
 
 
-@settings(max_examples=amount.drawn(80), deadline=None)
+@settings(max_examples=amount.drawn(40), deadline=None)
 @given(st.lists(_BRANCHES, min_size=1, max_size=3), _RANGES, st.sampled_from([4, 5, 9]))
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_drawn(statements: list[str], inner: str, size: int) -> None:

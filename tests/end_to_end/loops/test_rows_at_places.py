@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amount import drawn
+from amount import crossed, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loops_checked import check, same
@@ -134,8 +134,8 @@ def test_blocks_of_more_axes() -> None:
     check(of_more_axes, PLACES % 3, A)
 
 
-@pytest.mark.parametrize("program", [swapped, eliminated, broadcast, read_between])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "complex128", "int64", "bool"])
+@pytest.mark.parametrize(("program", "dtype"), crossed(
+    2, [swapped, eliminated, broadcast, read_between], ["float32", "float16", "complex128", "int64", "bool"]))
 def test_rows_of_any_dtype(program: Callable[..., Any], dtype: str) -> None:
     a = (A * 4).astype(dtype)
     if program is eliminated and np.dtype(dtype).kind not in "fc":

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import outcome, same, same_outcome
 
 import jitfuse as jf
@@ -109,8 +110,7 @@ def _arguments(seed: int, layout: str) -> list[Any]:
     return [LAYOUTS[layout](draw.random((5, 4))), draw.integers(-4, 4, 6)]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("name", "layout"), crossed(2, FUNCTIONS, LAYOUTS))
 def test_numpy(name: str, layout: str) -> None:
     f = FUNCTIONS[name]
     fused = jf.fuse(f)

@@ -64,7 +64,7 @@ def test_values_of_every_kind_read_like_this() -> None:
     assert to_text(FusedProgram.from_text(VALUES, check=False)) == VALUES
 
 
-@settings(max_examples=drawn(100), deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(data=st.data())
 def test_any_program_parses_back_equal_with_its_sources(any_program: Any, data: Any) -> None:
     program = data.draw(any_program)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special as special
+from amount import crossed
 from oracle import check
 
 import jitfuse as jf
@@ -87,8 +88,7 @@ def test_a_library_step_lies_between_fused_kernels() -> None:
     assert "library call gammaln" in fused.explain(x)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (1, 4, 2), (0, 3), (2, 0)])
+@pytest.mark.parametrize(("dtype", "shape"), crossed(2, DTYPES, [(7,), (3, 5), (1, 4, 2), (0, 3), (2, 0)]))
 def test_sorting(dtype: str, shape: tuple[int, ...]) -> None:
     x = RNG.integers(0, 5, shape).astype(dtype)
     for k in (None, 0, -1):
@@ -132,8 +132,9 @@ def test_methods_sort_in_place() -> None:
     np.testing.assert_array_equal(x, want_x)
 
 
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bool"])
-@pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "percentile", "nanquantile", "nanpercentile"])
+@pytest.mark.parametrize(("dtype", "name"), crossed(
+    2, [d for d in DTYPES if d != "bool"],
+    ["median", "nanmedian", "quantile", "percentile", "nanquantile", "nanpercentile"]))
 def test_order_statistics(dtype: str, name: str) -> None:
     function = getattr(np, name)
     x = RNG.normal(0, 9, (3, 4, 5)).astype(dtype)

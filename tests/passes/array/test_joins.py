@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 
 import jitfuse as jf
 from jitfuse.ir.analysis.verify import verify
@@ -41,8 +42,8 @@ def _written(y: Any, x: Any) -> Any:
     return y, y[::-1].sum()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int8", "uint64", "bool", "complex128"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("name", "dtype"), crossed(
+    2, FUNCTIONS, ["float64", "float32", "float16", "int8", "uint64", "bool", "complex128"]))
 def test_results_are_numpys(name: str, dtype: str) -> None:
     x = (np.arange(61) % 5 - 2).astype(dtype)
     function = FUNCTIONS[name]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import BRANCHES, same
 
 import jitfuse as jf
@@ -352,8 +353,8 @@ def test_branches_are_if_converted(function: Callable[..., Any]) -> None:
     assert fused.stats()["traces"] <= 6  # and not one for each way through the branches
 
 
-@pytest.mark.parametrize("function", [counted, written, best_of, temporaries, bubble, changed_list])
-@pytest.mark.parametrize("dtype", ["int64", "int16", "float32"])
+@pytest.mark.parametrize(("function", "dtype"), crossed(
+    2, [counted, written, best_of, temporaries, bubble, changed_list], ["int64", "int16", "float32"]))
 def test_dtypes(function: Callable[..., Any], dtype: str) -> None:
     fused = jf.fuse(function)
     for seed in (0, 1, 2):

@@ -373,7 +373,7 @@ def compiled(path: Path, source: str) -> Any:
     return module.function
 
 
-@settings(max_examples=amount.drawn(20), deadline=None)
+@settings(max_examples=amount.drawn(12), deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_drawn_loops(tmp_path_factory: Any, seed: int) -> None:
     program = compiled(tmp_path_factory.mktemp("drawn") / f"loops_{seed}.py", source_of(seed))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from loops_run import replicated
 
 import jitfuse as jf
@@ -390,14 +391,13 @@ def endless(x: Any) -> Any:
     return x
 
 
-@pytest.mark.parametrize("size", [16, 37, 38])
-@pytest.mark.parametrize("function", [
+@pytest.mark.parametrize(("function", "size"), crossed(2, [
     counted_on_within, left_from_before, growing_within, left_in_a_branch, of_a_table,
     turning, counted, by_index, times_index, from_list, into_list, squares, squares_often, by_property, by_helper,
     shadowed, growing, known, turned, left, other_closure, drawn, from_text, in_record, by_subclass, by_class,
     begun_by_nothing, from_tuple, from_constant, telling, endless,
     first_iterations, first_values, rotating, from_parts, wrapping, wrapping_quietly,
-])
+], [16, 37, 38]))
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_differing(function: Callable[..., Any], size: int) -> None:
     replicated(function, np.random.default_rng(size).normal(size=size))

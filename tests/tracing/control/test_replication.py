@@ -295,7 +295,7 @@ def sizes_between(x: Any) -> Any:
 def inner_slices(x: Any) -> Any:
     s = 0.0
     for i in range(60):
-        for j in range(20):
+        for j in range(8):
             s = s * 0.5 + x[i - 50 + j : i - 45].sum() + x[:i - 60 : 2].sum()
     return s
 

@@ -73,7 +73,7 @@ def outcome(function: Callable[..., Any], *args: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")  # np.errstate would keep native code away
-@pytest.mark.parametrize("seed", range(drawn(60, least=8)))
+@pytest.mark.parametrize("seed", range(drawn(36, least=8)))
 def test_random_decisions(seed: int) -> None:
     written, draw = Written(seed), random.Random(seed)
     plain, fused = written.function(), jf.fuse(written.function())

@@ -95,19 +95,18 @@ WIDTHS = [(2, 1), ((0, 3), (2, 0)), ((7, 9), (11, 4))]
 @pytest.mark.parametrize("mode", padding.MODES)
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
 def test_padding(mode: str, dtype: str) -> None:
-    for shape in [(3, 5), (1, 4)]:
+    for shape, width in amount.crossed(2, [(3, 5), (1, 4)], WIDTHS):
         x = np.round(array(shape)).astype(dtype)
-        for width in WIDTHS:
-            if mode == "empty":
-                def inner(x: Any, width: Any = width) -> Any:
-                    y = np.pad(x, width, mode="empty")
-                    b, a = np.broadcast_to(width, (2, 2)).T
-                    return y[b[0] : y.shape[0] - a[0], b[1] : y.shape[1] - a[1]] + 0
+        if mode == "empty":
+            def inner(x: Any, width: Any = width) -> Any:
+                y = np.pad(x, width, mode="empty")
+                b, a = np.broadcast_to(width, (2, 2)).T
+                return y[b[0] : y.shape[0] - a[0], b[1] : y.shape[1] - a[1]] + 0
 
-                jf.fuse(inner)(x)
-            else:
-                within = MEANS if mode == "mean" else EXACT
-                check(lambda x, width=width: np.pad(x, width, mode=mode), (x,), within=within)
+            jf.fuse(inner)(x)
+        else:
+            within = MEANS if mode == "mean" else EXACT
+            check(lambda x, width=width: np.pad(x, width, mode=mode), (x,), within=within)
 
 
 @pytest.mark.parametrize("options", [

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import SINGLE, outcome, same_outcome
 
 import jitfuse as jf
@@ -48,9 +49,10 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
-@pytest.mark.parametrize("name", ALL)
-def test_lists_are_arrays(name: str, values: Any) -> None:
+@pytest.mark.parametrize(("name", "of"), crossed(2, ALL, VALUES))
+def test_lists_are_arrays(name: str, of: str) -> None:
+    values = VALUES[of]
+
     def f(x: Any) -> Any:
         return ALL[name]([v * 1 for v in x], x)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import EQUAL, check
@@ -35,9 +36,9 @@ EINSUMS: list[tuple[str, list[tuple[int, ...]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shapes"), EINSUMS)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "bool"])
-def test_einsum(text: str, shapes: list[tuple[int, ...]], dtype: str) -> None:
+@pytest.mark.parametrize(("einsum", "dtype"), crossed(2, EINSUMS, ["float64", "float32", "int32", "bool"]))
+def test_einsum(einsum: tuple[str, list[tuple[int, ...]]], dtype: str) -> None:
+    text, shapes = einsum
     operands = [array(*s, dtype=dtype) for s in shapes]
     check(lambda *xs: np.einsum(text, *xs), (*operands,), within=EQUAL)
     if dtype == "float64":

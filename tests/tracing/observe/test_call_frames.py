@@ -147,7 +147,7 @@ CLOSED = (returns_it, in_one_another, one_after_the_other, method_and_closure, o
 @pytest.mark.parametrize("function", [*CLOSED, calls_in_a_loop])
 def test_loops_in_helpers_are_detected(function: Any) -> None:
     fused = jf.fuse(function)
-    late = checked(fused, function, 200, 1e6, late=120)
+    late = checked(fused, function, 100, 1e6, late=60)
     assert fused.stats()["fallbacks"] == 0
     if function is not calls_in_a_loop:
         assert fused.stats()["traces"] < 60 and late < 15

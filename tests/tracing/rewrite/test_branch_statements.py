@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from oracle import outcome, same_outcome
 
 import jitfuse as jf
@@ -133,8 +134,7 @@ FUNCTIONS: list[Callable[..., Any]] = [
 ]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("n", [24, 25])
+@pytest.mark.parametrize(("function", "n"), crossed(2, FUNCTIONS, [24, 25]))
 def test_names_of_branches(function: Callable[..., Any], n: int) -> None:
     fused = jf.fuse(function)
     for seed in range(6):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import crossed
 from evaluate import Memory, memory
 from harness import compiled, filled
 
@@ -95,9 +96,8 @@ def test_products_of_every_size(dtype: str, vector_bytes: int) -> None:
         np.testing.assert_array_equal(result, product(a, b, vector_bytes=vector_bytes, pieces=3))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-@pytest.mark.parametrize("left", ["plain", "transposed", "strided", "negative"])
-@pytest.mark.parametrize("right", ["plain", "transposed", "strided", "negative"])
+@pytest.mark.parametrize(("dtype", "left", "right"), crossed(
+    2, ["float32", "float64", "int64"], *[["plain", "transposed", "strided", "negative"]] * 2))
 def test_layouts_give_the_same_bits(dtype: str, left: str, right: str) -> None:
     for m, n, k in ((15, 37, 21), (31, 16, 270)):
         a, b = filled(dtype, (m, k), m), filled(dtype, (k, n), n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from amount import crossed
 
 from jitfuse.backends.llvm.math import FUNCTIONS, emit, emit_many
 from jitfuse.backends.llvm.text.builder import Module
@@ -43,8 +44,8 @@ def test_bits_depend_on_the_operands_alone(name, dtype, target, kernel):
         np.testing.assert_array_equal(result[numbers].view(integer), expected[numbers].view(integer))
 
 
-@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4", "aarch64"])
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize(("name", "target"), crossed(
+    2, sorted(FUNCTIONS), ["x86-64", "x86-64-v3", "x86-64-v4", "aarch64"]))
 def test_objects_leave_nothing_to_the_linker(name, target, object_symbols):
     for dtype, lanes in ((np.float32, 8), (np.float64, 4), (np.float64, 1)):
         assert object_symbols(name, dtype, lanes, target) == []

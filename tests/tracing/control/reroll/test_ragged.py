@@ -176,7 +176,7 @@ def test_long_rows_of_which_little_counts_stay_parts() -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=drawn(30), deadline=None)
+@settings(max_examples=drawn(18), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["row", "column", "tail", "vector"]), st.sampled_from(["dot", "@", "sum"]),
                        st.booleans()), min_size=1, max_size=3),

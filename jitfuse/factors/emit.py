@@ -1,0 +1,228 @@
+"""Register programs of a tree: upward, downward and finalize.
+
+The three are those of exact belief propagation: messages to the root, messages from the root and beliefs, the partition
+function. They hold no values, and serve every semiring.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from jitfuse.factors.ir.schema import (
+    PARTITION,
+    Axis,
+    Instruction,
+    OpCode,
+    Program,
+    RegID,
+    SlotKey,
+    TensorSpec,
+    belief,
+    message,
+    scale,
+    variable,
+)
+from jitfuse.factors.structure import Structure
+from jitfuse.factors.tree import NO_PARENT, Node, Tree
+
+MOST_INPUTS: Final = 4
+"""Registers that one instruction multiplies."""
+SMALL: Final = 1 << 12
+"""Elements of a product up to which all its registers are multiplied at once."""
+
+
+class Emitter:
+    """Instructions as they are written: registers are numbered, and known by the axes of what they hold."""
+
+    def __init__(self, structure: Structure, tree: Tree) -> None:
+        self.structure, self.tree = structure, tree
+        self.instructions: list[Instruction] = []
+        self.specs: dict[RegID, TensorSpec] = {}
+        self.slots: dict[SlotKey, TensorSpec] = {}
+        self.held: list[RegID] = []
+
+    def spec(self, variables: Iterable[int]) -> TensorSpec:
+        """Return the axes of variables, in the order of elimination."""
+        ordered = sorted(variables, key=self.tree.rank.__getitem__)
+        return TensorSpec(tuple([variable(v, self.structure.sizes[v]) for v in ordered]))
+
+    def write(self, op: OpCode, spec: TensorSpec, **args: Any) -> RegID:
+        """Append an instruction that makes a register, and return it."""
+        register = len(self.specs)
+        self.specs[register] = spec
+        self.held.append(register)
+        self.instructions.append(Instruction(op, register, args, spec))
+        return register
+
+    def store(self, slot: SlotKey, register: RegID) -> None:
+        """Append what keeps a register under a key."""
+        self.slots[slot] = self.specs[register]
+        self.instructions.append(Instruction(OpCode.STORE_SLOT, None, {"slot": slot, "src": register}))
+
+    def free(self) -> None:
+        """Append what gives back all registers since the last time."""
+        if self.held:
+            self.instructions.append(Instruction(OpCode.FREE, None, {"srcs": tuple(self.held)}))
+        self.held = []
+
+    def load_factor(self, factor: int) -> RegID:
+        """Append the load of a factor: its axes are in the order of its scope, as it lies in memory."""
+        axes = tuple([variable(v, self.structure.sizes[v]) for v in self.structure.scopes[factor]])
+        return self.write(OpCode.LOAD_FACTOR, TensorSpec(axes), factor_id=factor)
+
+    def load_message(self, source: int, target: int) -> RegID:
+        """Append the load of what one node told another: if no instruction here did, with the axes of the interface."""
+        slot = message(source, target)
+        spec = self.slots.get(slot) or self.spec(self.tree.nodes[source].interface)
+        return self.write(OpCode.LOAD_SLOT, spec, slot=slot)
+
+    def product(self, inputs: Iterable[RegID], variables: Iterable[int] = ()) -> RegID:
+        """Append the product of registers; it has the axes of `variables` in any case.
+
+        A small product is one instruction. Of a large one the smallest registers are multiplied first, by twos: small
+        factors meet before the large message does, which is then read once.
+        """
+        left = list(inputs)
+        covered = {axis.id for register in left for axis in self.specs[register].axes}
+        missing = [v for v in variables if v not in covered]
+        if missing or not left:
+            left.append(self.write(OpCode.UNIT, self.spec(missing)))
+        while len(left) > 1:
+            left.sort(key=lambda register: (self.specs[register].size, register))
+            together = MOST_INPUTS if self.union(left).size <= SMALL else 2
+            first, left = left[:together], left[together:]
+            left.append(self.write(OpCode.CONTRACT, self.union(first), inputs=tuple(first)))
+        return left[0]
+
+    def union(self, registers: Iterable[RegID]) -> TensorSpec:
+        """Return the axes that any of the registers has."""
+        axes: dict[Any, Axis] = {axis.key: axis for r in registers for axis in self.specs[r].axes}
+        return TensorSpec(tuple(sorted(axes.values(), key=lambda axis: self.tree.rank[axis.id])))
+
+    def eliminated(self, register: RegID, variables: Sequence[int]) -> RegID:
+        """Append the sum over all axes but those of these variables, if there is another one."""
+        spec = self.specs[register]
+        kept = spec.subset(variable(v, 0).key for v in variables)
+        if kept.ndim == spec.ndim:
+            return self.ordered(register)
+        return self.write(OpCode.ELIMINATE, kept, src=register, keep_keys=kept.keys)
+
+    def ordered(self, register: RegID) -> RegID:
+        """Append what has a register's axes in the order of elimination, if they are in another one."""
+        spec = self.spec(axis.id for axis in self.specs[register].axes)
+        return register if spec == self.specs[register] else self.write(OpCode.CONTRACT, spec, inputs=(register,))
+
+    def tell(self, slot: SlotKey, register: RegID, normalize: bool) -> None:
+        """Append what stores a message, divided by its largest element if asked."""
+        if normalize:
+            register = self.write(OpCode.NORMALIZE, self.specs[register], src=register, scale=scale(*slot))
+        self.store(slot, register)
+
+
+def emit_upward_program(structure: Structure, tree: Tree, normalized: frozenset[int] = frozenset()) -> Program:
+    """Return the program of all messages to the root, and of the root's belief.
+
+    Args:
+        structure: variables and scopes.
+        tree: its tree.
+        normalized: nodes whose messages are divided by their largest element.
+    """
+    out = Emitter(structure, tree)
+    for place, node in enumerate(tree.nodes):
+        inputs = [out.load_factor(f) for f in node.factors]
+        inputs += [out.load_message(c, place) for c in node.children]
+        product = out.eliminated(out.product(inputs, node.clique), node.interface)
+        if node.parent == NO_PARENT:
+            out.store(belief(place), product)
+        else:
+            out.tell(message(place, node.parent), product, place in normalized)
+        out.free()
+    return Program(tuple(out.instructions))
+
+
+def emit_downward_program(
+    structure: Structure, tree: Tree, beliefs: Mapping[int, Sequence[int]], normalized: frozenset[int] = frozenset()
+) -> Program:
+    """Return the program of all messages from the root, and of beliefs, after the upward program has run.
+
+    Args:
+        structure: variables and scopes.
+        tree: its tree.
+        beliefs: for each node whose belief is wanted, the variables of the clique that it is summed to.
+        normalized: nodes whose messages from their parents are divided by their largest element.
+
+    The message to each child is what the node holds but for that child's own message. Prefixes and suffixes of the
+    products of children make all of them in a number of products linear in the number of children, without a division.
+    """
+    out = Emitter(structure, tree)
+    needed = _needed(tree, beliefs)
+    for place in reversed(range(len(tree.nodes))):
+        node = tree.nodes[place]
+        if place not in needed:
+            continue
+        base = [out.load_factor(f) for f in node.factors]
+        if node.parent != NO_PARENT:
+            base.append(out.load_message(node.parent, place))
+        children = [out.load_message(c, place) for c in node.children]
+        if place in beliefs:
+            out.store(belief(place), out.eliminated(out.product([*base, *children], node.clique), beliefs[place]))
+        _tell_children(out, place, node, base, children, needed, normalized)
+        out.free()
+    return Program(tuple(out.instructions))
+
+
+def _needed(tree: Tree, beliefs: Iterable[int]) -> frozenset[int]:
+    """Return the nodes with beliefs, and those between them and the root."""
+    found: set[int] = set()
+    for place in beliefs:
+        while place != NO_PARENT and place not in found:
+            found.add(place)
+            place = tree.nodes[place].parent
+    return frozenset(found)
+
+
+def _tell_children(
+    out: Emitter, place: int, node: Node, base: Sequence[RegID], children: Sequence[RegID], needed: frozenset[int],
+    normalized: frozenset[int],
+) -> None:
+    """Append the messages to the children that need one: products of prefixes and suffixes."""
+    suffixes: list[RegID | None] = [None]
+    for register in reversed(children[1:]):
+        last = suffixes[-1]
+        suffixes.append(register if last is None else out.product((register, last)))
+    prefix = out.product(base) if base else None
+    for child, register, suffix in zip(node.children, children, reversed(suffixes)):
+        if child in needed:
+            around = [r for r in (prefix, suffix) if r is not None]
+            told = out.eliminated(out.product(around), out.tree.nodes[child].interface)
+            out.tell(message(place, child), told, child in normalized)
+        prefix = register if prefix is None else out.product((prefix, register))
+
+
+def emit_finalize_program(structure: Structure, tree: Tree, normalized: Iterable[int] = ()) -> Program:
+    """Return the program of the partition function from the root's belief.
+
+    Args:
+        structure: variables and scopes.
+        tree: its tree.
+        normalized: nodes whose messages were divided; whoever runs the program multiplies the scales in.
+    """
+    out = Emitter(structure, tree)
+    root = tree.nodes[tree.root]
+    register = out.write(OpCode.LOAD_SLOT, out.spec(root.interface), slot=belief(tree.root))
+    out.store(PARTITION, out.eliminated(register, ()))
+    out.free()
+    return Program(tuple(out.instructions))
+
+
+def joined(*programs: Program) -> Program:
+    """Return programs as one, which runs them one after the other; registers are numbered on."""
+    instructions: list[Instruction] = []
+    for program in programs:
+        first = 1 + max((step.dst for step in instructions if step.dst is not None), default=-1)
+        for step in program.instructions:
+            args = {key: first + value if key == "src" else tuple([first + r for r in value])
+                    if key in ("inputs", "srcs") else value for key, value in step.args.items()}
+            dst = None if step.dst is None else first + step.dst
+            instructions.append(Instruction(step.op, dst, args, step.spec))
+    return Program(tuple(instructions))

@@ -1,0 +1,75 @@
+"""Evidence: states that variables are known to have, or weights of their states.
+
+Owns how evidence changes a model: observed variables leave it, or weights become one more factor each.
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.errors import ModelError
+from jitfuse.factors.tables import Factor, check_values
+from jitfuse.tracing.abstract import AbstractTensor
+
+
+class Evidence(NamedTuple):
+    """What is known: states of variables, and weights of states, by the numbers of variables.
+
+    Weights have an axis for the states, behind one for a batch if there are several.
+    """
+
+    states: dict[int, int]
+    weights: dict[int, Any]
+
+
+def read_evidence(
+    evidence: Mapping[Hashable, Any] | None, index: Mapping[Hashable, int], sizes: Sequence[int]
+) -> Evidence:
+    """Return evidence as it is used.
+
+    Raises:
+        ModelError: an unknown variable, a state that it does not have, weights of another size.
+    """
+    states: dict[int, int] = {}
+    weights: dict[int, Any] = {}
+    for name, value in (evidence or {}).items():
+        if name not in index:
+            raise ModelError(f"evidence for {name!r}: the graph has no such variable")
+        v = index[name]
+        array: Any = value if isinstance(value, AbstractTensor) else np.asarray(value)
+        if array.ndim == 0 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
+            states[v] = _state(name, int(array), sizes[v])
+        elif array.ndim == 1 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
+            for state in set(array.tolist()):
+                _state(name, state, sizes[v])
+            weights[v] = np.eye(sizes[v])[array]
+        elif array.dtype.kind == "f" and array.ndim in (1, 2) and array.shape[-1] == sizes[v]:
+            check_values(v, array, log=False)
+            weights[v] = array
+        else:
+            raise ModelError(
+                f"evidence for {name!r}: give a state (an integer), states of a batch (integers [batch]), or "
+                f"floating-point weights of its {sizes[v]} states, not {array.dtype}{list(array.shape)}")
+    batches = {w.shape[0] for w in weights.values() if w.ndim == 2}
+    if len(batches) > 1:
+        raise ModelError(f"evidence of several batch sizes: {sorted(batches)}")
+    return Evidence(states, weights)
+
+
+def _state(name: Hashable, state: int, size: int) -> int:
+    if not 0 <= state < size:
+        raise ModelError(f"evidence for {name!r}: it has states 0 to {size - 1}, not {state}")
+    return state
+
+
+def observed(factors: Sequence[Factor], states: Mapping[int, int]) -> list[Factor]:
+    """Return the factors at the states of the observed variables, which leave their scopes."""
+    if not states:
+        return list(factors)
+    return [
+        Factor(tuple([v for v in scope if v not in states]), table[(..., *[states.get(v, slice(None)) for v in scope])])
+        for scope, table in factors
+    ]

@@ -1,0 +1,1 @@
+"""Models from files and from other libraries, and back: UAI, BIF, pgmpy, networkx."""

@@ -1,0 +1,261 @@
+"""A model under evidence: how each query is answered.
+
+Owns the choice of arithmetic: normalized probabilities where nothing can underflow, logs elsewhere. Does not own
+programs (`plans.py`) nor the walks from the root that decide states (`decoding.py`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.base.lazy import cached_property
+from jitfuse.errors import ModelError
+from jitfuse.factors import decoding
+from jitfuse.factors.counting import count
+from jitfuse.factors.evidence import Evidence, observed
+from jitfuse.factors.plans import ITEMSIZE, SAFE, Plan, Question, plan_for
+from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, SATISFIABILITY, Array, Semiring
+from jitfuse.factors.structure import Structure
+from jitfuse.factors.tables import Factor, Tables
+
+_LN2: Final = math.log(2)
+
+
+class Given:
+    """The variables that are not observed, and the factors over them.
+
+    Args:
+        sizes: of all variables; observed ones have one state here.
+        factors: those of the model.
+        evidence: states of observed variables, weights of others.
+        log: the tables hold logs.
+        limit_bytes: what the messages of a query may take.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int
+    ) -> None:
+        self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
+        self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
+        weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
+        self._safe: dict[tuple[Plan, int], bool] = {}
+        self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
+        self._factors = [*factors, *weights]
+        self.tables = Tables(self.sizes, observed(self._factors, evidence.states), log)
+
+    def plan(self, keep: tuple[int, ...] = (), *, all_messages: bool = False) -> Plan:
+        """Return what is compiled for it.
+
+        Args:
+            keep: variables that stay in the result.
+            all_messages: they are kept, for a pass back from the root.
+        """
+        key = keep, all_messages
+        if key not in self._plans:
+            structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
+            question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes)
+            plan = plan_for(question)
+            if all_messages and plan.ordered.cost.bytes(ITEMSIZE, keep=True) > self.limit_bytes:
+                plan = plan_for(question._replace(all_messages=True))
+            self._plans[key] = plan
+        return self._plans[key]
+
+    def slices(self, *, all_messages: bool = False) -> list[Given]:
+        """Return the models that are summed where the messages of one would take too much memory; none if they do not.
+
+        Each has states of the variables that are conditioned on as its evidence.
+        """
+        sliced = self.plan(all_messages=all_messages).ordered.sliced
+        if not sliced:
+            return []
+        return [
+            Given(self.full, self._factors, Evidence({**self.evidence.states, **dict(zip(sliced, states))}, {}),
+                  self.tables.log, self.limit_bytes)
+            for states in product(*[range(self.sizes[v]) for v in sliced])
+        ]
+
+    @cached_property
+    def dtype(self) -> Any:
+        """float32 if all tables are, else float64."""
+        kinds = {f.table.dtype for f in self.tables.factors}
+        return np.float32 if kinds and all(str(k) == "float32" for k in kinds) else np.float64
+
+    def _uses_logs(self, plan: Plan, passes: int) -> bool:
+        """Whether a query of one pass or two has to compute with logs."""
+        if self.tables.traced:
+            return True
+        if (plan, passes) not in self._safe:
+            limit = SAFE / passes / (1 if self.dtype == np.float64 else 8)
+            self._safe[plan, passes] = plan.is_safe(self.tables.spreads, limit)
+        return not self._safe[plan, passes]
+
+    def _ask(self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any = None) -> Any:
+        """Return a plan's answer: by a fused function, or by steps of the trace that is on."""
+        return plan.ask(query, semiring, stacks, dtype or self.dtype, fused=not self.tables.traced)
+
+    # ------------------------------------------------------------------ the partition function
+    def log_partition(self) -> Any:
+        """Return log Z."""
+        return self._log_result(PROBABILITY, LOG)
+
+    def partition(self) -> Any:
+        """Return Z."""
+        return self._result(PROBABILITY, LOG)
+
+    def largest(self) -> Any:
+        """Return the largest product."""
+        return self._result(MAX, MAX_SUM)
+
+    def _log_result(self, linear: Semiring, logs: Semiring, keep: tuple[int, ...] = ()) -> Any:
+        """Return the log of a result of a linear semiring, which another one computes with logs."""
+        plan, dtype = self.plan(keep), self.dtype
+        if self._uses_logs(plan, 1):
+            found = self._ask(plan, "partition", logs, self.tables.logs(dtype))
+            return found if self.tables.traced or self.tables.batch or keep else float(found)
+        value, scales, log_scale = self._scaled(plan, linear)
+        with np.errstate(divide="ignore"):
+            total = np.log(value) + (np.log(scales).sum(axis=-1) + log_scale).reshape(
+                np.shape(log_scale) + (1,) * len(keep))
+        return total if self.tables.batch or keep else float(total)
+
+    def _result(self, linear: Semiring, logs: Semiring) -> Any:
+        """Return a result of a linear semiring: infinite where it leaves the range of float64."""
+        plan = self.plan()
+        if self.tables.batch or self._uses_logs(plan, 1):
+            return np.exp(self._log_result(linear, logs))
+        value, scales, log_scale = self._scaled(plan, linear)
+        mantissa, exponent = 1.0, 0
+        for number in [float(value), *np.ravel(scales).tolist()]:
+            part, more = math.frexp(number)
+            mantissa, again = math.frexp(mantissa * part)
+            exponent += more + again
+        return _scaled_by(mantissa, exponent, float(log_scale))
+
+    def _scaled(self, plan: Plan, semiring: Semiring) -> tuple[Array, Array, Array]:
+        stacks, log_scale = self.tables.scaled(self.dtype)
+        value, scales = self._ask(plan, "scaled partition", semiring, stacks)
+        return np.asarray(value, np.float64), np.asarray(scales, np.float64), log_scale
+
+    def satisfiable(self) -> Any:
+        """Return whether any product is not zero."""
+        plan = self.plan()
+        stacks = tuple([stack > (-np.inf if self.tables.log else 0) for stack in self.tables.stacks(np.float64)])
+        found = self._ask(plan, "partition", SATISFIABILITY, stacks, np.bool_)
+        return found if self.tables.batch or self.tables.traced else bool(found)
+
+    def count(self) -> int:
+        """Return the sum of the products of integers, exactly."""
+        if self.tables.log or self.tables.batch or self.tables.traced:
+            raise ModelError("counting needs tables of integers: no logs, no batch, no traced values")
+        return count(self.plan(), self.tables)
+
+    def custom(self, semiring: Semiring) -> Any:
+        """Return the result of a semiring that a person wrote, over the tables as they are."""
+        return self._ask(self.plan(), "partition", semiring, self.tables.stacks(self.dtype))
+
+    # ------------------------------------------------------------------ marginals
+    def marginals(self) -> list[Any]:
+        """Return the marginals of all variables."""
+        plan, dtype = self.plan(all_messages=True), self.dtype
+        semiring = LOG if self._uses_logs(plan, 2) else PROBABILITY
+        stacks = self.tables.logs(dtype) if semiring is LOG else self.tables.scaled(dtype)[0]
+        found = self._ask(plan, "marginals" if semiring is LOG else "scaled marginals", semiring, stacks)
+        return [
+            _one_state(self.evidence.states[v], self.full[v]) if v in self.evidence.states
+            else self._normalized(table, semiring, 1)
+            for v, table in enumerate(found)
+        ]
+
+    def marginal(self, wanted: tuple[int, ...]) -> Any:
+        """Return the joint marginal of variables, in this order."""
+        free = [v for v in wanted if v not in self.evidence.states]
+        logs = self._log_result(PROBABILITY, LOG, tuple(free)) if free else np.zeros(())
+        plan = self.plan(tuple(free)) if free else None
+        axes = sorted(free, key=plan.tree.rank.__getitem__) if plan else []
+        if not free:
+            self._require_possible()
+        table = self._normalized(logs, LOG, len(free))
+        lead = table.ndim - len(free)
+        table = table.transpose(*range(lead), *[lead + axes.index(v) for v in free])
+        for place, v in enumerate(wanted):
+            if v in self.evidence.states:
+                states = _one_state(self.evidence.states[v], self.full[v])
+                table = np.expand_dims(table, lead + place) * states.reshape((-1,) + (1,) * (len(wanted) - place - 1)) \
+                    if place < len(wanted) else table
+        return table
+
+    def _require_possible(self) -> None:
+        if self.log_partition() == -np.inf:
+            raise ModelError(IMPOSSIBLE)
+
+    def _normalized(self, table: Any, semiring: Semiring, axes: int) -> Any:
+        """Return a table divided by its sum over the last axes."""
+        over = tuple(range(table.ndim - axes, table.ndim))
+        if semiring is LOG:
+            top = table.max(axis=over, keepdims=True) if axes else table
+            if not self.tables.traced and not np.isfinite(top).all():
+                raise ModelError(IMPOSSIBLE)
+            table = np.exp(table - top)
+        total = table.sum(axis=over, keepdims=True) if axes else table
+        if not self.tables.traced and not (total > 0).all():
+            raise ModelError(IMPOSSIBLE)
+        return table / total
+
+    # ------------------------------------------------------------------ states
+    def map(self) -> tuple[list[int], float]:
+        """Return a most probable state and the log of its product."""
+        self._require_values("map")
+        plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
+        messages = self._ask(plan, "messages", MAX_SUM, logs, np.float64)
+        states = decoding.most_probable(plan, logs, messages)
+        value = math.fsum(plan.loader(logs)(f).alone(len(scope))[tuple([states[v] for v in scope])]
+                          for f, scope in enumerate(plan.question.structure.scopes))
+        if value == -math.inf:
+            raise ModelError(IMPOSSIBLE)
+        return self._with_evidence(states), value
+
+    def sample(self, n: int, key: Any) -> list[np.ndarray]:
+        """Return samples of all variables."""
+        self._require_values("sample")
+        plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
+        messages = self._ask(plan, "messages", LOG, logs, np.float64)
+        found = decoding.samples(plan, logs, messages, n, key)
+        if found is None:
+            raise ModelError(IMPOSSIBLE)
+        return [np.full(n, self.evidence.states[v]) if v in self.evidence.states else states
+                for v, states in enumerate(found)]
+
+    def _require_values(self, query: str) -> None:
+        if self.tables.traced:
+            raise ModelError(f"{query} needs the values of tables: call it outside of fused functions")
+        if self.tables.batch:
+            raise ModelError(f"{query} takes one evidence at a time, not a batch")
+
+    def _with_evidence(self, states: Sequence[int]) -> list[int]:
+        return [self.evidence.states.get(v, int(state)) for v, state in enumerate(states)]
+
+
+IMPOSSIBLE: Final = "no state of the model has a positive probability under this evidence"
+
+
+def _log(weights: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def _one_state(state: int, size: int) -> np.ndarray:
+    chosen: np.ndarray = np.eye(size)[state]
+    return chosen
+
+
+def _scaled_by(mantissa: float, exponent: int, log_scale: float) -> float:
+    """Return mantissa * 2**exponent * exp(log_scale)."""
+    whole = math.floor(log_scale / _LN2) if math.isfinite(log_scale) else 0
+    try:
+        return math.ldexp(mantissa * math.exp(log_scale - whole * _LN2), exponent + whole)
+    except OverflowError:
+        return math.inf

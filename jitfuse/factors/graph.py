@@ -1,0 +1,273 @@
+"""`FactorGraph`: a model, and what people ask of it.
+
+Owns the public methods. Does not own how they are computed (`given.py`).
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.base.lazy import cached_property
+from jitfuse.errors import ModelError, TooLargeError
+from jitfuse.factors.conditioning import Slices
+from jitfuse.factors.evidence import Evidence, read_evidence
+from jitfuse.factors.given import Given
+from jitfuse.factors.ir.schema import Program
+from jitfuse.factors.plans import LIMIT_BYTES
+from jitfuse.factors.report import Report
+from jitfuse.factors.semirings import Semiring
+from jitfuse.factors.tables import Factor, check_values, read_factor
+
+SMALL: Final = 1 << 18
+"""Products of numbers up to which a model keeps its observed variables, as any evidence then has one program."""
+NAMES: Final = ("probability", "log", "satisfiability", "counting", "max")
+"""The semirings that `partition` knows by name."""
+
+
+class FactorGraph:
+    """A product of tables over discrete variables, and exact answers about it.
+
+    Args:
+        sizes: {variable: number of its states}, or a sequence of sizes for the variables 0, 1, ...
+        factors: (scope, table) each. A scope is a tuple of variables, in any order, also empty or with a variable twice
+            (the diagonal). A table is an array with an axis for each variable, {states: value} with zeros elsewhere, a
+            sparse matrix, or a function of index arrays, one for each variable of the scope.
+        log: the tables hold logs of probabilities; -inf is impossible.
+        evidence: {variable: state}: what is known in every query. These variables leave the graph.
+        limit_bytes: what the messages of one query may take in memory.
+
+    Raises:
+        ModelError: sizes, scopes and tables that do not fit together; NaN, negative or infinite values.
+
+    Example:
+        >>> g = jf.factors.FactorGraph({"a": 2, "b": 2}, [(("a",), [0.6, 0.4]), (("a", "b"), [[0.9, 0.1], [0.2, 0.8]])])
+        >>> g.marginals({"b": 1})["a"].round(3)
+        array([0.158, 0.842])
+    """
+
+    def __init__(
+        self, sizes: Mapping[Hashable, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
+        log: bool = False, evidence: Mapping[Hashable, int] | None = None, limit_bytes: int = LIMIT_BYTES,
+    ) -> None:
+        self.sizes = _sizes(sizes)
+        self.log, self.limit_bytes = bool(log), limit_bytes
+        self._index = {name: number for number, name in enumerate(self.sizes)}
+        self._shape = tuple(self.sizes.values())
+        self._factors: list[Factor] = []
+        for number, pair in enumerate(factors):
+            try:
+                scope, table = pair
+            except (TypeError, ValueError):
+                raise ModelError(f"factor {number} is {type(pair).__name__}: give (scope, table)") from None
+            zero = -np.inf if log else 0
+            factor = read_factor(number, scope, table, self._index, self._shape, zero)
+            check_values(number, factor.table, self.log)
+            self._factors.append(factor)
+        self._known = read_evidence(evidence, self._index, self._shape)
+        if self._known.weights:
+            raise ModelError("the evidence of a graph is {variable: state}: give weights to a query, or as a factor")
+
+    @property
+    def variables(self) -> tuple[Hashable, ...]:
+        """All variables, in order."""
+        return tuple(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"FactorGraph({len(self.sizes)} variables, {len(self._factors)} factors)"
+
+    # ------------------------------------------------------------------ the partition function
+    def log_partition(self, evidence: Mapping[Hashable, Any] | None = None) -> Any:
+        """Return log Z: of the sum, over all states that agree with the evidence, of the product of all tables.
+
+        Args:
+            evidence: {variable: state}, {variable: weights of its states}, or {variable: states [batch]}.
+
+        Returns:
+            A float; float64[batch] for a batch of evidence; a traced number in a fused function. -inf: impossible.
+
+        Raises:
+            ModelError: evidence that does not fit.
+            TooLargeError: the tables needed are larger than `limit_bytes`.
+
+        Example:
+            >>> float(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition().round(6))
+            2.302585
+        """
+        return self._answering(evidence).log_partition()
+
+    def partition(
+        self, semiring: str | Semiring = "probability", evidence: Mapping[Hashable, Any] | None = None
+    ) -> Any:
+        """Return the sum over all states of the product of all tables, in a semiring.
+
+        Args:
+            semiring: "probability"; "log" (the same as `log_partition`); "max" (the largest product); "satisfiability"
+                (whether any product is not zero); "counting" (an exact Python int; the tables hold integers); or a
+                `Semiring`, for which the tables are taken as they are.
+            evidence: as in `log_partition`.
+
+        Raises:
+            ModelError: an unknown semiring, or values that it does not have.
+            TooLargeError: the tables needed are larger than `limit_bytes`.
+
+        Example:
+            >>> g = jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 0], [3, 4]])])
+            >>> g.partition("counting"), g.partition("max"), g.partition("satisfiability", {0: 0, 1: 1})
+            (8, 4.0, False)
+        """
+        if not isinstance(semiring, Semiring) and semiring not in NAMES:
+            raise ModelError(f"no semiring is called {semiring!r}: give one of {', '.join(NAMES)}, or a Semiring")
+        if isinstance(semiring, Semiring):
+            return self._answering(evidence, as_weights=False).custom(semiring)
+        given = self._answering(evidence)
+        return {"probability": given.partition, "log": given.log_partition, "max": given.largest,
+                "satisfiability": given.satisfiable, "counting": given.count}[semiring]()
+
+    # ------------------------------------------------------------------ marginals
+    def marginals(self, evidence: Mapping[Hashable, Any] | None = None) -> dict[Hashable, Any]:
+        """Return the probabilities of the states of every variable, {variable: array of its size}.
+
+        All come from one pass to the root of a tree of messages and one back.
+
+        Raises:
+            ModelError: evidence that does not fit, or is impossible.
+            TooLargeError: the tables needed are larger than `limit_bytes`.
+
+        Example:
+            >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).marginals()[0]
+            array([0.3, 0.7])
+        """
+        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).marginals()))
+
+    def marginal(self, *variables: Hashable, evidence: Mapping[Hashable, Any] | None = None) -> Any:
+        """Return the joint probabilities of some variables: an array with an axis for each, in the order given.
+
+        Raises:
+            ModelError: an unknown variable, one given twice, impossible evidence.
+            TooLargeError: the tables needed are larger than `limit_bytes`.
+
+        Example:
+            >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).marginal(1, 0)
+            array([[0.1, 0.3],
+                   [0.2, 0.4]])
+        """
+        wanted = [self._number(v) for v in variables]
+        if len(set(wanted)) < len(wanted):
+            raise ModelError(f"a variable comes twice in {variables!r}")
+        return self._answering(evidence).marginal(tuple(wanted))
+
+    def entropy(
+        self, *variables: Hashable, given: Sequence[Hashable] = (), evidence: Mapping[Hashable, Any] | None = None
+    ) -> float:
+        """Return the entropy of some variables in nats; with `given`, the conditional entropy H(variables | given).
+
+        Example:
+            >>> round(jf.factors.FactorGraph([2], [((0,), [1, 1])]).entropy(0), 6)
+            0.693147
+        """
+        behind = tuple(given)
+        whole = tuple(dict.fromkeys((*variables, *behind)))
+        return self._entropy(whole, evidence) - self._entropy(behind, evidence)
+
+    def _entropy(self, variables: tuple[Hashable, ...], evidence: Mapping[Hashable, Any] | None) -> float:
+        table = self.marginal(*variables, evidence=evidence)
+        positive = table[table > 0]
+        return float(-(positive * np.log(positive)).sum())
+
+    # ------------------------------------------------------------------ states
+    def map(self, evidence: Mapping[Hashable, Any] | None = None) -> tuple[dict[Hashable, int], float]:
+        """Return a most probable state of all variables, and the log of its product of tables.
+
+        Of equal states of a variable, given those of the variables that are decided before, the lowest is taken.
+
+        Raises:
+            ModelError: evidence that does not fit, or is impossible.
+
+        Example:
+            >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 1]])]).map()[0]
+            {0: 1, 1: 0}
+        """
+        states, value = self._answering(evidence, all_messages=True).map()
+        return dict(zip(self.sizes, states)), value
+
+    def sample(self, n: int, key: Any, evidence: Mapping[Hashable, Any] | None = None) -> dict[Hashable, np.ndarray]:
+        """Return n independent, exact samples of all variables, {variable: int64[n]}.
+
+        Args:
+            n: number of samples.
+            key: a key of `jf.random.key`: the same key, the same samples.
+            evidence: as in `log_partition`.
+
+        Example:
+            >>> jf.factors.FactorGraph([2], [((0,), [0, 1])]).sample(3, jf.random.key(0))
+            {0: array([1, 1, 1])}
+        """
+        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, key)))
+
+    # ------------------------------------------------------------------ what is behind it
+    def plan(self, evidence: Mapping[Hashable, Any] | None = None) -> Report:
+        """Return what a query costs before anything is allocated: order, width, bytes, operations, and what lost.
+
+        Raises:
+            TooLargeError: the tables needed are larger than `limit_bytes`.
+
+        Example:
+            >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 1]])]).plan().width
+            2
+        """
+        return Report.of(self._given(evidence).plan(), tuple(self.sizes))
+
+    def program(self) -> Program:
+        """Return the register program of the partition function, as it runs: see `jitfuse.factors.ir`."""
+        return self._plain.plan().partition_program
+
+    # ------------------------------------------------------------------ inside
+    def _number(self, variable: Hashable) -> int:
+        if variable not in self._index:
+            raise ModelError(f"the graph has no variable {variable!r}")
+        return self._index[variable]
+
+    def _answering(
+        self, evidence: Mapping[Hashable, Any] | None, *, as_weights: bool = True, all_messages: bool = False
+    ) -> Given | Slices:
+        """Return the model under evidence, or its slices where it is too large."""
+        given = self._given(evidence, as_weights=as_weights)
+        slices = given.slices(all_messages=all_messages)
+        return Slices(slices) if slices else given
+
+    def _given(self, evidence: Mapping[Hashable, Any] | None, *, as_weights: bool = True) -> Given:
+        """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
+        found = read_evidence(evidence, self._index, self._shape)
+        if not found.states and not found.weights:
+            return self._plain
+        known = self._known.states
+        if twice := [v for v in known if v in found.states or v in found.weights]:
+            raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
+        if as_weights and self._is_small:
+            weights = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
+            weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
+            found = Evidence({}, {**weights, **found.weights})
+        found = Evidence({**known, **found.states}, found.weights)
+        return Given(self._shape, self._factors, found, self.log, self.limit_bytes)
+
+    @cached_property
+    def _plain(self) -> Given:
+        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes)
+
+    @cached_property
+    def _is_small(self) -> bool:
+        try:
+            return self._plain.plan().ordered.cost.operations <= SMALL
+        except TooLargeError:
+            return False
+
+
+def _sizes(sizes: Mapping[Hashable, int] | Sequence[int]) -> dict[Hashable, int]:
+    """Return {variable: size}."""
+    named = dict(sizes) if isinstance(sizes, Mapping) else dict(enumerate(sizes))
+    for name, size in named.items():
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+            raise ModelError(f"variable {name!r} has {size!r} states: give an integer from 1 on")
+    return {name: int(size) for name, size in named.items()}

@@ -1,0 +1,249 @@
+"""What is made once for a structure: order, tree, programs, and the fused functions that run them.
+
+Owns which semiring and which arithmetic answers a query. Does not own the model's values.
+"""
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple
+from jitfuse.factors.contractions import Row
+from jitfuse.factors.emit import emit_downward_program, emit_finalize_program, emit_upward_program, joined
+from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
+from jitfuse.factors.machine import Machine
+from jitfuse.factors.orders.search import Ordered, best_order
+from jitfuse.factors.rewrites.pipeline import rewritten
+from jitfuse.factors.semirings import Array, Semiring
+from jitfuse.factors.structure import Structure
+from jitfuse.factors.tables import Place, Spreads
+from jitfuse.factors.tree import NO_PARENT, Tree, bucket_tree
+from jitfuse.fuse import fuse
+
+ITEMSIZE: Final = 8
+LIMIT_BYTES: Final = 4 << 30
+"""What the messages of one query may take, unless told."""
+MOST_OPERATIONS: Final = 1 << 36
+"""Products of numbers, of all slices together, that are not too many: some minutes."""
+SAFE: Final = 600.0
+"""Products of probabilities whose logs lie at most this far apart neither overflow nor lose a bit in float64."""
+SEGMENT: Final = 12
+"""Factors, and bits of states, that messages gather before they are normalized."""
+_KEPT: Final = 256
+
+
+class Question(NamedTuple):
+    """What a plan is made for: a structure, where its tables lie, the variables that stay in the result, the bytes that
+    messages may take, and whether all messages are kept.
+    """
+
+    structure: Structure
+    places: tuple[Place, ...]
+    keep: tuple[int, ...] = ()
+    limit_bytes: int = LIMIT_BYTES
+    all_messages: bool = False
+
+
+class Plan:
+    """The programs of one question, and the functions that they are compiled to."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        structure = question.structure
+        clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
+        self.ordered: Ordered = best_order(
+            clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
+            most_operations=MOST_OPERATIONS)
+        self.tree: Tree = bucket_tree(structure, self.ordered.order, question.keep)
+        self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
+        self._machines: dict[int, Machine] = {}
+
+    # ------------------------------------------------------------------ programs
+    @cached_property
+    def normalized(self) -> frozenset[int]:
+        """The nodes whose messages are divided by their largest element where probabilities are multiplied: so often
+        that no more than `SEGMENT` factors lie between, and no number of states above 2**`SEGMENT`.
+        """
+        found = set()
+        since, bits = [0.0] * len(self.tree.nodes), [0.0] * len(self.tree.nodes)
+        for place, node in enumerate(self.tree.nodes[:-1]):
+            since[place] += len(node.factors)
+            bits[place] += math.log2(self.question.structure.sizes[node.clique[0]])
+            if since[place] >= SEGMENT or bits[place] >= SEGMENT or node.parent == self.tree.root:
+                found.add(place)
+            else:
+                since[node.parent] += since[place]
+                bits[node.parent] += bits[place]
+        return frozenset(found)
+
+    @cached_property
+    def upward(self) -> Program:
+        """All messages to the root."""
+        return rewritten(emit_upward_program(self.question.structure, self.tree)).program
+
+    @cached_property
+    def scaled_upward(self) -> Program:
+        """The same with normalized messages."""
+        return rewritten(emit_upward_program(self.question.structure, self.tree, self.normalized)).program
+
+    @cached_property
+    def partition_program(self) -> Program:
+        """Both as one program, with registers numbered on."""
+        return joined(self.upward, self.finalize)
+
+    @cached_property
+    def finalize(self) -> Program:
+        """The partition function from the root's belief."""
+        return emit_finalize_program(self.question.structure, self.tree)
+
+    @cached_property
+    def downward(self) -> Program:
+        """All messages from the root, and the marginal of every variable as the belief of its node."""
+        return self._downward(frozenset())
+
+    @cached_property
+    def scaled_downward(self) -> Program:
+        """The same with normalized messages."""
+        return self._downward(self.normalized)
+
+    def _downward(self, normalized: frozenset[int]) -> Program:
+        beliefs = {p: node.clique[:1] for p, node in enumerate(self.tree.nodes) if node.parent != NO_PARENT}
+        return rewritten(emit_downward_program(self.question.structure, self.tree, beliefs, normalized)).program
+
+    # ------------------------------------------------------------------ arithmetic
+    def is_safe(self, spreads: Spreads, limit: float = SAFE) -> bool:
+        """Whether probabilities lose nothing: no element that counts can underflow, if each table's largest is 1.
+
+        A term of a message is a product of values of the factors below it: their spreads together bound how far apart
+        elements lie. Where no factor below is zero anywhere, the elements differ by the factors that the message's own
+        variables touch, whatever the others are. The largest element itself shrinks by the factors since it was
+        normalized.
+        """
+        below, touching = self._bounds
+        nodes = self.tree.nodes
+        total, shrunk = np.zeros(len(nodes)), np.zeros(len(nodes))
+        positive = np.ones(len(nodes), bool)
+        for place, factors in enumerate(below):
+            own = spreads.logs[list(factors)].sum()
+            total[place] += own
+            shrunk[place] += own
+            positive[place] &= bool(spreads.positive[list(factors)].all())
+            parent = nodes[place].parent
+            if parent != NO_PARENT:
+                total[parent] += total[place]
+                positive[parent] &= positive[place]
+                if place not in self.normalized:
+                    shrunk[parent] += shrunk[place]
+        near = np.array([spreads.logs[list(factors)].sum() for factors in touching])
+        apart = np.where(positive, np.minimum(near, total), total)
+        return bool((apart + np.minimum(shrunk, total) <= limit).all())
+
+    @cached_property
+    def _bounds(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """For each node the factors that it loads, and those that touch its clique."""
+        touched: list[list[int]] = [[] for _ in self.question.structure.sizes]
+        for factor, scope in enumerate(self.question.structure.scopes):
+            for v in scope:
+                touched[v].append(factor)
+        return ([node.factors for node in self.tree.nodes],
+                [tuple({f for v in node.clique for f in touched[v]}) for node in self.tree.nodes])
+
+    # ------------------------------------------------------------------ running
+    def loader(self, stacks: Sequence[Array]) -> Callable[[int], Row]:
+        """Return the function from a factor's number to its table, with axes in the order of its scope."""
+        places = self.question.places
+        return lambda factor: Row(stacks[places[factor].stack], places[factor].row)
+
+    def ask(self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True) -> Any:
+        """Return the answer to a query.
+
+        Args:
+            query: one of `QUERIES`.
+            semiring: what product and sum are.
+            stacks: the tables, an array for each shape.
+            dtype: that of ones.
+            fused: as a compiled function; else as plain steps, or those of the trace that is on.
+        """
+        programs, read = QUERIES[query]
+        found = [Plan.programs[name](self) for name in programs if not (name == "finalize" and self.question.keep)]
+        machines = [self._machine(program) for program in found]
+
+        def run(stacks: Sequence[Array], offsets: Array) -> Any:
+            slots: dict[SlotKey, Array] = {}
+            load, start = self.loader(stacks), 0
+            for machine in machines:
+                end = start + len(machine.offsets)
+                machine.run(semiring, load, slots, offsets[start:end], dtype=dtype)
+                start = end
+            return read(self, slots)
+
+        if not fused:
+            return run(stacks, np.concatenate([machine.offsets for machine in machines]))
+        key = (query, semiring, np.dtype(dtype))
+        if key not in self._functions:
+            self._functions[key] = fuse(run), np.concatenate([machine.offsets for machine in machines])
+        function, offsets = self._functions[key]
+        return function(stacks, offsets)
+
+    def _machine(self, program: Program) -> Machine:
+        if id(program) not in self._machines:
+            self._machines[id(program)] = Machine(program, lambda factor: self.question.places[factor].row)
+        return self._machines[id(program)]
+
+    programs: ClassVar[dict[str, Callable[[Plan], Program]]] = {
+        "upward": lambda self: self.upward, "finalize": lambda self: self.finalize,
+        "downward": lambda self: self.downward, "scaled upward": lambda self: self.scaled_upward,
+        "scaled downward": lambda self: self.scaled_downward,
+    }
+
+    # ------------------------------------------------------------------ answers from slots
+    def root(self, slots: Mapping[SlotKey, Array]) -> Array:
+        """Return the root's result: the partition function, or the joint table of what is kept."""
+        return slots[belief(self.tree.root) if self.question.keep else PARTITION]
+
+    def scaled_root(self, slots: Mapping[SlotKey, Array]) -> tuple[Array, Array]:
+        """Return the root's result and what messages were divided by, along a last axis."""
+        steps = self.scaled_upward.instructions
+        found = [slots[step.args["scale"]] for step in steps if step.op is OpCode.NORMALIZE]
+        batch = max((scale.shape for scale in found), key=len, default=())
+        scales = np.stack([np.broadcast_to(scale, batch) for scale in found], axis=-1) if found else np.ones(1)
+        return self.root(slots), scales
+
+    def marginals(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
+        """Return the unnormalized marginal of each variable."""
+        found: list[Array] = [None] * len(self.question.structure.sizes)
+        for place, node in enumerate(self.tree.nodes[:-1]):
+            found[node.clique[0]] = slots[belief(place)]
+        return found
+
+    def messages(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
+        """Return the message of each node but the root."""
+        return [slots["msg", place, node.parent] for place, node in enumerate(self.tree.nodes[:-1])]
+
+
+QUERIES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Plan, Mapping[SlotKey, Array]], Any]]]] = {
+    "partition": (("upward", "finalize"), Plan.root),
+    "scaled partition": (("scaled upward", "finalize"), Plan.scaled_root),
+    "marginals": (("upward", "downward"), Plan.marginals),
+    "scaled marginals": (("scaled upward", "scaled downward"), Plan.marginals),
+    "messages": (("upward",), Plan.messages),
+}
+"""For each query the programs that it runs, and how the answer is read from the slots."""
+
+_PLANS: Final[OrderedDict[Question, Plan]] = OrderedDict()
+
+
+def plan_for(question: Question) -> Plan:
+    """Return the plan of a question: that of an equal one, if it is among the last ones asked."""
+    plan = _PLANS.get(question)
+    if plan is None:
+        plan = _PLANS[question] = Plan(question)
+    _PLANS.move_to_end(question)
+    if len(_PLANS) > _KEPT:
+        _PLANS.popitem(last=False)
+    return plan

@@ -1,0 +1,123 @@
+"""Register pooling: which registers share memory, and how much of it a program needs.
+
+Registers stay as they are, each written once. A pool says where each may lie.
+"""
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from jitfuse.base.records import Record
+from jitfuse.factors.ir.schema import OpCode, Program, RegID, SlotKey
+
+ITEMSIZE: Final = 8
+"""Bytes of a float64."""
+
+
+class Pool(Record, frozen=True):
+    """Memory that registers share.
+
+    entries  the entry of each register; registers that live at once have different ones
+    sizes    the bytes of each entry: those of its largest register
+    before   bytes where every register has memory of its own
+    least    bytes of the registers that live at once, at most: no pool can do with less
+    """
+
+    entries: Mapping[RegID, int]
+    sizes: tuple[int, ...]
+    before: int
+    least: int
+
+    @property
+    def after(self) -> int:
+        """Bytes of the pool."""
+        return sum(self.sizes)
+
+
+def pool(program: Program, itemsize: int = ITEMSIZE) -> Pool:
+    """Return entries for all registers: each takes the smallest free entry that holds it, or else the largest grows.
+
+    Example:
+        >>> from jitfuse.factors.ir.text import from_text
+        >>> pool(from_text("UNIT dst=0 spec=()\\nFREE srcs=(0)\\nUNIT dst=1 spec=(v0:2)\\nFREE srcs=(1)"))
+        Pool(entries={0: 0, 1: 0}, sizes=(16,), before=24, least=16)
+    """
+    entries: dict[RegID, int] = {}
+    sizes: list[int] = []
+    free: list[tuple[int, int]] = []
+    before = live = least = 0
+    for register, size in _changes(program, itemsize):
+        live += size
+        if size < 0:
+            entry = entries[register]
+            insort(free, (sizes[entry], entry))
+            continue
+        before, least = before + size, max(least, live)
+        at = bisect_left(free, (size, -1))
+        if free:
+            _, entry = free.pop(min(at, len(free) - 1))
+            sizes[entry] = max(sizes[entry], size)
+        else:
+            entry = len(sizes)
+            sizes.append(size)
+        entries[register] = entry
+    return Pool(entries, tuple(sizes), before, least)
+
+
+def peak(program: Program, itemsize: int = ITEMSIZE) -> int:
+    """Return the bytes that registers and slots hold at once, at most. A register's tensor that is stored is held once.
+
+    A slot holds what is stored until it is loaded for the last time, or to the end where nothing here loads it. What
+    other programs have stored counts while a register holds it, as factors do; the divisors of NORMALIZE do not count.
+    """
+    loads = Counter(step.args["slot"] for step in program.instructions if step.op is OpCode.LOAD_SLOT)
+    held: dict[RegID | SlotKey, _Tensor] = {}
+    live = most = 0
+    for step in program.instructions:
+        slot = step.args.get("slot")
+        if step.op is OpCode.FREE:
+            live -= sum([held.pop(register).released() for register in step.args["srcs"]])
+        elif slot is not None and step.dst is None:
+            held[slot] = held[step.args["src"]].taken()
+        elif step.dst is not None and step.spec is not None:
+            tensor = held.get(slot) if slot is not None else None
+            if tensor is None:
+                tensor = _Tensor(step.spec.size * itemsize)
+                live += tensor.bytes
+            held[step.dst] = tensor.taken()
+            loads[slot] -= 1
+            if slot in held and not loads[slot]:
+                held.pop(slot).released()  # the register that it was loaded into holds it still
+        most = max(most, live)
+    return most
+
+
+class _Tensor:
+    """The bytes of a tensor, and how many registers and slots hold it."""
+
+    __slots__ = ("bytes", "holders")
+
+    def __init__(self, size: int) -> None:
+        self.bytes, self.holders = size, 0
+
+    def taken(self) -> _Tensor:
+        self.holders += 1
+        return self
+
+    def released(self) -> int:
+        """Return the bytes that are free once one holder less has it."""
+        self.holders -= 1
+        return 0 if self.holders else self.bytes
+
+
+def _changes(program: Program, itemsize: int) -> Iterator[tuple[RegID, int]]:
+    """Yield each register with its bytes where it is made, and with minus these where it is freed."""
+    sizes: dict[RegID, int] = {}
+    for instruction in program.instructions:
+        if instruction.op is OpCode.FREE:
+            yield from ((register, -sizes[register]) for register in instruction.args["srcs"])
+        elif instruction.dst is not None and instruction.spec is not None:
+            sizes[instruction.dst] = instruction.spec.size * itemsize
+            yield instruction.dst, sizes[instruction.dst]
