@@ -32,7 +32,7 @@ def count(plan: Plan, tables: Tables) -> int:
         return int(plan.ask("partition", COUNTING, tables.stacks(np.int64), np.int64))
     primes = _primes(int(bits / 30.9) + 2)
     stacks = tuple([_residues(stack, primes) for stack in tables.stacks(object)])
-    residues = plan.ask("partition", _modulo(primes), stacks, np.uint64)
+    residues = plan.ask("partition", _modulo(primes), stacks, np.uint64, batch=(len(primes),))
     return _combined([int(r) for r in np.broadcast_to(residues, (len(primes),))], primes)
 
 

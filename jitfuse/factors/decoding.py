@@ -25,8 +25,8 @@ def most_probable(plan: Plan, logs: Sequence[Array], messages: Sequence[Array]) 
 
 def samples(
     plan: Plan, logs: Sequence[Array], messages: Sequence[Array], n: int, key: Any
-) -> list[np.ndarray] | None:
-    """Return n samples of each variable, after an upward pass of the log semiring; None: no state is possible."""
+) -> list[np.ndarray]:
+    """Return n samples of each variable, after an upward pass of the log semiring, of a model that is possible."""
     from jitfuse.random import fold_in, uniform  # jf.random is imported with the first sample
 
     sizes = plan.question.structure.sizes
@@ -35,10 +35,7 @@ def samples(
         total = np.zeros((n, sizes[v]))
         for scope, table in terms:
             total = total + np.moveaxis(table, 0, -1)[tuple([states[u] for u in scope[1:]])]
-        top = total.max(axis=1, keepdims=True, initial=-np.inf)
-        if not np.isfinite(top).all():
-            return None
-        weights = np.exp(total - top).cumsum(axis=1)
+        weights = np.exp(total - total.max(axis=1, keepdims=True, initial=-np.inf)).cumsum(axis=1)
         drawn = np.asarray(uniform((n, 1), key=fold_in(key, v))) * weights[:, -1:]
         states[v] = np.minimum((weights <= drawn).sum(axis=1), _last_possible(weights))
     return states

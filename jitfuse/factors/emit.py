@@ -100,17 +100,15 @@ class Emitter:
         return TensorSpec(tuple(sorted(axes.values(), key=lambda axis: self.tree.rank[axis.id])))
 
     def eliminated(self, register: RegID, variables: Sequence[int]) -> RegID:
-        """Append the sum over all axes but those of these variables, if there is another one."""
+        """Append the sum over all axes but those of these variables; what stays is in the order of elimination."""
         spec = self.specs[register]
         kept = spec.subset(variable(v, 0).key for v in variables)
+        ordered = self.spec(axis.id for axis in kept.axes)
+        if ordered != kept:
+            return self.write(OpCode.CONTRACT, ordered, inputs=(register,))
         if kept.ndim == spec.ndim:
-            return self.ordered(register)
+            return register
         return self.write(OpCode.ELIMINATE, kept, src=register, keep_keys=kept.keys)
-
-    def ordered(self, register: RegID) -> RegID:
-        """Append what has a register's axes in the order of elimination, if they are in another one."""
-        spec = self.spec(axis.id for axis in self.specs[register].axes)
-        return register if spec == self.specs[register] else self.write(OpCode.CONTRACT, spec, inputs=(register,))
 
     def tell(self, slot: SlotKey, register: RegID, normalize: bool) -> None:
         """Append what stores a message, divided by its largest element if asked."""

@@ -43,6 +43,10 @@ def read_evidence(
         if array.ndim == 0 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
             states[v] = _state(name, int(array), sizes[v])
         elif array.ndim == 1 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
+            if len(array) == sizes[v]:
+                raise ModelError(
+                    f"evidence for {name!r}: {len(array)} integers may be weights of its states or a batch of states. "
+                    f"Give floating-point weights, or a batch as np.eye({sizes[v]})[states]")
             for state in set(array.tolist()):
                 _state(name, state, sizes[v])
             weights[v] = np.eye(sizes[v])[array]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.base.lazy import cached_property
-from jitfuse.errors import ModelError
+from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors import decoding
 from jitfuse.factors.counting import count
 from jitfuse.factors.evidence import Evidence, observed
@@ -173,6 +173,10 @@ class Given:
     def marginal(self, wanted: tuple[int, ...]) -> Any:
         """Return the joint marginal of variables, in this order."""
         free = [v for v in wanted if v not in self.evidence.states]
+        needed = ITEMSIZE * math.prod(self.full[v] for v in wanted)
+        if needed > self.limit_bytes:
+            raise TooLargeError(f"the joint table of {len(wanted)} variables takes {needed:,} bytes, the limit is "
+                                f"{self.limit_bytes:,}", bytes=needed, limit=self.limit_bytes)
         logs = self._log_result(PROBABILITY, LOG, tuple(free)) if free else np.zeros(())
         plan = self.plan(tuple(free)) if free else None
         axes = sorted(free, key=plan.tree.rank.__getitem__) if plan else []
@@ -221,11 +225,10 @@ class Given:
     def sample(self, n: int, key: Any) -> list[np.ndarray]:
         """Return samples of all variables."""
         self._require_values("sample")
+        self._require_possible()
         plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._ask(plan, "messages", LOG, logs, np.float64)
         found = decoding.samples(plan, logs, messages, n, key)
-        if found is None:
-            raise ModelError(IMPOSSIBLE)
         return [np.full(n, self.evidence.states[v]) if v in self.evidence.states else states
                 for v, states in enumerate(found)]
 

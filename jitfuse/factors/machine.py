@@ -46,7 +46,7 @@ class Machine:
 
     def run(
         self, semiring: Semiring, load_factor: Load, slots: dict[SlotKey, Array], offsets: Array, *,
-        load_selector: Load | None = None, dtype: Any = np.float64,
+        load_selector: Load | None = None, dtype: Any = np.float64, batch: tuple[int, ...] = (),
     ) -> None:
         """Run the program: what it stores is in `slots` afterwards.
 
@@ -58,6 +58,7 @@ class Machine:
             offsets: `self.offsets`.
             load_selector: the array of a selector.
             dtype: that of ones.
+            batch: the shape of the axes that all tensors have in front.
         """
         registers: dict[int, Array | Row] = {}
         specs: dict[int, TensorSpec] = {}
@@ -84,7 +85,7 @@ class Machine:
                 assert load_selector is not None, "a program with selectors needs them"
                 array = load_selector(args["selector_id"])
             elif step.op is OpCode.UNIT:
-                array = np.full_like(offsets, semiring.one, dtype=dtype, shape=step.spec.shape)  # traced if they are
+                array = np.full_like(offsets, semiring.one, dtype=dtype, shape=batch + step.spec.shape)
             elif step.op is OpCode.NORMALIZE:
                 array, slots[args["scale"]] = _normalized(alone(args["src"]), specs[args["src"]].ndim)
             else:

@@ -159,7 +159,10 @@ class Plan:
         places = self.question.places
         return lambda factor: Row(stacks[places[factor].stack], places[factor].row)
 
-    def ask(self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True) -> Any:
+    def ask(
+        self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True,
+        batch: tuple[int, ...] = (),
+    ) -> Any:
         """Return the answer to a query.
 
         Args:
@@ -168,6 +171,7 @@ class Plan:
             stacks: the tables, an array for each shape.
             dtype: that of ones.
             fused: as a compiled function; else as plain steps, or those of the trace that is on.
+            batch: the shape of the axes that all tables have in front.
         """
         programs, read = QUERIES[query]
         found = [Plan.programs[name](self) for name in programs if not (name == "finalize" and self.question.keep)]
@@ -178,13 +182,13 @@ class Plan:
             load, start = self.loader(stacks), 0
             for machine in machines:
                 end = start + len(machine.offsets)
-                machine.run(semiring, load, slots, offsets[start:end], dtype=dtype)
+                machine.run(semiring, load, slots, offsets[start:end], dtype=dtype, batch=batch)
                 start = end
             return read(self, slots)
 
         if not fused:
             return run(stacks, np.concatenate([machine.offsets for machine in machines]))
-        key = (query, semiring, np.dtype(dtype))
+        key = (query, semiring, np.dtype(dtype), batch)
         if key not in self._functions:
             self._functions[key] = fuse(run), np.concatenate([machine.offsets for machine in machines])
         function, offsets = self._functions[key]
