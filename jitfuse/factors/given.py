@@ -84,14 +84,17 @@ class Given:
         kinds = {f.table.dtype for f in self.tables.factors}
         return np.float32 if kinds and all(str(k) == "float32" for k in kinds) else np.float64
 
-    def _uses_logs(self, plan: Plan, passes: int) -> bool:
-        """Whether a query of one pass or two has to compute with logs."""
+    def _uses_logs(self, plan: Plan, tensors: int) -> bool:
+        """Whether a query that multiplies messages from below, from the sides and from above has to compute with logs.
+
+        Each of the `tensors` that meet may be as far down as the limit.
+        """
         if self.tables.traced:
             return True
-        if (plan, passes) not in self._safe:
-            limit = SAFE / passes / (1 if self.dtype == np.float64 else 8)
-            self._safe[plan, passes] = plan.is_safe(self.tables.spreads, limit)
-        return not self._safe[plan, passes]
+        if (plan, tensors) not in self._safe:
+            limit = SAFE / tensors / (1 if self.dtype == np.float64 else 8)
+            self._safe[plan, tensors] = plan.is_safe(self.tables.spreads, limit)
+        return not self._safe[plan, tensors]
 
     def _ask(self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any = None) -> Any:
         """Return a plan's answer: by a fused function, or by steps of the trace that is on."""
@@ -161,7 +164,7 @@ class Given:
     def marginals(self) -> list[Any]:
         """Return the marginals of all variables."""
         plan, dtype = self.plan(all_messages=True), self.dtype
-        semiring = LOG if self._uses_logs(plan, 2) else PROBABILITY
+        semiring = LOG if self._uses_logs(plan, 3) else PROBABILITY
         stacks = self.tables.logs(dtype) if semiring is LOG else self.tables.scaled(dtype)[0]
         found = self._ask(plan, "marginals" if semiring is LOG else "scaled marginals", semiring, stacks)
         return [

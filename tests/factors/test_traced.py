@@ -1,4 +1,4 @@
-"""Graphs of traced tables: log Z as steps of a fused function, its gradient as marginals; machines beside each other."""
+"""Graphs of traced tables: log Z as steps of a fused function, its gradient as marginals; compiled and plain runs."""
 from __future__ import annotations
 
 import numpy as np
