@@ -211,7 +211,7 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
         bits = 2 if tiny else 18 if inner >= 2 * CHUNK else 4 if inner <= NARROW else 10
         rest = REFERENCE_BITS - fewer - (0 if tiny else bits)
         lead, row = _shared(max(rest, 0), grid - chunked), _shared(bits, len(launch.sizes) - grid)
-        if form.lane_axis < len(lead) and launch.sizes[form.lane_axis] < LANES:
+        if form.lane_axis < len(lead) > 1 and launch.sizes[form.lane_axis] < LANES:
             few_lanes = size_class(launch.sizes[form.lane_axis])
             others = list(_shared(max(rest, 0) - few_lanes.bit_length() + 1, len(lead) - 1))
             lead = (*others[: form.lane_axis], few_lanes, *others[form.lane_axis :])
