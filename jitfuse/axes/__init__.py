@@ -11,8 +11,8 @@ from jitfuse.axes.operations import rearrange as rearrange
 from jitfuse.axes.operations import reduce as reduce
 from jitfuse.axes.operations import repeat as repeat
 from jitfuse.axes.operations import view as view
-from jitfuse.axes.terms import Axis as Axis
 from jitfuse.axes.terms import AxisList as AxisList
+from jitfuse.axes.terms import NamedAxis as NamedAxis
 from jitfuse.axes.terms import Pack as Pack
 from jitfuse.axes.terms import ax as ax
 from jitfuse.axes.terms import axes as axes
@@ -20,6 +20,18 @@ from jitfuse.axes.terms import packs as packs
 from jitfuse.axes.terms import symbols as symbols
 
 __all__ = [
-    "Axis", "AxisList", "Pack", "TensorOp", "ax", "axes", "contract", "einop", "packs", "rearrange", "reduce", "repeat",
-    "symbols", "view",
+    "AxisList",
+    "NamedAxis",
+    "Pack",
+    "TensorOp",
+    "ax",
+    "axes",
+    "contract",
+    "einop",
+    "packs",
+    "rearrange",
+    "reduce",
+    "repeat",
+    "symbols",
+    "view",
 ]

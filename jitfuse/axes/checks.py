@@ -13,7 +13,7 @@ from jitfuse.axes.plans.steps import SpecializationContext
 from jitfuse.axes.plans.structural import Reshape
 from jitfuse.axes.plans.symbolic import SymbolicPlan
 from jitfuse.axes.reducers import NAMES
-from jitfuse.axes.terms import Axis, AxisList, Pack, Term
+from jitfuse.axes.terms import AxisList, NamedAxis, Pack, Term
 
 ONE_ARRAY = frozenset({"view", "repeat", "reduce"})
 ONE_RESULT = frozenset({"repeat", "reduce"})
@@ -46,10 +46,10 @@ def _check_kinds(plan: AbstractPlan) -> None:
                         place=_place(plan, "left", term.name) or _place(plan, "right", term.name))
 
 
-def _leaves(plan: AbstractPlan) -> Iterator[Axis | Pack]:
+def _leaves(plan: AbstractPlan) -> Iterator[NamedAxis | Pack]:
     """Yield the axes and packs of both sides, as often as they stand there."""
     for leaf in (leaf for axes in (*plan.lhs, *plan.rhs) for term in axes for leaf in term.leaves()):
-        if isinstance(leaf, Axis | Pack):
+        if isinstance(leaf, NamedAxis | Pack):
             yield leaf
 
 

@@ -10,7 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from jitfuse.axes.terms import Axis, AxisList, Number, Pack, Sum, Term
+from jitfuse.axes.terms import AxisList, NamedAxis, Number, Pack, Sum, Term
 from jitfuse.base.records import NamedTuple
 
 
@@ -54,7 +54,7 @@ def whole_sums(lists: Collection[AxisList]) -> frozenset[Sum]:
 
 def names(term: Term) -> list[str]:
     """Return the names of axes and packs in a term, as often as they stand there."""
-    return [leaf.name for leaf in term.leaves() if isinstance(leaf, Axis | Pack)]
+    return [leaf.name for leaf in term.leaves() if isinstance(leaf, NamedAxis | Pack)]
 
 
 def _sums(term: Term) -> Iterator[Sum]:
@@ -85,7 +85,7 @@ def pack_keys(name: str, rank: int) -> Keys:
 
 
 def _product(term: Term, ranks: Mapping[str, int], whole: Collection[Sum]) -> Dim:
-    if isinstance(term, Axis):
+    if isinstance(term, NamedAxis):
         return (term.name,)
     if isinstance(term, Number):
         return () if term.value == 1 else (term.value,)

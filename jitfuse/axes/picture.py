@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from jitfuse.axes.terms import Axis, AxisList, Number, Pack, Product, Sum, Term
+from jitfuse.axes.terms import AxisList, NamedAxis, Number, Pack, Product, Sum, Term
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.formats.picture import COLOURS
 
@@ -98,7 +98,7 @@ def _term(
     width = max(30.0, 9.0 * len(name) + 14)
     middle = x + width / 2
     drawn.shapes.append(_rect("", x, y, width, _BOX, colours[str(term)]))
-    shown = str(sizes[term.name]) if isinstance(term, Axis) and term.name in sizes else ""
+    shown = str(sizes[term.name]) if isinstance(term, NamedAxis) and term.name in sizes else ""
     level = y + (16 if shown else 22)
     drawn.shapes.append(f'<text class="name" x="{middle:.1f}" y="{level:.1f}">{escape(name)}</text>')
     if shown:

@@ -39,11 +39,11 @@ class Term:
         return _term(other) + self
 
 
-class Axis(Term, Record, frozen=True):
+class NamedAxis(Term, Record, frozen=True):
     """An axis with a name.
 
     Example:
-        >>> Axis("b") * 2
+        >>> NamedAxis("b") * 2
         b * 2
     """
 
@@ -57,7 +57,7 @@ class Pack(Term, Record, frozen=True):
     """Any number of axes under one name, also none.
 
     Example:
-        >>> ax[Pack("batch"), Axis("n")]
+        >>> ax[Pack("batch"), NamedAxis("n")]
         ax[batch, n]
     """
 
@@ -115,7 +115,7 @@ def _summands(term: Term) -> tuple[Term, ...]:
 def _term(value: Any) -> Term:
     """Return a term, or an int as one; else raise AxesError."""
     if isinstance(value, Term):
-        if isinstance(value, Axis | Pack) and not value.name.isidentifier():
+        if isinstance(value, NamedAxis | Pack) and not value.name.isidentifier():
             raise AxesError("bad_term", f"{value.name!r} is no name", help="Names are Python identifiers.")
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
@@ -165,7 +165,7 @@ ax: Final = _AxisLists()
 """Lists of axes: ``ax[b, h * w]`` stands for an array of two axes, ``ax[()]`` for a number."""
 
 
-def axes(*names: str) -> tuple[Axis, ...]:
+def axes(*names: str) -> tuple[NamedAxis, ...]:
     """Return an axis for each name.
 
     Example:
@@ -176,7 +176,7 @@ def axes(*names: str) -> tuple[Axis, ...]:
     Raises:
         AxesError: a name is no Python identifier, or stands twice.
     """
-    return tuple(map(Axis, _names("axes", names)))
+    return tuple(map(NamedAxis, _names("axes", names)))
 
 
 def packs(*names: str) -> tuple[Pack, ...]:
@@ -193,7 +193,7 @@ def packs(*names: str) -> tuple[Pack, ...]:
     return tuple(map(Pack, _names("packs", names)))
 
 
-def symbols(*, axes: str = "", packs: str = "") -> tuple[Axis | Pack, ...]:
+def symbols(*, axes: str = "", packs: str = "") -> tuple[NamedAxis | Pack, ...]:
     """Return axes and packs for the names in two texts, the axes first.
 
     Example:
@@ -206,7 +206,7 @@ def symbols(*, axes: str = "", packs: str = "") -> tuple[Axis | Pack, ...]:
     """
     names = _names("symbols", (*axes.replace(",", " ").split(), *packs.replace(",", " ").split()))
     count = len(axes.replace(",", " ").split())
-    return (*map(Axis, names[:count]), *map(Pack, names[count:]))
+    return (*map(NamedAxis, names[:count]), *map(Pack, names[count:]))
 
 
 def _names(function: str, names: tuple[Any, ...]) -> tuple[str, ...]:

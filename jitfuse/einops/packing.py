@@ -13,7 +13,7 @@ from jitfuse.axes.arrays import is_torch
 from jitfuse.axes.faults import Place
 from jitfuse.axes.notation import Notation
 from jitfuse.axes.plans.abstract import AbstractPlan
-from jitfuse.axes.terms import Axis, AxisList, Pack, Product, Sum, Term
+from jitfuse.axes.terms import AxisList, NamedAxis, Pack, Product, Sum, Term
 from jitfuse.base.records import NamedTuple
 from jitfuse.einops.errors import Writing
 from jitfuse.einops.operation import PatternOp
@@ -45,7 +45,7 @@ class StarPattern(NamedTuple):
 
     def terms(self, star: Sequence[Term]) -> AxisList:
         """Return the axes of an array, with these in place of the star."""
-        return AxisList((*map(Axis, self.before), *star, *map(Axis, self.behind)))
+        return AxisList((*map(NamedAxis, self.before), *star, *map(NamedAxis, self.behind)))
 
     def operation(self, lefts: Sequence[AxisList], rights: Sequence[AxisList], **options: Any) -> PatternOp:
         """Return an operation; all its arrays are written by the one pattern."""
@@ -160,10 +160,10 @@ def _made_unpacker(read: StarPattern, shapes: tuple[tuple[int, ...], ...]) -> Ca
         raise error("bad_size", "The shapes have a negative size", help="One size may be -1: that is left over.")
     if len(open_) > 1:
         raise error("ambiguous_sizes", "The shapes have more than one -1", help="Only one size may be left open.")
-    terms: list[list[Axis]] = []
+    terms: list[list[NamedAxis]] = []
     sizes: dict[str, int] = {}
     for k, shape in enumerate(shapes):
-        terms.append([Axis(f"{STAR}{k}_{n}") for n in range(len(shape))])
+        terms.append([NamedAxis(f"{STAR}{k}_{n}") for n in range(len(shape))])
         sizes |= {axis.name: n for axis, n in zip(terms[-1], shape) if n != -1}
     if open_ and any(-1 in shape and 0 in shape for shape in shapes):
         raise error("ambiguous_sizes", "The shapes have a -1 beside a 0", help="Any size would fit: give it.")

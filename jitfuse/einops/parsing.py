@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from jitfuse.axes.faults import Place
-from jitfuse.axes.terms import Axis, AxisList, Number, Pack, Product, Term
+from jitfuse.axes.terms import AxisList, NamedAxis, Number, Pack, Product, Term
 from jitfuse.base.records import NamedTuple
 from jitfuse.einops.errors import Writing
 
@@ -72,7 +72,7 @@ class Side(NamedTuple):
 def _term(group: Group) -> Term:
     terms: list[Term] = []
     for axis, _ in group.items:
-        terms.append(Number(axis) if isinstance(axis, int) else Pack(axis) if axis == ELLIPSIS else Axis(axis))
+        terms.append(Number(axis) if isinstance(axis, int) else Pack(axis) if axis == ELLIPSIS else NamedAxis(axis))
     if not terms:
         return Number(1)
     return terms[0] if len(terms) == 1 and (group.is_ellipsis or terms[0] != Pack(ELLIPSIS)) else Product(tuple(terms))

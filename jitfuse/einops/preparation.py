@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from jitfuse.axes.arrays import is_torch
-from jitfuse.axes.terms import Axis, AxisList, Number, Pack
+from jitfuse.axes.terms import AxisList, NamedAxis, Number, Pack
 from jitfuse.einops.errors import UnsupportedPatternError
 from jitfuse.einops.parsing import ELLIPSIS
 from jitfuse.einops.patterns import Pattern, read, reduction_name
@@ -98,7 +98,7 @@ def _spread(checked: Pattern) -> AxisList:
     kept = [item.axis for item in checked.right.items()]
     gone = [item.axis for item in checked.left.items() if isinstance(item.axis, int) or item.axis not in kept]
     return AxisList(tuple(
-        Number(a) if isinstance(a, int) else Pack(a) if a == ELLIPSIS else Axis(a) for a in (*kept, *gone)))
+        Number(a) if isinstance(a, int) else Pack(a) if a == ELLIPSIS else NamedAxis(a) for a in (*kept, *gone)))
 
 
 def _floating(checked: Pattern) -> Run:

@@ -15,7 +15,7 @@ from jitfuse.axes.arrays import layout_of, library_of
 from jitfuse.axes.faults import Fault, Place
 from jitfuse.axes.notation import Notation
 from jitfuse.axes.plans.abstract import AbstractPlan
-from jitfuse.axes.terms import Axis, AxisList, Number, Pack
+from jitfuse.axes.terms import AxisList, NamedAxis, Number, Pack
 from jitfuse.einops.errors import EinopsError, UnsupportedPatternError, Writing
 from jitfuse.einops.operation import PatternOp
 from jitfuse.einops.parsing import ELLIPSIS, Side, arrow, parse
@@ -160,7 +160,7 @@ class Einsum(PatternOp):
         lists = [_spread(axes, len(s) - len(axes) + 1, wide) for axes, s in zip(self._plan.lhs, shapes)]
         if any(len(axes) != len(s) for axes, s in zip(lists, shapes)):
             return None
-        sizes: dict[Axis, int] = {}
+        sizes: dict[NamedAxis, int] = {}
         for axes, s in zip(lists, shapes):
             for axis, n in zip(axes, s):
                 if n != 1 and sizes.setdefault(axis, n) != n:
@@ -176,5 +176,5 @@ def _spread(axes: AxisList, rank: int, wide: int) -> list[Any]:
     """Return axes with those of `...`, of this rank, by the names that they have in the widest array."""
     found: list[Any] = []
     for term in axes:
-        found += [Axis(f"{ELLIPSIS}{k}") for k in range(wide - rank, wide)] if isinstance(term, Pack) else [term]
+        found += [NamedAxis(f"{ELLIPSIS}{k}") for k in range(wide - rank, wide)] if isinstance(term, Pack) else [term]
     return found

@@ -32,6 +32,8 @@ MOST_OPERATIONS: Final = 1 << 36
 """Products of numbers, of all slices together, that are not too many: some minutes."""
 SAFE: Final = 600.0
 """Products of probabilities whose logs lie at most this far apart neither overflow nor lose a bit in float64."""
+MOST_CONTRACTIONS: Final = 1_200
+"""Contractions up to which a query is compiled; of more the machine runs each by NumPy, which takes microseconds."""
 SEGMENT: Final = 12
 """Factors, and bits of states, that messages gather before they are normalized."""
 _KEPT: Final = 256
@@ -186,8 +188,9 @@ class Plan:
                 start = end
             return read(self, slots)
 
-        if not fused:
-            return run(stacks, np.concatenate([machine.offsets for machine in machines]))
+        if not fused or sum(len(machine.contractions) for machine in machines) > MOST_CONTRACTIONS:
+            with np.errstate(all="ignore"):
+                return run(stacks, np.concatenate([machine.offsets for machine in machines]))
         key = (query, semiring, np.dtype(dtype), batch)
         if key not in self._functions:
             self._functions[key] = fuse(run), np.concatenate([machine.offsets for machine in machines])

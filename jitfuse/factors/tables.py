@@ -210,7 +210,7 @@ def _stacked(factors: Sequence[Factor], dtype: Any) -> Table:
         lead = max(leads, key=len)
         tables = [np.broadcast_to(t, lead + t.shape[len(own):]) for t, own in zip(tables, leads)]
         return np.stack(tables, axis=len(lead))
-    return np.stack([t.astype(dtype) if isinstance(t, AbstractTensor) else t for t in tables])
+    return np.stack([table.astype(dtype, copy=False) for table in tables])
 
 
 def check_values(number: int, table: Table, log: bool) -> None:

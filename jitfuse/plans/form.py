@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT, Axis, KernelForm
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT, KernelAxis, KernelForm
 from jitfuse.ir.kernels.form import Operand as FormOperand
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.launch import Launch, make_launch
@@ -152,9 +152,10 @@ def whole_launch(space: Space) -> Launch:
     operands = tuple(FormOperand(o.dtype, space.classes(o, blocks) or ("0",), o.out, o.cell) for o in space.operands)
     form = _form(
         tuple(numbering.literals),
-        (Axis(),) * len(space.grid) if blocks else (Axis(1),), (Axis(),) * len(space.inner), space.lane_axis, operands,
+        (KernelAxis(),) * len(space.grid) if blocks else (KernelAxis(1),), (KernelAxis(),) * len(space.inner),
+        space.lane_axis, operands,
         tuple(d for d, _ in numbering.params), stages, tuple(n.dtype for n in body.keeps),
-        (Axis(),) * len(space.contracted),
+        (KernelAxis(),) * len(space.contracted),
     )
     buffers = [(o.buffer, o.access.offset) for o in space.operands]
     strides = [space.strides(o, blocks) for o in space.operands]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernels.form import Axis, KernelForm
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm
 from jitfuse.ir.kernels.form import Operand as FormOperand
 from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
 from jitfuse.ir.kernels.sum_tree import CHUNK
@@ -84,7 +84,7 @@ def _partial(space: Space, first: StageDraft) -> Launch:
         strides += [(*s, *(0,) * inner) for s in rows.strides]
         buffers += rows.buffers
     form = KernelForm(
-        (Axis(),) * (rank + 1), (Axis(),) * inner, rank + inner, tuple(operands),
+        (KernelAxis(),) * (rank + 1), (KernelAxis(),) * inner, rank + inner, tuple(operands),
         tuple(d for d, _ in numbering.params), (draft._replace(reductions=tuple(reductions)),),
     )
     sizes = (*space.extents(space.grid), _chunks(space), *space.extents(space.inner))
@@ -117,7 +117,7 @@ def _final(space: Space, first: StageDraft) -> Launch:
     instructions: tuple[Instr, ...] = numbering.instructions(epilogue.nodes)
     stages = (Stage("reduce", (), tuple(reductions)), Stage("point", instructions))
     form = KernelForm(
-        (Axis(),) * rank, (Axis(),), rank, tuple(operands), tuple(d for d, _ in numbering.params), stages
+        (KernelAxis(),) * rank, (KernelAxis(),), rank, tuple(operands), tuple(d for d, _ in numbering.params), stages
     )
     sizes = (*space.extents(space.grid), _chunks(space))
     return make_launch(form, buffers, strides, sizes, numbering.params, numbering.checks)

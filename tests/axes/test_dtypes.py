@@ -8,7 +8,7 @@ import pytest
 
 import jitfuse as jf
 from jitfuse import einops
-from jitfuse.axes import Axis, TensorOp, ax, axes, contract, einop, rearrange, reduce, repeat, view
+from jitfuse.axes import NamedAxis, TensorOp, ax, axes, contract, einop, rearrange, reduce, repeat, view
 from jitfuse.errors import AxesError
 
 a, b, c, i, j, k, n = axes("a", "b", "c", "i", "j", "k", "n")
@@ -119,4 +119,4 @@ def test_reducers_of_other_forms_are_refused(wrong: Any) -> None:
 
 def test_names_that_are_no_identifiers_are_refused() -> None:
     with pytest.raises(AxesError, match="bad_term"):
-        ax[Axis("p.0")]
+        ax[NamedAxis("p.0")]

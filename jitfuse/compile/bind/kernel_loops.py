@@ -13,7 +13,7 @@ from typing import Any, Final
 from jitfuse.backends.llvm.codegen.analysis import POINT, analysis_of
 from jitfuse.compile.bind.loop_memory import LoopLayout, Motion, layout_of
 from jitfuse.compile.call_plans.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall
-from jitfuse.ir.kernels.form import Axis, KernelForm, Sweep
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm, Sweep
 from jitfuse.ir.kernels.stages import Instr
 from jitfuse.ir.kernels.values import access
 
@@ -154,8 +154,8 @@ def swept_form(form: KernelForm, stays: Sequence[bool], sweep: Sweep) -> KernelF
         for stage in form.stages
     ]
     return form.replace(
-        grid=(Axis(None), *form.grid), lane_axis=form.lane_axis + 1, operands=tuple(operands), stages=tuple(stages),
-        sweep=sweep,
+        grid=(KernelAxis(None), *form.grid), lane_axis=form.lane_axis + 1, operands=tuple(operands),
+        stages=tuple(stages), sweep=sweep,
     )
 
 

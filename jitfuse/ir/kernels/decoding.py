@@ -6,7 +6,7 @@ from typing import Any
 
 from jitfuse.base.floats import text_float
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.kernels.form import Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 
 _WORDS = (("'", '"'), ("None", "null"), ("True", "true"), ("False", "false"))
@@ -42,8 +42,8 @@ def _sweep(carried: list[list[int]], steps: list[int | None], counted: list[int]
     return Sweep(tuple([(read, written) for read, written in carried]), tuple(steps), tuple(counted))
 
 
-def _axes(value: list[int | None]) -> tuple[Axis, ...]:
-    return tuple([Axis(extent) for extent in value])
+def _axes(value: list[int | None]) -> tuple[KernelAxis, ...]:
+    return tuple([KernelAxis(extent) for extent in value])
 
 
 def _stage(kind: str, body: list[Any], reductions: list[Any], contraction: list[Any] | None) -> Stage:

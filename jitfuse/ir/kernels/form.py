@@ -37,7 +37,7 @@ MAX_CELL: Final = 16
 """The most elements of a cell."""
 
 
-class Axis(NamedTuple):
+class KernelAxis(NamedTuple):
     """One axis of the index space: run-time extent (None) or a static one from 1 to 4."""
 
     extent: int | None = None
@@ -91,21 +91,21 @@ class KernelForm(Record, frozen=True, eq=False):
     along this axis, or whose memory is written meanwhile, has the class "n" there.
     """
 
-    grid: tuple[Axis, ...]
-    inner: tuple[Axis, ...]
+    grid: tuple[KernelAxis, ...]
+    inner: tuple[KernelAxis, ...]
     lane_axis: int
     operands: tuple[Operand, ...]
     params: tuple[str, ...]
     stages: tuple[Stage, ...]
     keeps: tuple[str, ...] = ()
-    contracted: tuple[Axis, ...] = ()
+    contracted: tuple[KernelAxis, ...] = ()
     then: KernelForm | None = None
     link: tuple[int, int] = (0, 0)
     sweep: Sweep | None = None
     version: int = FORM_VERSION
 
     @property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[KernelAxis, ...]:
         """Grid axes, then inner axes, then contracted axes."""
         return self.grid + self.inner + self.contracted
 
@@ -202,7 +202,7 @@ def _plain(value: Any) -> Any:
             "then": _plain(value.then), "link": list(value.link),
             "sweep": _plain(value.sweep),
         }
-    if isinstance(value, Axis):
+    if isinstance(value, KernelAxis):
         return value.extent
     if isinstance(value, Operand):
         return [value.dtype, "".join(value.strides), value.out, *([value.cell] if value.cell != 1 else [])]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jitfuse.dtypes import COMPONENT, KINDS
 from jitfuse.errors import VerifyError
-from jitfuse.ir.kernels.form import FORM_VERSION, MAX_CELL, MAX_STATIC_EXTENT, Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.form import FORM_VERSION, MAX_CELL, MAX_STATIC_EXTENT, KernelAxis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Instr, Stage
 from jitfuse.ir.kernels.values import access
 from jitfuse.ir.kernels.verify_fields import REAL
@@ -125,9 +125,9 @@ def _type_findings(form: KernelForm) -> Iterator[str]:
     if not _is_int(form.version, FORM_VERSION, FORM_VERSION + 1):
         yield f"rule 1: the version is {form.version!r:.40}, not {FORM_VERSION}"
     fits: dict[str, bool] = {
-        "grid": _tuple_of(form.grid, lambda a: isinstance(a, Axis)),
-        "inner": _tuple_of(form.inner, lambda a: isinstance(a, Axis)),
-        "contracted": _tuple_of(form.contracted, lambda a: isinstance(a, Axis)),
+        "grid": _tuple_of(form.grid, lambda a: isinstance(a, KernelAxis)),
+        "inner": _tuple_of(form.inner, lambda a: isinstance(a, KernelAxis)),
+        "contracted": _tuple_of(form.contracted, lambda a: isinstance(a, KernelAxis)),
         "lane_axis": _plain_int(form.lane_axis),
         "operands": _tuple_of(form.operands, _is_operand),
         "params": _tuple_of(form.params, _is_text), "keeps": _tuple_of(form.keeps, _is_text),

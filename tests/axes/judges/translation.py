@@ -8,14 +8,14 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from jitfuse.axes import Axis, TensorOp, ax, contract
+from jitfuse.axes import NamedAxis, TensorOp, ax, contract
 
 
 @functools.cache
 def operation(equation: str) -> TensorOp:
     """Return the operation of an equation."""
     inputs, output = equation.split("->")
-    lists = [ax[tuple(Axis(f"x{ord(letter)}") for letter in term)] for term in (*inputs.split(","), output)]
+    lists = [ax[tuple(NamedAxis(f"x{ord(letter)}") for letter in term)] for term in (*inputs.split(","), output)]
     return contract(tuple(lists[:-1]), lists[-1])
 
 

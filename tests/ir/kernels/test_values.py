@@ -1,13 +1,13 @@
 """What the values of a form refer to."""
 from __future__ import annotations
 
-from jitfuse.ir.kernels.form import Axis, KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm, Operand
 from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
 from jitfuse.ir.kernels.values import AccessImmediate, access, needed
 
 LOAD = Instr("load", "float64", (), (0, False, False))
 FORM = KernelForm(
-    (Axis(),), (Axis(),), 1, (Operand("float64", ("n", "1")), Operand("float64", ("1", "0"), True)), (),
+    (KernelAxis(),), (KernelAxis(),), 1, (Operand("float64", ("n", "1")), Operand("float64", ("1", "0"), True)), (),
     (
         Stage("reduce", (LOAD, Instr("multiply", "float64", (0, 0)), Instr("negative", "float64", (0,))), (
             Reduction("sum", "float64", (1,)), Reduction("max", "float64", (0, 2)),

@@ -15,13 +15,13 @@ from jitfuse.compile.objects.kernel_object import kernel_text
 from jitfuse.dtypes import KINDS
 from jitfuse.errors import VerifyError
 from jitfuse.ir.kernels import verify_form as rules
-from jitfuse.ir.kernels.form import MAX_CELL, Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.form import MAX_CELL, KernelAxis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 from jitfuse.ir.kernels.verify_fields import REAL, result_dtype
 from jitfuse.ir.kernels.verify_form import MAX_OPERANDS, verify_form
 from jitfuse.ir.operators.families import FAMILIES
 
-N = Axis()
+N = KernelAxis()
 IN, OUT = Operand("float64", ("1",)), Operand("float64", ("1",), True)
 LOAD, STORE = Instr("load", "float64", (), (0, False, False)), Instr("store", "float64", (1,), (1, False, False))
 
@@ -59,7 +59,7 @@ PRODUCT = KernelForm(
     ), ("float64",), (N,),
 )
 SWEPT = point(
-    LOAD, SIN, STORE, grid=(N, Axis(1)), lane_axis=1,
+    LOAD, SIN, STORE, grid=(N, KernelAxis(1)), lane_axis=1,
     operands=(Operand("float64", ("0", "0")), Operand("float64", ("0", "0"), True)),
     sweep=Sweep(((0, 1),), (None, None)),
 )
@@ -87,8 +87,8 @@ def broken() -> Iterator[tuple[int, KernelForm]]:
     yield 1, MAP.replace(operands=(IN, OUT._replace(cell=True)))
     yield 1, point(LOAD, SIN._replace(args=("0",)), STORE)
     yield 1, MAP.replace(params=("float64", 3))
-    yield 2, MAP.replace(grid=(Axis(5),))
-    yield 2, MAP.replace(grid=(Axis(0),))
+    yield 2, MAP.replace(grid=(KernelAxis(5),))
+    yield 2, MAP.replace(grid=(KernelAxis(0),))
     yield 2, MAP.replace(grid=(N, N), operands=(), lane_axis=0)
     yield 2, MAP.replace(grid=(N,) * 100, lane_axis=99)
     yield 2, MAP.replace(lane_axis=-1)
@@ -106,7 +106,7 @@ def broken() -> Iterator[tuple[int, KernelForm]]:
     yield 5, MAP.replace(stages=MAP.stages * 1200)
     yield 5, point(*[LOAD] * 10_000)
     yield 5, stages(ROWS, 0, reductions=(Reduction("sum", "float64", (0,) * 1200),))
-    yield 5, ROWS.replace(inner=(Axis(4),) * 8, operands=(), lane_axis=8, stages=(Stage("map", (LOAD,) * 20),))
+    yield 5, ROWS.replace(inner=(KernelAxis(4),) * 8, operands=(), lane_axis=8, stages=(Stage("map", (LOAD,) * 20),))
     yield 6, stages(MAP, 0, kind="loop")
     yield 6, stages(MAP, 0, kind="map")
     yield 6, stages(ROWS, 0, kind="point")
@@ -150,7 +150,7 @@ def broken() -> Iterator[tuple[int, KernelForm]]:
     yield 12, PRODUCT.replace(stages=PRODUCT.stages[1:])
     yield 12, stages(PRODUCT, 0, contraction=Contraction("max", "multiply", "float64", 0, 1))
     yield 12, stages(PRODUCT, 0, contraction=Contraction("sum", "multiply", "float64", 1, 0))
-    yield 12, PRODUCT.replace(grid=(Axis(3),))
+    yield 12, PRODUCT.replace(grid=(KernelAxis(3),))
     yield 12, PRODUCT.replace(keeps=("float32",))
     yield 13, CHAIN.replace(then=MAP)
     yield 13, CHAIN.replace(then=CHAIN)

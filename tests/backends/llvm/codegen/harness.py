@@ -15,7 +15,7 @@ from jitfuse.backends.llvm.codegen.kernel import emit_kernel
 from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
 from jitfuse.backends.llvm.loader import load
 from jitfuse.backends.llvm.text.builder import Module
-from jitfuse.ir.kernels.form import Axis, KernelForm
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm
 from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -131,8 +131,8 @@ class Builder:
         self, grid: int | tuple[int | None, ...], inner: int | tuple[int | None, ...], lane_axis: int,
         operands: list[Any], params: tuple[str, ...] = (), keeps: tuple[str, ...] = (),
     ) -> KernelForm:
-        def axes(spec: int | tuple[int | None, ...]) -> tuple[Axis, ...]:
-            return tuple(Axis(e) for e in ((None,) * spec if isinstance(spec, int) else spec))
+        def axes(spec: int | tuple[int | None, ...]) -> tuple[KernelAxis, ...]:
+            return tuple(KernelAxis(e) for e in ((None,) * spec if isinstance(spec, int) else spec))
 
         return KernelForm(
             axes(grid), axes(inner), lane_axis, tuple(operands), params, tuple(self.stages), keeps

@@ -11,7 +11,7 @@ from evaluate import Memory, memory
 from harness import compiled, filled
 
 from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
-from jitfuse.ir.kernels.form import Axis, KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm, Operand
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 from jitfuse.plans.launch import make_launch
 
@@ -24,7 +24,8 @@ def contraction_form(operands: list[Operand], dtype: str, *stages: Stage, column
     loads = tuple(Instr("load", dtype, (), (k, False, False)) for k in range(2))
     first = Stage("contract", loads, (), Contraction("sum", "multiply", dtype, 0, 1))
     return KernelForm(
-        (Axis(),), (Axis(),), 0 if columns else 1, tuple(operands), (), (first, *stages), (dtype,), (Axis(),)
+        (KernelAxis(),), (KernelAxis(),), 0 if columns else 1, tuple(operands), (), (first, *stages), (dtype,),
+        (KernelAxis(),),
     )
 
 

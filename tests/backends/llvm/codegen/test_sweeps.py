@@ -9,7 +9,7 @@ import pytest
 from harness import compiled
 
 from jitfuse.ir.kernels.decoding import form_of
-from jitfuse.ir.kernels.form import Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernels.stages import Instr, Stage
 from jitfuse.ir.statuses import OUT_OF_BOUNDS
 
@@ -35,7 +35,7 @@ def recurrence(carried: bool) -> KernelForm:
     before = Operand("int64", ("0" if carried else "n", "0"))
     operands = Operand("int64", ("n", "0")), before, Operand("int64", ("n", "0"), True)
     sweep = Sweep(((1, 2),), (0, None, 1)) if carried else Sweep((), (0, 1, 1))
-    return KernelForm((Axis(None), Axis(1)), (), 1, operands, (), (Stage("point", body),), sweep=sweep)
+    return KernelForm((KernelAxis(None), KernelAxis(1)), (), 1, operands, (), (Stage("point", body),), sweep=sweep)
 
 
 @pytest.mark.parametrize("bounds", [(0, 9), (0, 1, 9), (0, 0, 4, 4, 9), tuple(range(10))])
@@ -67,7 +67,7 @@ def rows() -> KernelForm:
         Instr("store", "float64", (6,), (1, False, False)),
     )
     operands = Operand("float64", ("n", "n", "1")), Operand("float64", ("n", "n", "1"), True)
-    grid = Axis(None), Axis(None), Axis(None)
+    grid = KernelAxis(None), KernelAxis(None), KernelAxis(None)
     return KernelForm(grid, (), 2, operands, (), (Stage("point", body),), sweep=Sweep((), (0, 0)))
 
 
@@ -91,7 +91,8 @@ def test_a_status_ends_the_loop() -> None:
         Instr("bounded", "int64", (0, 1), 0), Instr("store", "int64", (2,), (1, False, False)),
     )
     operands = Operand("int64", ("n", "0")), Operand("int64", ("n", "0"), True)
-    form = KernelForm((Axis(None), Axis(1)), (), 1, operands, (), (Stage("point", body),), sweep=Sweep((), (0, 0)))
+    grid = KernelAxis(None), KernelAxis(1)
+    form = KernelForm(grid, (), 1, operands, (), (Stage("point", body),), sweep=Sweep((), (0, 0)))
     index, out = np.array([0, 1, 5, 1, 9, 1]), np.full(6, 7)
     words: list[Any] = [index.ctypes.data, out.ctypes.data, 8, 6, 0]
     assert run(form, words, 0, 6) == 5 << 16 | OUT_OF_BOUNDS

@@ -9,7 +9,7 @@ from evaluate import Memory, memory
 from gpu_harness import launch
 from harness import filled
 
-from jitfuse.ir.kernels.form import Axis, KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelAxis, KernelForm, Operand
 from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 
 STORE = (2, False, False)
@@ -19,7 +19,8 @@ def contraction_form(operands: list[Operand], dtype: str, *stages: Stage) -> Ker
     """Axes are (row, lane, contracted)."""
     loads = tuple(Instr("load", dtype, (), (k, False, False)) for k in range(2))
     first = Stage("contract", loads, (), Contraction("sum", "multiply", dtype, 0, 1))
-    return KernelForm((Axis(),), (Axis(),), 1, tuple(operands), (), (first, *stages), (dtype,), (Axis(),))
+    axis = (KernelAxis(),)
+    return KernelForm(axis, axis, 1, tuple(operands), (), (first, *stages), (dtype,), axis)
 
 
 def bound(x: Any, *axes: int | None, out: bool = False) -> tuple[Memory, Operand]:
