@@ -1,7 +1,7 @@
-"""Judge many random factor graphs: `random_models.py 5000 [seed] [table or all] [query or all]`.
+"""Judge many random factor graphs: `python tests/factors/random_models.py 5000 [seed] [table or all] [query or all]`.
 
-Instead of 5000, 2000:3000 takes a part of them. Prints each wrong model as the smallest program that fails in the same way, and at the end how many were right and wrong
-by kind of table and by query.
+Instead of 5000, 2000:3000 takes a part of them. Prints each wrong model as the smallest program that fails in the same
+way, and at the end how many were right and wrong by kind of table and by query.
 """
 from __future__ import annotations
 
