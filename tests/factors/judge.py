@@ -142,7 +142,7 @@ class Judge:
         chosen = [names[:1], names[:2], names[-1:] + names[:1], names[1:4]]
         groups = [group for group in chosen if group and len(set(group)) == len(group)]
         return next((verdict for group in groups
-                     if (verdict := self.same_chances(self.graph.marginal(*group), group))), None)
+                     if (verdict := self.same_chances(self.graph.marginal(*group, **self.kwargs), group))), None)
 
     def map(self) -> Verdict:
         assignment, value = self.graph.map(**self.kwargs)
@@ -158,8 +158,20 @@ class Judge:
             return f"{assignment} has {reached!r}, but {self.highest!r} is reached"
         return None if again == assignment else f"differs between calls: {assignment}, then {again}"
 
+    def entropy(self) -> Verdict:
+        """Judge the entropy of two variables, and of one given two others."""
+        names = list(self.model.sizes)
+        for variables, given in [(names[:2], []), (names[-1:], names[:2]), (names[1:3], names[3:4])]:
+            if not variables or set(variables) & set(given):
+                continue
+            actual = self.graph.entropy(*variables, given=given, **self.kwargs)
+            expected = brute.conditional_entropy(self.model, self.weights, variables, given)
+            if not abs(actual - expected) <= 100 * self.near:  # p log p is steep near 0
+                return f"of {variables} given {given}: {actual!r}, not {expected!r}"
+        return None
+
     def sample(self) -> Verdict:
-        drawn = self.graph.sample(SAMPLES, jf.random.key(7))
+        drawn = self.graph.sample(SAMPLES, jf.random.key(7), **self.kwargs)
         if drawn.keys() != self.model.sizes.keys():
             return f"draws {list(drawn)}, not {list(self.model.sizes)}"
         columns = [np.asarray(drawn[v]) for v in self.model.sizes]
@@ -170,13 +182,11 @@ class Judge:
         return "draws impossible states" if columns and np.any(self.weights[tuple(columns)] == -np.inf) else None
 
 
-EVIDENT: list[Callable[[Judge], Verdict]] = [
+QUERIES: list[Callable[[Judge], Verdict]] = [
     Judge.log_partition, Judge.partition_log, Judge.partition_probability, Judge.partition_satisfiability,
-    Judge.partition_max, Judge.marginals, Judge.map,
+    Judge.partition_max, Judge.marginals, Judge.marginal, Judge.entropy, Judge.map, Judge.sample,
 ]
-"""Queries that take evidence."""
-PLAIN: list[Callable[[Judge], Verdict]] = [Judge.marginal, Judge.sample]
-NEEDS_MASS = ("marginals", "marginal", "sample")
+NEEDS_MASS = ("marginals", "marginal", "entropy", "sample")
 
 
 def is_whole(model: Model) -> bool:
@@ -209,6 +219,6 @@ def findings(model: Model, only: str | None = None) -> Iterator[str]:
     for evidence in [model.evidence, {}] if model.evidence else [{}]:
         judge = Judge(model, graph, brute.log_weights(model, evidence), evidence, near)
         counting = [Judge.partition_counting] if is_whole(model) else []
-        for query in [*EVIDENT, *counting, *([] if evidence else PLAIN)]:
+        for query in QUERIES + counting:
             if (only is None or query.__name__ == only) and (verdict := verdict_of(judge, query)):
                 yield f"{query.__name__}{' with evidence' if evidence else ''}: {verdict}"

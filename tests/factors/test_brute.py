@@ -9,14 +9,14 @@ from factors.brute import Model
 from factors.judge import findings
 from factors.models import TABLES, draw_model
 
-EACH = 6
-"""So many models of each kind of table; `random_models.py` judges thousands."""
+LIMIT = 200
+"""Models have so many states at most: most of the time is compiling. `random_models.py` judges thousands of others."""
 
 
 @pytest.mark.parametrize("table", [table.__name__ for table in TABLES])
 def test_random_models(table: str) -> None:
-    wrong = {number: found for number in range(amount.drawn(EACH, 2))
-             if (found := list(findings(draw_model(0, number, table, limit=600))))}
+    wrong = {number: found for number in range(amount.drawn(1))
+             if (found := list(findings(draw_model(0, number, table, limit=LIMIT))))}
     assert not wrong
 
 
