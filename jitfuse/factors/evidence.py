@@ -51,7 +51,7 @@ def read_evidence(
                 _state(name, state, sizes[v])
             weights[v] = np.eye(sizes[v])[array]
         elif array.dtype.kind == "f" and array.ndim in (1, 2) and array.shape[-1] == sizes[v]:
-            check_values(v, array, log=False)
+            check_values(f"evidence for {name!r}: the array of weights", array, log=False)
             weights[v] = array
         else:
             raise ModelError(

@@ -63,7 +63,7 @@ class FactorGraph:
                 raise ModelError(f"factor {number} is {type(pair).__name__}: give (scope, table)") from None
             zero = -np.inf if log else 0
             factor = read_factor(number, scope, table, self._index, self._shape, zero)
-            check_values(number, factor.table, self.log)
+            check_values(f"factor {number}: its table", factor.table, self.log)
             self._factors.append(factor)
         self._known = read_evidence(evidence, self._index, self._shape)
         if self._known.weights:
@@ -204,6 +204,8 @@ class FactorGraph:
             >>> jf.factors.FactorGraph([2], [((0,), [0, 1])]).sample(3, jf.random.key(0))
             {0: array([1, 1, 1])}
         """
+        if n < 0:
+            raise ModelError(f"{n} samples: give a number from 0 on")
         return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, key)))
 
     # ------------------------------------------------------------------ what is behind it

@@ -213,21 +213,21 @@ def _stacked(factors: Sequence[Factor], dtype: Any) -> Table:
     return np.stack([table.astype(dtype, copy=False) for table in tables])
 
 
-def check_values(number: int, table: Table, log: bool) -> None:
-    """Raise ModelError for a table with NaN, or with a negative or infinite probability."""
+def check_values(name: str, table: Table, log: bool) -> None:
+    """Raise ModelError for a table with NaN, or with a negative or infinite probability; `name` says whose it is."""
     if isinstance(table, AbstractTensor) or table.dtype == object:
         return
     if table.dtype.kind == "f" and np.isnan(table).any():
-        raise ModelError(f"factor {number}: its table has NaN at {_first(np.isnan(table))}")
+        raise ModelError(f"{name} has NaN at {_first(np.isnan(table))}")
     if log:
         if table.dtype.kind == "f" and (table == np.inf).any():
-            raise ModelError(f"factor {number}: its table has log value inf at {_first(table == np.inf)}")
+            raise ModelError(f"{name} has log value inf at {_first(table == np.inf)}")
         return
     if (table < 0).any():
         raise ModelError(
-            f"factor {number}: its table has a negative value at {_first(table < 0)}: give log values with `log=True`")
+            f"{name} has a negative value at {_first(table < 0)}. A graph of log values has `log=True`")
     if table.dtype.kind == "f" and np.isinf(table).any():
-        raise ModelError(f"factor {number}: its table has inf at {_first(np.isinf(table))}")
+        raise ModelError(f"{name} has inf at {_first(np.isinf(table))}")
 
 
 def _first(where: np.ndarray) -> tuple[int, ...]:
