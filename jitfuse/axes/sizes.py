@@ -38,19 +38,19 @@ def solve(
     """
     found: list[Solution] = []
     fault: Fault | None = None
-    untold = _untold(lefts, rights, given)
-    for ranks in _ranks(lefts, dict.fromkeys(untold, 1), given, shapes):
+    unknown = _unknown_packs(lefts, rights, given)
+    for ranks in _ranks(lefts, dict.fromkeys(unknown, 1), given, shapes):
         try:
             found.append(_sizes(lefts, rights, whole, given, shapes, ranks))
         except Fault as error:
             if error.code != "ambiguous_sizes":
                 fault = fault or error
                 continue
-            if not untold:
+            if not unknown:
                 raise
-        if untold:  # one axis has all sizes that any number of them has: so there are solutions
-            raise Fault("ambiguous_sizes", f"nothing tells how many axes the pack {untold[0]} has", help=(
-                f"Give its sizes: .with_sizes({untold[0]}=(2, 3))."))
+        if unknown:  # one axis has all sizes that any number of them has: so there are solutions
+            raise Fault("ambiguous_sizes", f"nothing tells how many axes the pack {unknown[0]} has", help=(
+                f"Give its sizes: .with_sizes({unknown[0]}=(2, 3))."))
         if len(found) > 1:
             pack = next(name for name, rank in ranks.items() if found[0].ranks[name] != rank)
             raise Fault("ambiguous_sizes", (
@@ -63,7 +63,7 @@ def solve(
 
 
 # ---------------------------------------------------------------- packs
-def _untold(lefts: Sequence[AxisList], rights: Sequence[AxisList], given: Given) -> list[str]:
+def _unknown_packs(lefts: Sequence[AxisList], rights: Sequence[AxisList], given: Given) -> list[str]:
     """Return the packs of which no array tells the number of axes: they stand within terms on the left, if at all."""
     told = {t.name for axes in lefts for t in axes if isinstance(t, Pack)}.union(given)
     written = (t.name for axes in (*lefts, *rights) for term in axes for t in term.leaves() if isinstance(t, Pack))
@@ -71,10 +71,10 @@ def _untold(lefts: Sequence[AxisList], rights: Sequence[AxisList], given: Given)
 
 
 def _ranks(
-    lefts: Sequence[AxisList], untold: Mapping[str, int], given: Given, shapes: Sequence[Shape]
+    lefts: Sequence[AxisList], unknown: Mapping[str, int], given: Given, shapes: Sequence[Shape]
 ) -> Iterator[dict[str, int]]:
     """Yield the numbers of axes that packs may have; those of the packs that no array tells are given."""
-    ranks = {**untold, **{name: len(sizes) for name, sizes in given.items() if isinstance(sizes, tuple)}}
+    ranks = {**unknown, **{name: len(sizes) for name, sizes in given.items() if isinstance(sizes, tuple)}}
     left: list[tuple[int, list[str], int]] = []
     for k, (axes, shape) in enumerate(zip(lefts, shapes)):
         own = [t.name for t in axes if isinstance(t, Pack)]

@@ -50,9 +50,9 @@ class Slices:
 
     def marginals(self) -> list[Any]:
         """Return the marginals of all variables."""
-        found = [s.marginals() for s, _ in self._weighed()]
-        weights = [w for _, w in self._weighed()]
-        return [sum(w * table for w, table in zip(weights, tables)) for tables in zip(*found)]
+        weighed = self._weighed()
+        found = [s.marginals() for s, _ in weighed]
+        return [sum(w * table for (_, w), table in zip(weighed, tables)) for tables in zip(*found)]
 
     def marginal(self, wanted: tuple[int, ...]) -> Any:
         """Return the joint marginal of variables, in this order."""

@@ -1,8 +1,8 @@
 """One contraction: how the product of tensors, summed over some axes, is written in steps of arrays.
 
-A kernel is compiled for each pattern of axes, so patterns must be few whatever the graph. There are three ways:
+A kernel is compiled for each pattern of axes, so patterns must be few whatever the graph. There are four ways:
 
-broadcast  axes that the same tensors have side by side merge into one, and the product is one of broadcast arrays: for
+broadcast  adjacent axes that the same tensors have merge into one, and the product is one of broadcast arrays: for
            large tensors of which few axes are left
 rows       the last axes of the result lie in memory as they do there in every tensor that has them: rows are taken by
            number, and computed along
@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.factors.ir.schema import Axis, AxisKey, TensorSpec
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.tracing.abstract import AbstractTensor
@@ -66,6 +67,7 @@ class Contraction:
         self._summed = tuple([Axis(key[1], key[0], sizes[key]) for key in loops.order if not out.has_key(key)])
         work = out.size * prod([axis.size for axis in self._summed])
         row = _row(self.specs, out)
+        row_size = prod([a.size for a in out.axes[out.ndim - row :]])
         if work < LARGE:
             self.way: Way = "small"
         elif len(loops.blocks) <= FEW_BLOCKS:
@@ -73,9 +75,9 @@ class Contraction:
             self._blocks = loops.blocks
             self._places = [loops.places(spec) for spec in specs]
             return
-        elif prod([a.size for a in out.axes[out.ndim - row :]]) >= ROW:
+        elif row_size >= ROW:
             self.way = "rows"
-            self._row, self._row_size = row, prod([a.size for a in out.axes[out.ndim - row :]])
+            self._row, self._row_size = row, row_size
         else:
             self.way = "elements"
         self._fill(start, rows)
@@ -165,7 +167,7 @@ def _lead(array: Array | Row, spec: TensorSpec) -> tuple[int, ...]:
 
 
 class Block(NamedTuple):
-    """Axes side by side with the same readers: their size together, the tensors that have them, if the result does."""
+    """Adjacent axes with the same readers: their size together, the tensors that have them, if the result does."""
 
     size: int
     readers: frozenset[int]

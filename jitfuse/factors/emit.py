@@ -197,13 +197,12 @@ def _tell_children(
         prefix = register if prefix is None else out.product((prefix, register))
 
 
-def emit_finalize_program(structure: Structure, tree: Tree, normalized: Iterable[int] = ()) -> Program:
+def emit_finalize_program(structure: Structure, tree: Tree) -> Program:
     """Return the program of the partition function from the root's belief.
 
     Args:
         structure: variables and scopes.
-        tree: its tree.
-        normalized: nodes whose messages were divided; whoever runs the program multiplies the scales in.
+        tree: its tree. Whoever runs the program multiplies in what messages were divided by.
     """
     out = Emitter(structure, tree)
     root = tree.nodes[tree.root]

@@ -191,8 +191,7 @@ class Given:
         for place, v in enumerate(wanted):
             if v in self.evidence.states:
                 states = _one_state(self.evidence.states[v], self.full[v])
-                table = np.expand_dims(table, lead + place) * states.reshape((-1,) + (1,) * (len(wanted) - place - 1)) \
-                    if place < len(wanted) else table
+                table = np.expand_dims(table, lead + place) * states.reshape((-1,) + (1,) * (len(wanted) - place - 1))
         return table
 
     def _require_possible(self) -> None:

@@ -27,7 +27,7 @@ class Machine:
     def __init__(self, program: Program, row_of: Callable[[int], int]) -> None:
         self.program = program
         self.contractions: dict[int, Contraction] = {}
-        specs: dict[int, TensorSpec] = {}
+        specs = self._specs = dict[int, TensorSpec]()
         rows: dict[int, int] = {}
         tables, end = [np.zeros(0, np.int64)], 0
         for place, step in enumerate(program.instructions):
@@ -61,11 +61,10 @@ class Machine:
             batch: the shape of the axes that all tensors have in front.
         """
         registers: dict[int, Array | Row] = {}
-        specs: dict[int, TensorSpec] = {}
 
         def alone(register: int) -> Array:
             held = registers[register]
-            return held.alone(specs[register].ndim) if isinstance(held, Row) else held
+            return held.alone(self._specs[register].ndim) if isinstance(held, Row) else held
 
         for place, step in enumerate(self.program.instructions):
             args, array = step.args, None
@@ -87,10 +86,10 @@ class Machine:
             elif step.op is OpCode.UNIT:
                 array = np.full_like(offsets, semiring.one, dtype=dtype, shape=batch + step.spec.shape)
             elif step.op is OpCode.NORMALIZE:
-                array, slots[args["scale"]] = _normalized(alone(args["src"]), specs[args["src"]].ndim)
+                array, slots[args["scale"]] = _normalized(alone(args["src"]), step.spec.ndim)
             else:
                 array = self.contractions[place](semiring, [registers[r] for r in step.reads], offsets)
-            registers[step.dst], specs[step.dst] = array, step.spec
+            registers[step.dst] = array
 
 
 def _normalized(array: Array, axes: int) -> tuple[Array, Array]:

@@ -215,8 +215,10 @@ def _stacked(factors: Sequence[Factor], dtype: Any) -> Table:
 
 def check_values(name: str, table: Table, log: bool) -> None:
     """Raise ModelError for a table with NaN, or with a negative or infinite probability; `name` says whose it is."""
-    if isinstance(table, AbstractTensor) or table.dtype == object:
+    if isinstance(table, AbstractTensor):
         return
+    if table.dtype == object and not all(isinstance(value, int) and value >= 0 for value in table.ravel().tolist()):
+        raise ModelError(f"{name} holds Python objects: these may be integers from 0 on, for counting")
     if table.dtype.kind == "f" and np.isnan(table).any():
         raise ModelError(f"{name} has NaN at {_first(np.isnan(table))}")
     if log:
@@ -238,7 +240,7 @@ def log2_of_integers(table: Table) -> float:
     """Return log2 of a table's largest integer; -inf of zeros alone.
 
     Raises:
-        ModelError: a value is no integer, or negative.
+        ModelError: a value is no integer.
     """
     values = [int(v) for v in table.ravel().tolist()] if table.dtype == object else None
     if values is None:

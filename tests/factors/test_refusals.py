@@ -11,7 +11,7 @@ import pytest
 
 import jitfuse as jf
 from jitfuse import factors
-from jitfuse.errors import JitfuseError
+from jitfuse.errors import JitfuseError, ModelError
 
 
 def pair() -> factors.FactorGraph:
@@ -143,3 +143,9 @@ def test_one_factor_over_many_variables() -> None:
     assert graph.log_partition() == pytest.approx(float(np.log(table.sum())), rel=1e-12)
     assert np.allclose(graph.marginal(3, 16), table.sum(axis=tuple(k for k in range(18) if k not in (14, 1))).T
                        / table.sum())
+
+
+@pytest.mark.parametrize("table", [[-1, 2**70], [0.5, 2**70]])
+def test_objects_that_are_no_counts(table: list[object]) -> None:
+    with pytest.raises(ModelError, match="factor 0: its table holds Python objects"):
+        factors.FactorGraph([2], [((0,), np.array(table, object))])

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from factors.brute import Model  # noqa: F401 (the package of tests is found)
 
 import jitfuse as jf
 from jitfuse import factors

@@ -79,3 +79,23 @@ def test_lanes_run_along_rows_where_neither_is_better(plan_of: Plan) -> None:
 
 def test_short_rows_a_few_elements_apart_are_shuffled(plan_of: Plan) -> None:
     assert not lanes_on_grid(plan_of(weighted, np.ones((50, 3)), np.ones(50)))
+
+
+def test_columns_of_a_reshaped_row_are_adjacent(plan_of: Plan) -> None:
+    (launch,) = plan_of(lambda x: x[:320].reshape(5, 64).sum(axis=0), np.ones(640)).best().launches
+    assert launch.form.operands[0].strides == ("1", "n")
+
+
+def test_tiny_reductions_of_tiny_reductions_are_all_written_out(plan_of: Plan) -> None:
+    def chain(a: Any, f: Any) -> Any:
+        for i in range(3):
+            a = (a.reshape(2, -1, 2, 1) * f[i]).sum(axis=0).reshape(-1)
+        return a
+
+    launches = plan_of(chain, np.ones(4096), np.ones((3, 2, 1, 2, 2))).best().launches
+    assert [launch.form.inner for launch in launches] == [()] * 3
+
+
+def test_two_columns_are_no_lanes_for_a_loop(plan_of: Plan) -> None:
+    plan = plan_of(lambda a, f: (a * f).sum(axis=0), np.ones((2, 2, 1024, 1)), np.ones((2, 2, 1, 2)))
+    assert [launch.form.inner for launch in plan.best().launches] == [()]
