@@ -13,10 +13,12 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
+from jitfuse.factors.assembly import Assembled, Layout, assemble
 from jitfuse.factors.contractions import Row
 from jitfuse.factors.emit import emit_downward_program, emit_finalize_program, emit_upward_program, joined
 from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
 from jitfuse.factors.machine import Machine
+from jitfuse.factors.native import run
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import rewritten
 from jitfuse.factors.semirings import Array, Semiring
@@ -62,6 +64,7 @@ class Plan:
             clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
             most_operations=MOST_OPERATIONS)
         self.tree: Tree = bucket_tree(structure, self.ordered.order, question.keep)
+        self._tables: dict[Any, Assembled] = {}
         self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
         self._machines: dict[int, Machine] = {}
 
@@ -175,11 +178,13 @@ class Plan:
             fused: as a compiled function; else as plain steps, or those of the trace that is on.
             batch: the shape of the axes that all tables have in front.
         """
-        programs, read = QUERIES[query]
+        programs, kinds, read = QUERIES[query]
         found = [Plan.programs[name](self) for name in programs if not (name == "finalize" and self.question.keep)]
+        if fused and semiring.carrier is not None:
+            return read(self, self._natively(query, found, kinds, semiring, stacks, dtype))
         machines = [self._machine(program) for program in found]
 
-        def run(stacks: Sequence[Array], offsets: Array) -> Any:
+        def traced(stacks: Sequence[Array], offsets: Array) -> Any:
             slots: dict[SlotKey, Array] = {}
             load, start = self.loader(stacks), 0
             for machine in machines:
@@ -190,12 +195,32 @@ class Plan:
 
         if not fused or sum(len(machine.contractions) for machine in machines) > MOST_CONTRACTIONS:
             with np.errstate(all="ignore"):
-                return run(stacks, np.concatenate([machine.offsets for machine in machines]))
+                return traced(stacks, np.concatenate([machine.offsets for machine in machines]))
         key = (query, semiring, np.dtype(dtype), batch)
         if key not in self._functions:
-            self._functions[key] = fuse(run), np.concatenate([machine.offsets for machine in machines])
+            self._functions[key] = fuse(traced), np.concatenate([machine.offsets for machine in machines])
         function, offsets = self._functions[key]
         return function(stacks, offsets)
+
+    @cached_property
+    def _ranks(self) -> list[int]:
+        """The number of axes of the tables of each stack."""
+        found = dict(zip((p.stack for p in self.question.places), map(len, self.question.structure.scopes)))
+        return [found[k] for k in range(len(found))]
+
+    def _natively(
+        self, query: str, programs: Sequence[Program], kinds: frozenset[str], semiring: Semiring,
+        stacks: Sequence[np.ndarray], dtype: Any,
+    ) -> dict[SlotKey, np.ndarray]:
+        """Return the slots of these kinds, from native code; a batch of tables runs along the last axes."""
+        batches = [stack.shape[: stack.ndim - 1 - rank] for stack, rank in zip(stacks, self._ranks)]
+        batch = max(batches, key=len, default=())
+        key = query, tuple(map(bool, batches)), batch
+        if key not in self._tables:
+            layout = Layout(self.question.places.__getitem__, key[1], batch[0] if batch else 1)
+            self._tables[key] = assemble(programs, layout, lambda slot: slot[0] in kinds)
+        ready = [np.ascontiguousarray(np.moveaxis(s, 0, -1) if own else s, dtype) for s, own in zip(stacks, batches)]
+        return run(self._tables[key], semiring.carrier or "", ready, dtype, one=semiring.one, copies="msg" not in kinds)
 
     def _machine(self, program: Program) -> Machine:
         if id(program) not in self._machines:
@@ -215,11 +240,17 @@ class Plan:
 
     def scaled_root(self, slots: Mapping[SlotKey, Array]) -> tuple[Array, Array]:
         """Return the root's result and what messages were divided by, along a last axis."""
-        steps = self.scaled_upward.instructions
-        found = [slots[step.args["scale"]] for step in steps if step.op is OpCode.NORMALIZE]
+        found = [slots[key] for key in self._scales]
         batch = max((scale.shape for scale in found), key=len, default=())
-        scales = np.stack([np.broadcast_to(scale, batch) for scale in found], axis=-1) if found else np.ones(1)
+        found = [scale if scale.shape == batch else np.broadcast_to(scale, batch) for scale in found]
+        scales = np.stack(found, axis=-1) if found else np.ones(1)
         return self.root(slots), scales
+
+    @cached_property
+    def _scales(self) -> list[SlotKey]:
+        """The slots of what messages are divided by."""
+        steps = self.scaled_upward.instructions
+        return [step.args["scale"] for step in steps if step.op is OpCode.NORMALIZE]
 
     def marginals(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the unnormalized marginal of each variable."""
@@ -233,14 +264,14 @@ class Plan:
         return [slots["msg", place, node.parent] for place, node in enumerate(self.tree.nodes[:-1])]
 
 
-QUERIES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Plan, Mapping[SlotKey, Array]], Any]]]] = {
-    "partition": (("upward", "finalize"), Plan.root),
-    "scaled partition": (("scaled upward", "finalize"), Plan.scaled_root),
-    "marginals": (("upward", "downward"), Plan.marginals),
-    "scaled marginals": (("scaled upward", "scaled downward"), Plan.marginals),
-    "messages": (("upward",), Plan.messages),
+QUERIES: Final[Mapping[str, tuple[tuple[str, ...], frozenset[str], Callable[[Plan, Mapping[SlotKey, Array]], Any]]]] = {
+    "partition": (("upward", "finalize"), frozenset({"Z", "bel"}), Plan.root),
+    "scaled partition": (("scaled upward", "finalize"), frozenset({"Z", "bel", "scale"}), Plan.scaled_root),
+    "marginals": (("upward", "downward"), frozenset({"bel"}), Plan.marginals),
+    "scaled marginals": (("scaled upward", "scaled downward"), frozenset({"bel"}), Plan.marginals),
+    "messages": (("upward",), frozenset({"msg"}), Plan.messages),
 }
-"""For each query the programs that it runs, and how the answer is read from the slots."""
+"""For each query the programs that it runs, the kinds of slots that it reads, and how the answer is read from them."""
 
 _PLANS: Final[OrderedDict[Question, Plan]] = OrderedDict()
 

@@ -130,7 +130,7 @@ class Tables:
         self._rows = [rows[shape] for shape in self.shapes]
         self._made: dict[Any, Any] = {}
 
-    @property
+    @cached_property
     def traced(self) -> bool:
         """Whether any table is a value of a trace."""
         return any(isinstance(f.table, AbstractTensor) for f in self.factors)
