@@ -11,26 +11,30 @@ from typing import Final
 
 import numpy as np
 
+from jitfuse.backends.llvm.semirings.records import ONE, PARALLEL, STACKS, WORKSPACE
 from jitfuse.base.records import NamedTuple, Record
-from jitfuse.factors.ir.schema import AxisKey, Instruction, OpCode, Program, SlotKey, TensorSpec
-from jitfuse.factors.records import MOST_OFFSETS, Operand, normalization, sum_of_products
+from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
+from jitfuse.factors.records import MOST_OFFSETS, Operand, extremes, sum_of_products
 
-WORKSPACE, ONES, STACKS = 0, 1, 2
-"""Numbers of memories: that of registers, a single one, then the stacks of tables."""
 ALIGNED: Final = 8
 """Elements that every register begins at a multiple of."""
 
 
 class Tensor(NamedTuple):
-    """Elements in memory: those of a batch are neighbours, so that strides of axes are multiples of it."""
+    """Elements in memory: those of a batch are neighbours, so that strides of axes are multiples of it.
+
+    `factor` is the first element, in the workspace, of a number that is still to be multiplied in: what is normalized
+    is multiplied where it is read, together with small tables.
+    """
 
     memory: int
     first: int
     spec: TensorSpec
     batched: bool
+    factor: int | None = None
 
 
-NUMBER_ONE: Final = Tensor(ONES, 0, TensorSpec(()), False)
+UNIT: Final = Tensor(ONE, 0, TensorSpec(()), False)
 
 
 class Assembled(Record, frozen=True, eq=False):
@@ -63,12 +67,12 @@ class Layout(NamedTuple):
 def assemble(programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool]) -> Assembled:
     """Return the table of programs that run one after the other; of their slots those that are wanted stay."""
     steps = [(number, step) for number, program in enumerate(programs) for step in program.instructions]
-    writer = _Assembler(layout, _last_reads(steps, wanted))
+    writer = _Assembler(layout, wanted, _last_reads(steps, wanted))
     for place, (number, step) in enumerate(steps):
         writer.step(place, number, step)
     code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
     slots = {key: tensor for key, tensor in writer.slots.items() if wanted(key)}
-    threads = any(record[2] for record in writer.records)
+    threads = any(record[PARALLEL] for record in writer.records)
     return Assembled(code, len(writer.records), writer.heap.size, threads, slots, layout.batch)
 
 
@@ -85,6 +89,9 @@ def _last_reads(steps: Sequence[tuple[int, Instruction]], wanted: Callable[[Slot
         if step.op is OpCode.LOAD_SLOT:
             assert step.dst is not None
             names[number, step.dst] = slots[step.args["slot"]]
+        elif step.op is OpCode.NORMALIZE:  # lies where it is read from
+            assert step.dst is not None
+            names[number, step.dst] = names[number, step.args["src"]]
         elif step.dst is not None:
             names[number, step.dst] = number, step.dst
             last[number, step.dst] = place
@@ -104,8 +111,10 @@ def _last_reads(steps: Sequence[tuple[int, Instruction]], wanted: Callable[[Slot
 class _Assembler:
     """The records written so far, and where each live tensor is."""
 
-    def __init__(self, layout: Layout, dying: Mapping[int, list[Value]]) -> None:
-        self.layout, self.dying = layout, dying
+    def __init__(
+        self, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[Value]]
+    ) -> None:
+        self.layout, self.wanted, self.dying = layout, wanted, dying
         self.records: list[np.ndarray] = []
         self.heap = Heap()
         self.slots: dict[SlotKey, Tensor] = {}
@@ -115,7 +124,10 @@ class _Assembler:
         """Write what one instruction does."""
         op, args, spec = step.op, step.args, step.spec
         if op is OpCode.STORE_SLOT:
-            self.slots[args["slot"]] = self._tensors[number, args["src"]]
+            tensor = self._tensors[number, args["src"]]
+            if tensor.factor is not None and self.wanted(args["slot"]):
+                tensor = self._contracted([tensor], tensor.spec)
+            self.slots[args["slot"]] = tensor
         elif step.dst is not None and spec is not None:
             made = self._made(step, [self._tensors[number, register] for register in step.reads])
             self._tensors[number, step.dst] = made
@@ -127,26 +139,31 @@ class _Assembler:
         if step.op is OpCode.LOAD_FACTOR:
             stack, row = self.layout.place(step.args["factor_id"])
             batched = self.layout.batched[stack]
-            return Tensor(STACKS + stack, row * step.spec.size * (self.layout.batch if batched else 1), step.spec, batched)
+            first = row * step.spec.size * (self.layout.batch if batched else 1)
+            return Tensor(STACKS + stack, first, step.spec, batched)
         if step.op is OpCode.LOAD_SLOT:
             return self.slots[step.args["slot"]]
         if step.op is OpCode.UNIT:
-            return Tensor(ONES, 0, step.spec, False)
+            return Tensor(ONE, 0, step.spec, False)
         if step.op is OpCode.NORMALIZE:
             return self._normalized(inputs[0], step)
         return self._contracted(inputs, step.spec)
 
     # ------------------------------------------------------------------ records
     def _normalized(self, given: Tensor, step: Instruction) -> Tensor:
-        out, divisor = self._new(given.spec, given.batched), self._new(TensorSpec(()), given.batched)
-        self.slots[step.args["scale"]] = divisor
+        """Write what finds the divisor and its reciprocal, one behind the other."""
+        number = TensorSpec(())
+        scales = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2),)), given.batched)
         batch = self.layout.batch if given.batched else 1
-        places = [Operand(t.memory, t.first, ()) for t in (out, given, divisor)]
-        self.records.append(normalization(*places, given.spec.size, batch))
-        return out
+        self.slots[step.args["scale"]] = Tensor(WORKSPACE, scales.first, number, given.batched)
+        out, source = (Operand(t.memory, t.first, ()) for t in (scales, given))
+        self.records.append(extremes(out, source, given.spec.size, batch))
+        return given._replace(factor=scales.first + batch)
 
     def _contracted(self, inputs: list[Tensor], spec: TensorSpec) -> Tensor:
         """Write the product of tensors, summed over the axes that `spec` lacks: two at a time."""
+        factors = [Tensor(WORKSPACE, t.factor, TensorSpec(()), t.batched) for t in inputs if t.factor is not None]
+        inputs = [*factors, *(t._replace(factor=None) for t in inputs)]
         left = sorted(inputs, key=lambda t: t.spec.size)
         while len(left) > 2:
             product = self._pair(left[0], left[1], _union(left[0].spec, left[1].spec))
@@ -154,7 +171,7 @@ class _Assembler:
                 self._free_if_own(used, inputs)
             left[:2] = [product]
             left.sort(key=lambda t: t.spec.size)
-        made = self._pair(left[0], left[1] if len(left) > 1 else NUMBER_ONE, spec)
+        made = self._pair(left[0], left[1] if len(left) > 1 else UNIT, spec)
         for used in left:
             self._free_if_own(used, inputs)
         return made
@@ -174,15 +191,15 @@ class _Assembler:
             return out
         self._free(out)
         between = self._pair(a, b, TensorSpec((*spec.axes, *summed[: len(summed) // 2])))
-        made = self._pair(between, NUMBER_ONE, spec)
+        made = self._pair(between, UNIT, spec)
         self._free(between)
         return made
 
     def _record(self, out: Tensor, a: Tensor, b: Tensor, whole: TensorSpec, most: int) -> np.ndarray | None:
         batch = self.layout.batch
         keys, extents = whole.keys, [*whole.shape, *([batch] if out.batched else [])]
-        operands = [_operand(t, keys, batch, out.batched) for t in (out, a, b)]
-        return sum_of_products(*operands, extents, most)
+        result, first, second = (_operand(t, keys, batch, out.batched) for t in (out, a, b))
+        return sum_of_products(result, first, second, extents, most)
 
     # ------------------------------------------------------------------ memory
     def _new(self, spec: TensorSpec, batched: bool) -> Tensor:
@@ -197,7 +214,7 @@ class _Assembler:
 def _operand(tensor: Tensor, keys: Iterable[AxisKey], batch: int, with_batch: bool) -> Operand:
     strides: dict[AxisKey, int] = {}
     step = batch if tensor.batched else 1
-    if tensor.memory != ONES:
+    if tensor.memory != ONE:
         for axis in reversed(tensor.spec.axes):
             strides[axis.key] = step
             step *= axis.size

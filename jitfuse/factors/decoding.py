@@ -55,11 +55,13 @@ def _nodes(
     for node in reversed(plan.tree.nodes[:-1]):
         v = node.clique[0]
         terms = [_first(v, scopes[f], np.asarray(load(f).alone(len(scopes[f])))) for f in node.factors]
-        terms += [(plan.tree.nodes[c].interface, messages[c]) for c in node.children]
-        yield v, [(scope, np.asarray(table)) for scope, table in terms]
+        for child in node.children:
+            scope = sorted(plan.tree.nodes[child].interface, key=plan.tree.axes.__getitem__)
+            terms.append(_first(v, scope, np.asarray(messages[child])))
+        yield v, terms
 
 
-def _first(v: int, scope: tuple[int, ...], table: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+def _first(v: int, scope: Sequence[int], table: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
     """Return a scope and its table with a variable in front."""
     place = scope.index(v)
     return (v, *scope[:place], *scope[place + 1 :]), np.moveaxis(table, place, 0)

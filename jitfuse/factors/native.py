@@ -5,20 +5,23 @@ Owns what native code is given: memory, and answers as arrays. Does not own the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.compile.objects.semiring_object import parallel_address, semiring_function
-from jitfuse.factors.assembly import STACKS, WORKSPACE, Assembled, Tensor
+from jitfuse.backends.llvm.semirings.records import STACKS, WORKSPACE
+from jitfuse.compile.objects.semiring_object import parallel_address, recycled, semiring_function
+from jitfuse.factors.assembly import Assembled, Tensor
 from jitfuse.factors.ir.schema import SlotKey
 
+LARGE: Final = 1 << 17
+"""Numbers from which on memory is recycled."""
 
-def run(
+
+def run_table(
     table: Assembled, carrier: str, stacks: Sequence[np.ndarray], dtype: Any, *, one: float, modulus: int = 0,
-    copies: bool = True,
-) -> dict[SlotKey, np.ndarray]:
-    """Return the wanted slots of a table.
+) -> tuple[dict[SlotKey, np.ndarray], float]:
+    """Return the wanted slots of a table, and the smallest number but 0 of what was divided by its largest one.
 
     Args:
         table: what `assemble` made for stacks of these shapes.
@@ -27,15 +30,15 @@ def run(
         dtype: of all of them.
         one: the semiring's one.
         modulus: that of residues.
-        copies: answers have memory of their own; else they hold that of all registers.
     """
     function = semiring_function(carrier, np.dtype(dtype).name)
-    workspace = np.empty(table.workspace, dtype)
-    memories = [workspace, np.full(1, one, dtype), *stacks]
+    workspace = (np.empty if table.workspace < LARGE else recycled)(table.workspace, dtype)
+    least = np.full(1, np.inf, dtype)
+    memories = [workspace, np.full(1, one, dtype), least, *stacks]
     addresses = np.array([m.__array_interface__["data"][0] for m in memories], np.int64)
     function(_address(table.code), table.count, _address(addresses), float(modulus or 1),
              parallel_address() if table.threads else 0)
-    return {key: _read(tensor, memories, table.batch, copies) for key, tensor in table.slots.items()}
+    return {key: _read(x, memories, table.batch) for key, x in table.slots.items()}, float(least[0])
 
 
 def _address(array: np.ndarray) -> int:
@@ -43,7 +46,7 @@ def _address(array: np.ndarray) -> int:
     return address
 
 
-def _read(tensor: Tensor, memories: Sequence[np.ndarray], batch: int, copies: bool) -> np.ndarray:
+def _read(tensor: Tensor, memories: Sequence[np.ndarray], batch: int) -> np.ndarray:
     """Return a tensor, with the batch in front."""
     memory = memories[tensor.memory]
     if tensor.memory != WORKSPACE and tensor.memory < STACKS:
@@ -52,4 +55,4 @@ def _read(tensor: Tensor, memories: Sequence[np.ndarray], batch: int, copies: bo
     flat = memory.reshape(-1)[tensor.first : tensor.first + tensor.spec.size * count]
     array = np.moveaxis(flat.reshape((*tensor.spec.shape, count)), -1, 0) if tensor.batched else flat.reshape(
         tensor.spec.shape)
-    return array.copy() if copies else array
+    return array.copy() if 2 * array.nbytes < memory.nbytes else array  # it must not hold the memory of all registers

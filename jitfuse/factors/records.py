@@ -18,11 +18,18 @@ LANES: Final = 4
 """Numbers of a vector, for the choice of loops: the same on every machine."""
 CHUNK: Final = 512
 """Elements of the inner axis that stay in the nearest cache while loops over axes that they lack go on."""
+STRIDED_CHUNK: Final = 64
+"""The same where each of them may have a cache line of its own."""
 THREADED: Final = 1 << 17
 """Products from which on units are handed out to threads."""
 MOST_OFFSETS: Final = 1 << 12
 """Summed indices besides the inner axis that one record lists, if they are those of several axes."""
-_UNIT_NS, _VECTOR_NS, _ELEMENT_NS, _SUM_NS = 5.0, 0.5, 0.9, 6.0
+_UNIT_NS, _SUM_NS, _TERM_NS, _VECTOR_NS, _ELEMENT_NS, _FAR_NS = 5.0, 6.0, 2.0, 0.3, 0.9, 3.0
+"""What a unit takes, its one number where the inner axis is summed, a summed index besides, a vector, an element of its
+own, and one that is far from the next.
+"""
+_FAR: Final = 512
+"""A stride from which on elements are far apart: those of one chunk compete for few places of the cache."""
 
 
 class Operand(NamedTuple):
@@ -63,10 +70,11 @@ def sum_of_products(out: Operand, a: Operand, b: Operand, extents: Sequence[int]
     count = prod(x.extent for x in offsets)
     if count > most:
         return None
-    if inner.out and inner.extent > CHUNK and inner.extent % CHUNK == 0:
-        units.append(Axis(inner.extent // CHUNK, *(s * CHUNK for s in inner[1:])))
-        inner = inner._replace(extent=CHUNK)
-    units.sort(key=lambda x: x.a == 0)  # the chunk of a stays in the cache for axes that only b has
+    chunk = CHUNK if kind != r.STRIDED else STRIDED_CHUNK
+    if inner.out and inner.extent > chunk and inner.extent % chunk == 0:
+        units.append(Axis(inner.extent // chunk, *(s * chunk for s in inner[1:])))
+        inner = inner._replace(extent=chunk)
+    units.sort(key=lambda x: (x.a == 0, -x.a))  # a is read in order; its chunk stays in the cache for axes of b alone
     number = prod(x.extent for x in units)
     work = number * inner.extent * count
     head = [0, kind, int(work >= THREADED and number > 1), number, out.memory, out.first, a.memory, a.first, b.memory,
@@ -74,10 +82,9 @@ def sum_of_products(out: Operand, a: Operand, b: Operand, extents: Sequence[int]
     return _record(head, units, np.stack([_offsets(offsets, 2), _offsets(offsets, 3)], axis=-1))
 
 
-def normalization(out: Operand, a: Operand, divisor: Operand, count: int, batch: int) -> np.ndarray:
-    """Return the record that divides a tensor of `count` elements, each of a batch, by the largest of each batch."""
-    head = [0, r.NORMALIZE, 0, 1, out.memory, out.first, a.memory, a.first, divisor.memory, divisor.first, batch, 1, 1,
-            1, count, 0]
+def extremes(out: Operand, a: Operand, count: int, batch: int) -> np.ndarray:
+    """Return the record that finds the scale of a tensor of `count` elements, each of a batch."""
+    head = [0, r.EXTREMES, 0, 1, out.memory, out.first, a.memory, a.first, a.memory, a.first, batch, 1, 1, 1, count, 0]
     return _record(head, (), np.zeros((0, 2), np.int64))
 
 
@@ -106,23 +113,22 @@ def _swapped(axis: Axis) -> Axis:
 def _inner(kept: Sequence[Axis], summed: Sequence[Axis]) -> tuple[Axis, int, bool]:
     """Return the inner axis that takes the least time, its kind, and whether a and b change places."""
     units, terms = prod(x.extent for x in kept), prod(x.extent for x in summed)
-    best = (units * (_UNIT_NS + terms * _ELEMENT_NS), Axis(1, 1, 1, 0), r.STRIDED, False)
+    best = (units * (_UNIT_NS + terms * (_TERM_NS + _ELEMENT_NS)), Axis(1, 1, 1, 0), r.STRIDED, False)
     for axis in (*kept, *summed):
         strides = axis.a, axis.b
         swap = strides == (0, 1)
         is_row = strides in ((1, 0), (0, 1), (1, 1))
-        vectors = -(-axis.extent // LANES)
-        if axis.out:
-            outer = units // axis.extent
-            if axis.out == 1 and is_row:
-                kind = r.PAIRS if strides == (1, 1) else r.SPLAT
-                cost = outer * (_UNIT_NS + terms * vectors * _VECTOR_NS)
-            else:
-                kind, swap = r.STRIDED, False
-                cost = outer * (_UNIT_NS + terms * axis.extent * _ELEMENT_NS)
+        row = _TERM_NS + -(-axis.extent // LANES) * _VECTOR_NS
+        if axis.out == 1 and is_row:
+            kind = r.PAIRS if strides == (1, 1) else r.SPLAT
+            cost = units // axis.extent * (_UNIT_NS + terms * row)
+        elif axis.out:
+            kind, swap = r.STRIDED, not axis.a
+            element = _FAR_NS if max(axis[1:]) >= _FAR else _ELEMENT_NS
+            cost = units // axis.extent * (_UNIT_NS + terms * (_TERM_NS + axis.extent * element))
         elif is_row:
             kind = r.SUM_PAIRS if strides == (1, 1) else r.SUM_SPLAT
-            cost = units * (_UNIT_NS + _SUM_NS + terms // axis.extent * vectors * _VECTOR_NS)
+            cost = units * (_UNIT_NS + _SUM_NS + terms // axis.extent * row)
         else:
             continue
         best = min(best, (cost, axis, kind, swap))

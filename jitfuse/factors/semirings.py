@@ -64,10 +64,6 @@ def _largest(array: Array, axes: tuple[int, ...]) -> Array:
     return array.max(axes)
 
 
-def _any(array: Array, axes: tuple[int, ...]) -> Array:
-    return array.any(axes)
-
-
 def _logsumexp(array: Array, axes: tuple[int, ...]) -> Array:
     """Return log(sum(exp(array))): shifted by the largest element of each sum, so that no sum loses all it has.
 
@@ -83,5 +79,5 @@ PROBABILITY: Final = Semiring("probability", np.add, np.multiply, 0.0, 1.0, _sum
 LOG: Final = Semiring("log", np.logaddexp, np.add, -np.inf, 0.0, _logsumexp, "log")
 MAX: Final = Semiring("max", np.maximum, np.multiply, 0.0, 1.0, _largest, "max_product")
 MAX_SUM: Final = Semiring("max_sum", np.maximum, np.add, -np.inf, 0.0, _largest, "max_sum")
-SATISFIABILITY: Final = Semiring("satisfiability", np.logical_or, np.logical_and, False, True, _any)
-COUNTING: Final = Semiring("counting", np.add, np.multiply, 0, 1, _sum)
+RESIDUES: Final = Semiring("residues", np.add, np.multiply, 0.0, 1.0, _sum, "modular")
+"""Integers modulo a prime, which native code gets beside the tables."""

@@ -34,11 +34,13 @@ class Node(Record, frozen=True):
 class Tree(Record, frozen=True):
     """Nodes in an order in which children come before parents; the last one is the root.
 
-    `rank` is the place of each variable in the order of elimination: the axes of every tensor are in it.
+    `rank` is the place of each variable in the order of elimination, which is the number of its node; `axes` its place
+    among the axes of every tensor.
     """
 
     nodes: tuple[Node, ...]
     rank: tuple[int, ...]
+    axes: tuple[int, ...]
 
     @property
     def root(self) -> int:
@@ -80,4 +82,4 @@ def bucket_tree(structure: Structure, order: Sequence[int], keep: Sequence[int] 
         clique = tuple(sorted(scopes[place], key=rank.__getitem__))
         interface = clique if place == root else clique[1:]
         nodes.append(Node(clique, interface, tuple(loads[place]), tuple(children[place]), parents[place]))
-    return Tree(tuple(nodes), tuple(rank))
+    return Tree(tuple(nodes), tuple(rank), tuple(rank))

@@ -4,11 +4,12 @@ Owns how elements are read, summed and written. Does not own the loop over units
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from jitfuse.backends.llvm.semirings.carriers import Carrier, Shared, exponentials, logarithms, shift_of
 from jitfuse.backends.llvm.semirings.records import PAIRS, SPLAT, STRIDED, SUM_PAIRS
-from jitfuse.backends.llvm.text.builder import Function, Value, vector
+from jitfuse.backends.llvm.text.builder import Function, Value, vector, with_element
 from jitfuse.base.records import NamedTuple, Record
 
 VECTORS = 4
@@ -26,7 +27,7 @@ class Unit(NamedTuple):
     extent: Value
     strides: tuple[Value, Value, Value]
     offsets: Value
-    count: Value
+    terms: Value
 
 
 class Writer(Record, frozen=True, eq=False):
@@ -114,7 +115,7 @@ class Writer(Record, frozen=True, eq=False):
         def over(initial: float, step: Callable[[list[Value], list[tuple[Value, Value]]], list[Value]]) -> list[Value]:
             """Return what the summed indices make of numbers, one for each vector."""
             first = f.const(type_, initial)
-            with f.loop(_ZERO, unit.count) as loop:
+            with f.loop(_ZERO, unit.terms) as loop:
                 held = [loop.carry(first) for _ in starts]
                 terms = self._terms(unit, self._summed(unit, loop.index), starts, lanes, mask)
                 for k, value in enumerate(step(held, terms)):
@@ -124,7 +125,7 @@ class Writer(Record, frozen=True, eq=False):
         sums = over(carrier.zero, self._folded)
         if carrier.shifts:
             alone, several, end = f.fresh("alone"), f.fresh("several"), f.fresh("stored")
-            f.cond_br(f.icmp("eq", unit.count, _ONE), alone, several)
+            f.cond_br(f.icmp("eq", unit.terms, _ONE), alone, several)
             f.label(several)
             shifts = [shift_of(f, x) for x in sums]
             totals = over(0.0, lambda held, terms: self._exponentials(held, terms, shifts))
@@ -184,7 +185,7 @@ class Writer(Record, frozen=True, eq=False):
         first = f.const(vector(self.type, lanes), initial)
         block = f.const("i64", VECTORS * lanes)
         whole = f.mul(f.udiv(unit.extent, block), block)
-        with f.loop(_ZERO, unit.count) as outer:
+        with f.loop(_ZERO, unit.terms) as outer:
             held = [outer.carry(first) for _ in range(VECTORS)]
             at = self._summed(unit, outer.index)
             with f.loop(_ZERO, whole, VECTORS * lanes) as loop:
@@ -204,52 +205,76 @@ class Writer(Record, frozen=True, eq=False):
             parts = [join(a, b) for a, b in zip(parts[::2], parts[1::2])]
         return parts[0]
 
-    # ------------------------------------------------------------------ a tensor over its largest element
-    def normalized(self, unit: Unit) -> None:
-        """Divide the elements of each batch by the largest one, and store that; where it is 0 or infinite, by 1."""
+    # ------------------------------------------------------------------ the scale of a tensor
+    def extremes(self, unit: Unit, least: Value) -> None:
+        """Write the scale of each tensor of a batch, and behind all of them one over each.
+
+        The smallest element but 0, over the scale, goes to `least` if it is smaller than what is there.
+        """
         f = self.f
-        alone, many, end = f.fresh("alone"), f.fresh("many"), f.fresh("divided")
+        alone, many, end = f.fresh("alone"), f.fresh("many"), f.fresh("scaled")
         f.cond_br(f.icmp("eq", unit.extent, _ONE), alone, many)
         f.label(alone)
-        largest = self._over_all(unit._replace(extent=unit.count, count=_ONE), 0.0,
-                                 lambda held, terms: [self._larger(x, a) for x, (a, _) in zip(held, terms)], self._larger)
-        divisor = self._divisor(largest)
-        f.store(divisor, unit.b)
-        wide = f.splat(divisor, self.width)
-        self._rows(unit.count, lambda i, mask: self._divide(unit, i, wide, mask))
+        one = unit._replace(extent=unit.terms, terms=_ONE)
+        largest = self._over_all(one, 0.0, self._folded_larger, self._larger)
+        smallest = self._over_all(one, math.inf, self._folded_smaller, self._smaller)
+        scale = self._scale(largest)
+        f.store(scale, unit.out)
+        f.store(f.fdiv(f.const(self.type, 1.0), scale), f.offset(unit.out, 1, self.type))
+        f.store(self._smaller(f.fdiv(smallest, scale), f.load(self.type, least)), least)
         f.br(end)
         f.label(many)
-        self._rows(unit.extent, lambda i, mask: self._normalized_lanes(unit, i, mask))
+        self._lanes_extremes(unit, least)
         f.label(end)
 
-    def _rows(self, extent: Value, body: Callable[[Value, Value], None]) -> None:
-        with self.f.loop(_ZERO, extent, self.width) as loop:
-            body(loop.index, self._mask(loop.index, extent))
+    def _lanes_extremes(self, unit: Unit, least: Value) -> None:
+        f, type_, align = self.f, vector(self.type, self.width), _bytes(self.type)
+        first = f.splat(f.load(self.type, least), self.width)
+        with f.loop(_ZERO, unit.extent, self.width) as loop:
+            held = loop.carry(first)
+            mask = self._mask(loop.index, unit.extent)
+            with f.loop(_ZERO, unit.terms) as rows:
+                large, small = rows.carry(f.const(type_, 0.0)), rows.carry(f.const(type_, math.inf))
+                at = f.add(f.mul(rows.index, unit.extent), loop.index)
+                x = self._row(unit.a, at, self.width, mask, 0.0)
+                rows.update(0, self._larger(large, x))
+                rows.update(1, self._smaller_but_zero(small, x))
+            scale = self._scale(rows.result(0))
+            f.masked_store(scale, f.offset(unit.out, loop.index, self.type), mask, align)
+            at = f.add(unit.extent, loop.index)
+            f.masked_store(f.fdiv(f.const(type_, 1.0), scale), f.offset(unit.out, at, self.type), mask, align)
+            loop.update(0, self._smaller(held, f.fdiv(rows.result(1), scale)))
+        found = loop.result(0)
+        total = f.extract(found, 0) if self.width > 1 else found
+        for lane in range(1, self.width):
+            total = self._smaller(total, f.extract(found, lane))
+        f.store(total, least)
 
-    def _normalized_lanes(self, unit: Unit, index: Value, mask: Value) -> None:
-        f, type_ = self.f, vector(self.type, self.width)
-        with f.loop(_ZERO, unit.count) as loop:
-            held = loop.carry(f.const(type_, 0.0))
-            at = f.add(f.mul(loop.index, unit.extent), index)
-            loop.update(0, self._larger(held, self._row(unit.a, at, self.width, mask, 0.0)))
-        divisor = self._divisor(loop.result(0))
-        f.masked_store(divisor, f.offset(unit.b, index, self.type), mask, _bytes(self.type))
-        with f.loop(_ZERO, unit.count) as loop:
-            self._divide(unit, f.add(f.mul(loop.index, unit.extent), index), divisor, mask)
+    def _folded_larger(self, held: list[Value], terms: list[tuple[Value, Value]]) -> list[Value]:
+        return [self._larger(x, a) for x, (a, _) in zip(held, terms)]
 
-    def _divide(self, unit: Unit, at: Value, divisor: Value, mask: Value) -> None:
-        f = self.f
-        x = self._row(unit.a, at, self.width, mask, 0.0)
-        f.masked_store(f.fdiv(x, divisor), f.offset(unit.out, at, self.type), mask, _bytes(self.type))
+    def _folded_smaller(self, held: list[Value], terms: list[tuple[Value, Value]]) -> list[Value]:
+        return [self._smaller_but_zero(x, a) for x, (a, _) in zip(held, terms)]
 
     def _larger(self, a: Value, b: Value) -> Value:
         return self.f.select(self.f.fcmp("oge", a, b), a, b)
 
-    def _divisor(self, largest: Value) -> Value:
+    def _smaller(self, a: Value, b: Value) -> Value:
+        return self.f.select(self.f.fcmp("ole", a, b), a, b)
+
+    def _smaller_but_zero(self, least: Value, x: Value) -> Value:
         f = self.f
-        zero, infinity = f.const(largest.type, 0.0), f.const(largest.type, float("inf"))
-        usable = f.and_(f.fcmp("ogt", largest, zero), f.fcmp("olt", largest, infinity))
-        return f.select(usable, largest, f.const(largest.type, 1.0))
+        counts = f.and_(f.fcmp("ogt", x, f.const(x.type, 0.0)), f.fcmp("olt", x, least))
+        return f.select(counts, x, least)
+
+    def _scale(self, largest: Value) -> Value:
+        """Return the power of two that a float's exponent stands for; 1 where it is that of 0, denormals, infinity."""
+        f, integer = self.f, with_element(largest.type, "i64" if self.type == "double" else "i32")
+        exponent = 0x7FF << 52 if self.type == "double" else 0xFF << 23
+        power = f.cast("bitcast", f.and_(f.cast("bitcast", largest, integer), f.const(integer, exponent)), largest.type)
+        usable = f.and_(f.fcmp("ogt", power, f.const(largest.type, 0.0)),
+                        f.fcmp("olt", power, f.const(largest.type, math.inf)))
+        return f.select(usable, power, f.const(largest.type, 1.0))
 
 
 def _bytes(type_: str) -> int:

@@ -20,12 +20,13 @@ def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> s
     """Return the object as LLVM assembly.
 
     ``i64 jf_semiring(ptr records, i64 count, ptr memory, double modulus, ptr parallel)`` runs records one after the
-    other. `memory` has the address of each memory, `parallel` is that of `jf_parallel`, or null: one thread.
+    other. `memory` has the address of each memory, `parallel` is that of `jf_parallel`, or null: one thread. The memory
+    `LEAST` holds one number, which becomes the least number but 0 of all tensors over their scales, if that is smaller.
     """
     module = Module()
     type_ = _TYPES[dtype]
     width = vector_bytes // (8 if dtype == "float64" else 4)
-    kinds = [k for k in range(r.KINDS) if k != r.NORMALIZE or carrier in ("sum_product", "max_product")]
+    kinds = [k for k in range(r.KINDS) if k != r.EXTREMES or carrier in ("sum_product", "max_product")]
     for kind in kinds:
         _emit_kernel(module, kind, carrier, type_, width, has_fma)
     _emit_entry(module, kinds)
@@ -59,11 +60,11 @@ def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int
     strides = (word(r.INNER_STRIDES), word(r.INNER_STRIDES + 1), word(r.INNER_STRIDES + 2))
     whole = Unit(start(r.OUT), start(r.A), start(r.B), word(r.EXTENT), strides, offsets, word(r.OFFSETS))
     writer = Writer(f, kind, TABLE[carrier], type_, width, Shared(has_fma, modulus, reciprocal))
-    if kind == r.NORMALIZE:
+    if kind == r.EXTREMES:
         one_offset = f.alloca("i64", 2)
         f.store(_ZERO, one_offset)
         f.store(_ZERO, f.offset(one_offset, 1, "i64"))
-        writer.normalized(whole._replace(offsets=one_offset))
+        writer.extremes(whole._replace(offsets=one_offset), f.field("ptr", memory, 8 * r.LEAST))
         f.ret(_ZERO)
         return
     walk = _Walk(f, axes, rank, type_, (whole.out, whole.a, whole.b))

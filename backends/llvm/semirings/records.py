@@ -8,15 +8,15 @@ fixed distance apart; and a list of offsets for all that is summed besides. Loop
 | word | is |
 |---|---|
 | 0 | words of the record |
-| 1 | what the inner axis is, `SPLAT` to `NORMALIZE` |
+| 1 | what the inner axis is, `SPLAT` to `EXTREMES` |
 | 2 | 1: units may run at the same time in several threads |
 | 3 | number of units |
 | 4, 5 | the result: number of its memory, first element |
 | 6, 7 | a, in the same way |
-| 8, 9 | b; of `NORMALIZE`, where the divisor goes |
+| 8, 9 | b |
 | 10 | extent of the inner axis |
 | 11, 12, 13 | its strides in the result, a and b |
-| 14 | number of offsets; of `NORMALIZE`, elements of one tensor |
+| 14 | number of offsets; of `EXTREMES`, elements of one tensor |
 | 15 | R |
 | 16 .. | R times: extent, strides in the result, a and b; the first axis is the slowest |
 | then | for each offset that of a and that of b |
@@ -34,7 +34,7 @@ EXTENT, INNER_STRIDES, OFFSETS, RANK, AXES = 10, 11, 14, 15, 16
 MAX_RANK: Final = 64
 """Axes of the units."""
 
-SPLAT, PAIRS, STRIDED, SUM_SPLAT, SUM_PAIRS, NORMALIZE = range(6)
+SPLAT, PAIRS, STRIDED, SUM_SPLAT, SUM_PAIRS, EXTREMES = range(6)
 """Kinds of the inner axis:
 
 SPLAT      elements of the result and of a are neighbours, b is one number
@@ -42,9 +42,13 @@ PAIRS      those of b are neighbours too
 STRIDED    any strides
 SUM_SPLAT  summed: elements of a are neighbours, b is one number
 SUM_PAIRS  summed: those of b are neighbours too
-NORMALIZE  elements of batches of a are divided by the largest one of each; the inner axis is the batch
+EXTREMES   the result is a scale of a, and one over it: the largest power of two that is not above its largest element,
+           or 1 where that is 0 or infinite; the inner axis is a batch of tensors
 """
 KINDS: Final = 6
+
+WORKSPACE, ONE, LEAST, STACKS = range(4)
+"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales, any others."""
 
 CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")
 """Semirings that there is code for; "modular" is that of residues, in float64."""

@@ -1,13 +1,16 @@
-"""The native code of semirings: one function for each carrier and dtype, from the cache or compiled when first asked for.
+"""The native code of semirings: a function for each carrier and dtype, from the cache or compiled when first asked for.
 
 Does not own its code (`jitfuse.backends.llvm.semirings.module`), nor the records that it runs.
 """
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from jitfuse.backends.llvm.loader import load
 from jitfuse.backends.llvm.target import machine_identity
@@ -19,13 +22,15 @@ Run = Callable[[int, int, int, float, int], int]
 
 @cache
 def semiring_function(carrier: str, dtype: str) -> Run:
-    """Return the function that runs records: (their address, their number, that of the memories, modulus, `jf_parallel`).
+    """Return the function that runs records: (their address, their number, the memories' addresses, modulus, pool).
+
+    `pool` is `parallel_address`, or 0: one thread.
 
     Args:
         carrier: one of `jitfuse.backends.llvm.semirings.records.CARRIERS`.
         dtype: "float64" or "float32".
     """
-    parts = {"level": LEVEL, "machine": " ".join(machine_identity())}
+    parts: dict[str, str | int] = {"level": LEVEL, "machine": " ".join(machine_identity())}
     library = load_runtime_object(f"semiring {carrier} {dtype}", lambda: _text(carrier, dtype), parts, load)
     _held.append(library)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
@@ -54,3 +59,25 @@ def parallel_address() -> int:
     expect_threads()
     address: int = native_runtime().address("jf_parallel")
     return address
+
+
+def recycled(count: int, dtype: Any) -> np.ndarray:
+    """Return an array without values, in memory that the runtime keeps for the next one when it is dropped.
+
+    The system hands out new memory page by page, which takes as long as some passes over it.
+    """
+    alloc, free = _allocator()
+    size = count * np.dtype(dtype).itemsize
+    address = alloc(size)
+    if not address:
+        raise MemoryError(f"no memory for {size:,} bytes of messages")
+    buffer = (ctypes.c_char * size).from_address(address)
+    weakref.finalize(buffer, free, address, size).atexit = False
+    return np.frombuffer(buffer, dtype)
+
+
+@cache
+def _allocator() -> tuple[Any, Any]:
+    runtime = native_runtime()
+    return (runtime.function("jf_alloc", ctypes.c_void_p, ctypes.c_int64),
+            runtime.function("jf_free", None, ctypes.c_void_p, ctypes.c_int64))
