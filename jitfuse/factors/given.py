@@ -190,12 +190,9 @@ class Given:
         if needed > self.limit_bytes:
             raise TooLargeError(f"the joint table of {len(wanted)} variables takes {needed:,} bytes, the limit is "
                                 f"{self.limit_bytes:,}", bytes=needed, limit=self.limit_bytes)
-        logs = self._log_result(PROBABILITY, LOG, tuple(free)) if free else np.zeros(())
-        plan = self.plan(tuple(free)) if free else None
-        axes = sorted(free, key=plan.tree.axes.__getitem__) if plan else []
-        if not free:
-            self._require_possible()
-        table = self._normalized(logs, LOG, len(free))
+        logs = self._log_result(PROBABILITY, LOG, tuple(free))
+        axes = sorted(free, key=self.plan(tuple(free)).tree.axes.__getitem__)
+        table = self._normalized(logs if self.tables.traced else np.asarray(logs), LOG, len(free))
         lead = table.ndim - len(free)
         table = table.transpose(*range(lead), *[lead + axes.index(v) for v in free])
         for place, v in enumerate(wanted):
