@@ -25,7 +25,7 @@ from jitfuse.factors.emit import (
 from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
 from jitfuse.factors.layout import laid_out
 from jitfuse.factors.machine import Machine
-from jitfuse.factors.native import run_table
+from jitfuse.factors.native import run_table, traced_table
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import rewritten
 from jitfuse.factors.semirings import Array, Semiring
@@ -34,6 +34,8 @@ from jitfuse.factors.tables import Place
 from jitfuse.factors.tree import Tree, bucket_tree
 from jitfuse.factors.underflow import LIMITS, allowed_spread
 from jitfuse.fuse import fuse
+from jitfuse.ir.semirings.tables import CARRIERS
+from jitfuse.tracing.abstract import AbstractTensor
 
 ITEMSIZE: Final = 8
 LIMIT_BYTES: Final = 4 << 30
@@ -142,7 +144,7 @@ class Plan:
         self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True,
         batch: tuple[int, ...] = (),
     ) -> Any:
-        """Return the answer to a query, from the program's steps over arrays.
+        """Return the answer to a query, from the program's steps over arrays: one step where a trace has tables of it.
 
         Args:
             query: one of `QUERIES`.
@@ -153,6 +155,9 @@ class Plan:
             batch: the shape of the axes that all tables have in front.
         """
         read = QUERIES[query].read
+        if semiring.carrier in CARRIERS and any(isinstance(stack, AbstractTensor) for stack in stacks):
+            table, ready = self._assembled(query, stacks)
+            return read(self, traced_table(table, semiring.carrier, ready))
         machines = [self._machine(program) for program in self._programs(query)]
 
         def traced(stacks: Sequence[Array], offsets: Array) -> Any:
@@ -186,16 +191,20 @@ class Plan:
             modulus: that of residues.
         """
         assert semiring.carrier is not None
+        table, ready = self._assembled(query, stacks)
+        ready = [np.ascontiguousarray(stack, dtype) for stack in ready]
+        slots, least = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+        return QUERIES[query].read(self, slots), least
+
+    def _assembled(self, query: str, stacks: Sequence[Array]) -> tuple[Assembled, list[Array]]:
+        """Return the table of a query over stacks of these shapes, and the stacks with a batch along the last axis."""
         batches = [stack.shape[: stack.ndim - 1 - rank] for stack, rank in zip(stacks, self._ranks)]
         batch = max(batches, key=len, default=())
         kinds, key = QUERIES[query].slots, (query, tuple(map(bool, batches)), batch)
         if key not in self._tables:
             layout = Layout(self.question.places.__getitem__, key[1], batch[0] if batch else 1)
             self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds)
-        # a batch runs along the last axes
-        ready = [np.ascontiguousarray(np.moveaxis(s, 0, -1) if own else s, dtype) for s, own in zip(stacks, batches)]
-        slots, least = run_table(self._tables[key], semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
-        return QUERIES[query].read(self, slots), least
+        return self._tables[key], [np.moveaxis(s, 0, -1) if own else s for s, own in zip(stacks, batches)]
 
     def _programs(self, query: str) -> list[Program]:
         return [Plan.programs[name](self) for name in QUERIES[query].programs

@@ -1,7 +1,7 @@
 """One sum of products of two tensors as a record for native code: which loops it has, and in which order.
 
 Source of the idea, loops over merged axes with one that is a vector: Matthews, "High-performance tensor contraction
-without transposition", 2018. Does not own the record's words (`jitfuse.backends.llvm.semirings.records`).
+without transposition", 2018. Does not own the record's words (`words.py`).
 """
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.base.records import NamedTuple
+from jitfuse.ir.semirings import words as r
 
 LANES: Final = 4
 """Numbers of a vector, for the choice of loops: the same on every machine."""

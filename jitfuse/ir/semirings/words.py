@@ -1,4 +1,4 @@
-"""Records: how one sum of products of two tensors is written for native code, as 64-bit words.
+"""Records: how one sum of products of two tensors is written, as 64-bit words.
 
     out[k] = sum over s of a[k, s] * b[k, s]
 
@@ -47,8 +47,10 @@ EXTREMES   the result is a scale of a, and one over it: the largest power of two
 """
 KINDS: Final = 6
 
-WORKSPACE, ONE, LEAST, STACKS = range(4)
-"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales, others."""
+WORKSPACE, ONE, LEAST, RESULT, STACKS = range(5)
+"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales, what stays
+when all records have run, and the operands, one after the other.
+"""
 
 CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")
 """Semirings that there is code for; "modular" is that of residues, in float64."""
