@@ -131,13 +131,15 @@ class _Memory:
         self._write(made.out.memory, first, last)
 
     def _read(self, operand: Operand, least: int, most: int) -> tuple[int, int]:
-        """Return the block that elements are read of: those from `least` to `most` behind the operand's first one."""
+        """Return the block, or neighbouring ones, that elements are read of: those from `least` to `most` behind the operand's first one."""
         memory, first = operand.memory, operand.first
         if memory not in self._sizes:
             raise ArgumentError(f"there is no memory {memory} to read")
         start, end = (0, self._sizes[memory])
         if memory in self._starts:
             start, end = first, self._ends.get((memory, first), first)
+            while end <= first + most and (memory, end) in self._ends:
+                end = self._ends[memory, end]
         if not start <= first + least <= first + most < end:
             raise ArgumentError(f"it reads the elements {first + least} to {first + most} of memory {memory}, where "
                                 f"{start} to {end} hold anything")
