@@ -34,10 +34,12 @@ class Given:
         evidence: states of observed variables, weights of others.
         log: the tables hold logs.
         limit_bytes: what the messages of a query may take.
+        base: the tables of the model, if the evidence has no states but those of the model.
     """
 
     def __init__(
-        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int
+        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int,
+        base: Tables | None = None,
     ) -> None:
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
@@ -46,7 +48,9 @@ class Given:
         self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
         self._factors = [*factors, *weights]
-        self.tables = Tables(self.sizes, observed(self._factors, evidence.states), log)
+        self.tables = Tables(self.sizes, observed(factors, evidence.states), log) if base is None else base
+        if weights:
+            self.tables = Tables(self.sizes, weights, log, self.tables)
 
     def plan(self, keep: tuple[int, ...] = (), *, all_messages: bool = False) -> Plan:
         """Return what is compiled for it.
