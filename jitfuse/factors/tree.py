@@ -1,7 +1,7 @@
 """The tree of buckets: where each factor is multiplied in, and what each node tells its parent.
 
-Owns the shape of one upward and one downward pass. Does not own the order (`jitfuse.factors.orders`), nor the
-instructions (`emit.py`). Source: Dechter, "Bucket elimination: a unifying framework for probabilistic inference", 1996.
+Owns the shape of one upward and one downward pass. Does not own the order and its buckets (`jitfuse.factors.orders`),
+nor the instructions (`emit.py`). Source: Dechter, "Bucket elimination: a unifying framework for probabilistic inference", 1996.
 """
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.base.records import Record
+from jitfuse.factors.orders.cost import buckets
 from jitfuse.factors.structure import Structure
 
 NO_PARENT: Final = -1
@@ -47,7 +48,7 @@ class Tree(Record, frozen=True):
 
 
 def bucket_tree(structure: Structure, order: Sequence[int], keep: Sequence[int] = ()) -> Tree:
-    """Return the tree in which each variable has a node, and the root holds what is left in the end.
+    """Return the tree in which each bucket of the order is a node, and the root holds what is left in the end.
 
     Args:
         structure: variables and scopes.
@@ -55,29 +56,21 @@ def bucket_tree(structure: Structure, order: Sequence[int], keep: Sequence[int] 
         keep: variables that are never eliminated; the root's message has their axes.
     """
     kept = frozenset(keep)
-    eliminated = [v for v in order if v not in kept]
-    rank = [0] * len(structure.sizes)
-    for place, v in enumerate([*eliminated, *(v for v in order if v in kept)]):
-        rank[v] = place
-    root = len(eliminated)
-    loads: list[list[int]] = [[] for _ in range(root + 1)]
-    children: list[list[int]] = [[] for _ in range(root + 1)]
-    scopes: list[set[int]] = [set() for _ in range(root + 1)]
-    for factor, scope in enumerate(structure.scopes):
-        place = min((rank[v] for v in scope), default=root)
-        loads[min(place, root)].append(factor)
-        scopes[min(place, root)].update(scope)
-    parents = [NO_PARENT] * (root + 1)
-    for place, v in enumerate(eliminated):
-        left = scopes[place] - {v}
-        parents[place] = min(min((rank[u] for u in left), default=root), root)
-        children[parents[place]].append(place)
-        scopes[parents[place]] |= left
-        scopes[place].add(v)
-    scopes[root] |= kept
+    ordered = [*(v for v in order if v not in kept), *(v for v in order if v in kept)]
+    rank = {v: place for place, v in enumerate(ordered)}
+    root = len(ordered) - len(kept)
+    made = buckets(structure, ordered)
     nodes = []
-    for place in range(root + 1):
-        clique = tuple(sorted(scopes[place], key=rank.__getitem__))
-        interface = clique if place == root else clique[1:]
-        nodes.append(Node(clique, interface, tuple(loads[place]), tuple(children[place]), parents[place]))
-    return Tree(tuple(nodes), tuple(rank))
+    above: list[int] = []
+    for place, bucket in enumerate(made[:root]):
+        rest = tuple(sorted([v for v in bucket.scope if v != bucket.variable], key=rank.__getitem__))
+        parent = root if bucket.parent is None else min(rank[bucket.parent], root)
+        if parent == root:
+            above.append(place)
+        nodes.append(Node((bucket.variable, *rest), rest, bucket.factors, tuple([rank[c] for c in bucket.children]),
+                          parent))
+    axes = tuple(ordered[root:])
+    numbers = [factor for factor, scope in enumerate(structure.scopes) if not scope]
+    last = (*(factor for bucket in made[root:] for factor in bucket.factors), *numbers)
+    nodes.append(Node(axes, axes, tuple(sorted(last)), tuple(above), NO_PARENT))
+    return Tree(tuple(nodes), tuple([rank[v] for v in range(len(rank))]))
