@@ -34,11 +34,14 @@ class Given:
         evidence: states of observed variables, weights of others.
         log: the tables hold logs.
         limit_bytes: what the messages of a query may take.
+        libraries: those that are asked for orders too.
     """
 
     def __init__(
-        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int
+        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int,
+        libraries: tuple[str, ...] = (),
     ) -> None:
+        self.libraries = libraries
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
@@ -57,7 +60,7 @@ class Given:
         key = keep, all_messages
         if key not in self._plans:
             structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
-            question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes)
+            question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes, libraries=self.libraries)
             plan = plan_for(question)
             if all_messages and plan.ordered.cost.bytes(ITEMSIZE, keep=True) > self.limit_bytes:
                 plan = plan_for(question._replace(all_messages=True))
@@ -74,7 +77,7 @@ class Given:
             return []
         return [
             Given(self.full, self._factors, Evidence({**self.evidence.states, **dict(zip(sliced, states))}, {}),
-                  self.tables.log, self.limit_bytes)
+                  self.tables.log, self.limit_bytes, self.libraries)
             for states in product(*[range(self.sizes[v]) for v in sliced])
         ]
 

@@ -37,8 +37,10 @@ class FactorGraph:
         log: the tables hold logs of probabilities; -inf is impossible.
         evidence: {variable: state}: what is known in every query. These variables leave the graph.
         limit_bytes: what the messages of one query may take in memory.
+        libraries: "goatd", "opt_einsum", "cotengra": those whose orders of elimination compete with our own.
 
     Raises:
+        ArgumentError: such a library is not known or not installed; the first query says so.
         ModelError: sizes, scopes and tables that do not fit together; NaN, negative or infinite values.
 
     Example:
@@ -50,9 +52,10 @@ class FactorGraph:
     def __init__(
         self, sizes: Mapping[Hashable, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
         log: bool = False, evidence: Mapping[Hashable, int] | None = None, limit_bytes: int = LIMIT_BYTES,
+        libraries: Sequence[str] = (),
     ) -> None:
         self.sizes = _sizes(sizes)
-        self.log, self.limit_bytes = bool(log), limit_bytes
+        self.log, self.limit_bytes, self.libraries = bool(log), limit_bytes, tuple(libraries)
         self._index = {name: number for number, name in enumerate(self.sizes)}
         self._shape = tuple(self.sizes.values())
         self._factors: list[Factor] = []
@@ -212,6 +215,8 @@ class FactorGraph:
     def plan(self, evidence: Mapping[Hashable, Any] | None = None) -> Report:
         """Return what a query costs before anything is allocated: order, width, bytes, operations, and what lost.
 
+        `plan().explain()` adds the program of the partition function before and after each pass over it.
+
         Raises:
             TooLargeError: the tables needed are larger than `limit_bytes`.
 
@@ -223,7 +228,7 @@ class FactorGraph:
 
     def program(self) -> Program:
         """Return the register program of the partition function, as it runs: see `jitfuse.factors.ir`."""
-        return self._plain.plan().partition_program
+        return self._plain.plan().partition_passes.program
 
     # ------------------------------------------------------------------ inside
     def _number(self, variable: Hashable) -> int:
@@ -252,11 +257,11 @@ class FactorGraph:
             weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
             found = Evidence({}, {**weights, **found.weights})
         found = Evidence({**known, **found.states}, found.weights)
-        return Given(self._shape, self._factors, found, self.log, self.limit_bytes)
+        return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries)
 
     @cached_property
     def _plain(self) -> Given:
-        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes)
+        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes, self.libraries)
 
     @cached_property
     def _is_small(self) -> bool:

@@ -18,7 +18,7 @@ from jitfuse.factors.emit import emit_downward_program, emit_finalize_program, e
 from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
 from jitfuse.factors.machine import Machine
 from jitfuse.factors.orders.search import Ordered, best_order
-from jitfuse.factors.rewrites.pipeline import rewritten
+from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Place, Spreads
@@ -41,7 +41,7 @@ _KEPT: Final = 256
 
 class Question(NamedTuple):
     """What a plan is made for: a structure, where its tables lie, the variables that stay in the result, the bytes that
-    messages may take, and whether all messages are kept.
+    messages may take, whether all messages are kept, and the libraries that are asked for orders too.
     """
 
     structure: Structure
@@ -49,6 +49,7 @@ class Question(NamedTuple):
     keep: tuple[int, ...] = ()
     limit_bytes: int = LIMIT_BYTES
     all_messages: bool = False
+    libraries: tuple[str, ...] = ()
 
 
 class Plan:
@@ -60,7 +61,7 @@ class Plan:
         clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
         self.ordered: Ordered = best_order(
             clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
-            most_operations=MOST_OPERATIONS)
+            most_operations=MOST_OPERATIONS, libraries=question.libraries)
         self.tree: Tree = bucket_tree(structure, self.ordered.order, question.keep)
         self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
         self._machines: dict[int, Machine] = {}
@@ -94,9 +95,9 @@ class Plan:
         return rewritten(emit_upward_program(self.question.structure, self.tree, self.normalized)).program
 
     @cached_property
-    def partition_program(self) -> Program:
-        """Both as one program, with registers numbered on."""
-        return joined(self.upward, self.finalize)
+    def partition_passes(self) -> Rewritten:
+        """All messages to the root and the partition function as one program, and what each pass did to it."""
+        return rewritten(joined(emit_upward_program(self.question.structure, self.tree), self.finalize))
 
     @cached_property
     def finalize(self) -> Program:

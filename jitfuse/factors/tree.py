@@ -1,7 +1,8 @@
 """The tree of buckets: where each factor is multiplied in, and what each node tells its parent.
 
 Owns the shape of one upward and one downward pass. Does not own the order and its buckets (`jitfuse.factors.orders`),
-nor the instructions (`emit.py`). Source: Dechter, "Bucket elimination: a unifying framework for probabilistic inference", 1996.
+nor the instructions (`emit.py`). Source: Dechter, "Bucket elimination: a unifying framework for probabilistic
+inference", 1996.
 """
 from __future__ import annotations
 
