@@ -5,21 +5,88 @@ table of probabilities. Nothing but messages is kept, no positions of maxima.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.factors.plans import Plan
-from jitfuse.factors.semirings import Array
+from jitfuse.factors.semirings import MAX_SUM, Array
+from jitfuse.factors.tables import Tables
 
 
-def most_probable(plan: Plan, logs: Sequence[Array], messages: Sequence[Array]) -> list[int]:
-    """Return the best state of each variable, the lowest of equal ones, after a pass of the max-sum semiring."""
-    states = [0] * len(plan.question.structure.sizes)
+class Best(NamedTuple):
+    """States of all variables, the log of their product, and by how much equal products may differ in theirs."""
+
+    states: list[int]
+    value: float
+    rounding: float
+
+
+def most_probable(plan: Plan, tables: Tables) -> Best:
+    """Return the most probable state of each variable; of equal products, the lowest in the order of variables."""
+    logs, sizes = tables.relative_logs()
+    states, gap = _decided(plan, logs)
+    value = _value(plan, logs, states)
+    if value == -math.inf:
+        return Best(states, value, 0.0)
+    # no term is positive: whatever comes near the best has partial sums of its size at most
+    terms = len(plan.question.structure.scopes) + len(states)
+    rounding = 2 * float(np.finfo(np.float64).eps) * (terms * (1 - value) + sizes)
+    if gap <= 2 * rounding:
+        states = _lowest(plan, logs, states, rounding)
+    return Best(states, _value(plan, tables.logs(np.float64), states), rounding)
+
+
+def _value(plan: Plan, logs: Sequence[Array], states: Sequence[int]) -> float:
+    """Return the log of the product of the tables at these states."""
+    load = plan.loader(logs)
+    return math.fsum(load(f).alone(len(scope))[tuple([states[v] for v in scope])]
+                     for f, scope in enumerate(plan.question.structure.scopes))
+
+
+def _decided(plan: Plan, logs: Sequence[Array]) -> tuple[list[int], float]:
+    """Return a best state of each variable, and the least that a decision for another state loses.
+
+    States that differ from these differ first, in the order of decisions, in one variable: they lose as much as that.
+    """
+    messages = plan.ask("messages", MAX_SUM, logs, np.float64)
+    states, gap = [0] * len(plan.question.structure.sizes), math.inf
     for v, terms in _nodes(plan, logs, messages):
-        total = sum((table[(slice(None), *[states[u] for u in scope[1:]])] for scope, table in terms), 0.0)
-        states[v] = int(np.argmax(total)) if np.ndim(total) else 0
+        total = np.zeros(plan.question.structure.sizes[v])
+        for scope, table in terms:
+            total = total + table[(slice(None), *[states[u] for u in scope[1:]])]
+        states[v] = int(np.argmax(total))
+        others = np.delete(total, states[v])
+        if len(others) and total[states[v]] > -math.inf:
+            gap = min(gap, float(total[states[v]] - others.max()))
+    return states, gap
+
+
+def _lowest(plan: Plan, logs: Sequence[Array], states: list[int], rounding: float) -> list[int]:
+    """Return the lowest of the states whose product is as good, within `rounding`, as that of `states`.
+
+    One variable is fixed after the other, at the lowest state with which the others still reach as much. What is not
+    reached alone, by the maxima over all other variables, is not tried, nor what the states found last have already.
+    """
+    logs = [stack.copy() for stack in logs]
+    scopes, load = plan.question.structure.scopes, plan.loader(logs)
+    least = _value(plan, logs, states) - rounding
+    maxima = plan.ask("marginals", MAX_SUM, logs, np.float64)
+    first = {v: f for f, scope in reversed([*enumerate(scopes)]) for v in scope}
+    for v in sorted(first):
+        scope = scopes[first[v]]
+        table = np.moveaxis(load(first[v]).alone(len(scope)), scope.index(v), 0)
+        for state in np.flatnonzero(maxima[v] >= least - rounding).tolist():
+            kept = table.copy()
+            table[np.arange(len(table)) != state] = -math.inf
+            found = states if state == states[v] else _decided(plan, logs)[0]
+            if found is states or _value(plan, logs, found) >= least:
+                states = found
+                break
+            table[...] = kept
     return states
 
 

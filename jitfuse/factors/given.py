@@ -14,8 +14,8 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.errors import ModelError, TooLargeError
-from jitfuse.factors import decoding
 from jitfuse.factors.counting import count
+from jitfuse.factors.decoding import Best, most_probable, samples
 from jitfuse.factors.evidence import Evidence, observed
 from jitfuse.factors.plans import ITEMSIZE, SAFE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, SATISFIABILITY, Array, Semiring
@@ -215,17 +215,13 @@ class Given:
         return table / total
 
     # ------------------------------------------------------------------ states
-    def map(self) -> tuple[list[int], float]:
-        """Return a most probable state and the log of its product."""
+    def map(self) -> Best:
+        """Return the lowest of the most probable states and the log of its product."""
         self._require_values("map")
-        plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
-        messages = self._ask(plan, "messages", MAX_SUM, logs, np.float64)
-        states = decoding.most_probable(plan, logs, messages)
-        value = math.fsum(plan.loader(logs)(f).alone(len(scope))[tuple([states[v] for v in scope])]
-                          for f, scope in enumerate(plan.question.structure.scopes))
-        if value == -math.inf:
+        found = most_probable(self.plan(all_messages=True), self.tables)
+        if found.value == -math.inf:
             raise ModelError(IMPOSSIBLE)
-        return self._with_evidence(states), value
+        return found._replace(states=self._with_evidence(found.states))
 
     def sample(self, n: int, key: Any) -> list[np.ndarray]:
         """Return samples of all variables."""
@@ -233,7 +229,7 @@ class Given:
         self._require_possible()
         plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._ask(plan, "messages", LOG, logs, np.float64)
-        found = decoding.samples(plan, logs, messages, n, key)
+        found = samples(plan, logs, messages, n, key)
         return [np.full(n, self.evidence.states[v]) if v in self.evidence.states else states
                 for v, states in enumerate(found)]
 

@@ -183,7 +183,8 @@ class FactorGraph:
     def map(self, evidence: Mapping[Hashable, Any] | None = None) -> tuple[dict[Hashable, int], float]:
         """Return a most probable state of all variables, and the log of its product of tables.
 
-        Of equal states of a variable, given those of the variables that are decided before, the lowest is taken.
+        Of several it is the lowest: the first variable has the lowest state that it has in any of them, then the
+        second, and so on. Products count as equal that differ by what rounding may do.
 
         Raises:
             ModelError: evidence that does not fit, or is impossible.
@@ -192,7 +193,7 @@ class FactorGraph:
             >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 1]])]).map()[0]
             {0: 1, 1: 0}
         """
-        states, value = self._answering(evidence, all_messages=True).map()
+        states, value, _ = self._answering(evidence, all_messages=True).map()
         return dict(zip(self.sizes, states)), value
 
     def sample(self, n: int, key: Any, evidence: Mapping[Hashable, Any] | None = None) -> dict[Hashable, np.ndarray]:

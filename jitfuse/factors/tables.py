@@ -179,6 +179,16 @@ class Tables:
             largest.append(top.reshape(top.shape[: top.ndim - len(shape)]).sum(axis=-1))
         return tuple(scaled), sum(largest, np.zeros(()))
 
+    def relative_logs(self) -> tuple[tuple[np.ndarray, ...], float]:
+        """Return the logs less the largest of each table, of tables of values, and the sum of the sizes of these."""
+        relative, sizes = [], 0.0
+        for shape, stack in zip(self.shapes, self.logs(np.float64)):
+            top = stack.max(axis=tuple(range(stack.ndim - len(shape), stack.ndim)), keepdims=True)
+            top = np.where(np.isfinite(top), top, 0.0)
+            relative.append(stack - top)
+            sizes += float(np.abs(top).sum())
+        return tuple(relative), sizes
+
     @cached_property
     def spreads(self) -> Spreads:
         """How far apart the values of each factor lie."""
