@@ -54,14 +54,16 @@ def _decided(plan: Plan, logs: Sequence[Array]) -> tuple[list[int], float]:
     """
     messages = plan.ask("messages", MAX_SUM, logs, np.float64)
     states, gap = [0] * len(plan.question.structure.sizes), math.inf
-    for v, terms in _nodes(plan, logs, messages):
-        total = np.zeros(plan.question.structure.sizes[v])
-        for scope, table in terms:
-            total = total + table[(slice(None), *[states[u] for u in scope[1:]])]
-        states[v] = int(np.argmax(total))
-        others = np.delete(total, states[v])
-        if len(others) and total[states[v]] > -math.inf:
-            gap = min(gap, float(total[states[v]] - others.max()))
+    for own, shape, terms in _nodes(plan, logs, messages):
+        total = np.zeros(shape)
+        for rest, table in terms:
+            total = total + table[(..., *[states[u] for u in rest])]
+        best = int(np.argmax(total))
+        for v, state in zip(own, np.unravel_index(best, shape)):
+            states[v] = int(state)
+        others = np.delete(total, best)
+        if len(others) and total.flat[best] > -math.inf:
+            gap = min(gap, float(total.flat[best] - others.max()))
     return states, gap
 
 
@@ -96,15 +98,18 @@ def samples(
     """Return n samples of each variable, after an upward pass of the log semiring, of a model that is possible."""
     from jitfuse.random import fold_in, uniform  # jf.random is imported with the first sample
 
-    sizes = plan.question.structure.sizes
-    states: list[np.ndarray] = [np.zeros(n, np.int64) for _ in sizes]
-    for v, terms in _nodes(plan, logs, messages):
-        total = np.zeros((n, sizes[v]))
-        for scope, table in terms:
-            total = total + np.moveaxis(table, 0, -1)[tuple([states[u] for u in scope[1:]])]
+    states: list[np.ndarray] = [np.zeros(n, np.int64) for _ in plan.question.structure.sizes]
+    for own, shape, terms in _nodes(plan, logs, messages):
+        total = np.zeros((n, *shape))
+        for rest, table in terms:
+            at = table[(..., *[states[u] for u in rest])]
+            total = total + (np.moveaxis(at, -1, 0) if rest else at)
+        total = total.reshape(n, -1)
         weights = np.exp(total - total.max(axis=1, keepdims=True, initial=-np.inf)).cumsum(axis=1)
-        drawn = np.asarray(uniform((n, 1), key=fold_in(key, v))) * weights[:, -1:]
-        states[v] = np.minimum((weights <= drawn).sum(axis=1), _last_possible(weights))
+        drawn = np.asarray(uniform((n, 1), key=fold_in(key, own[0]))) * weights[:, -1:]
+        chosen = np.minimum((weights <= drawn).sum(axis=1), _last_possible(weights))
+        for v, found in zip(own, np.unravel_index(chosen, shape)):
+            states[v] = found
     return states
 
 
@@ -116,17 +121,21 @@ def _last_possible(weights: np.ndarray) -> np.ndarray:
 
 def _nodes(
     plan: Plan, logs: Sequence[Array], messages: Sequence[Array]
-) -> Iterator[tuple[int, list[tuple[tuple[int, ...], Array]]]]:
-    """Yield each variable, parents first, with the scopes and tables that it is decided by; it comes first in each."""
-    load, scopes = plan.loader(logs), plan.question.structure.scopes
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[tuple[tuple[int, ...], np.ndarray]]]]:
+    """Yield the variables that are decided together, parents first, with their sizes, and the tables that decide them.
+
+    A table's first axes are these variables', its last ones those of the other variables that come with it.
+    """
+    load, (sizes, scopes) = plan.loader(logs), (plan.question.structure.sizes, plan.question.structure.scopes)
     for node in reversed(plan.tree.nodes[:-1]):
-        v = node.clique[0]
-        terms = [_first(v, scopes[f], np.asarray(load(f).alone(len(scopes[f])))) for f in node.factors]
-        terms += [(plan.tree.nodes[c].interface, messages[c]) for c in node.children]
-        yield v, [(scope, np.asarray(table)) for scope, table in terms]
+        own = node.eliminated
+        given = [(scopes[f], load(f).alone(len(scopes[f]))) for f in node.factors]
+        given += [(plan.tree.nodes[c].interface, messages[c]) for c in node.children]
+        yield own, tuple([sizes[v] for v in own]), [_first(own, scope, np.asarray(table)) for scope, table in given]
 
 
-def _first(v: int, scope: tuple[int, ...], table: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
-    """Return a scope and its table with a variable in front."""
-    place = scope.index(v)
-    return (v, *scope[:place], *scope[place + 1 :]), np.moveaxis(table, place, 0)
+def _first(own: tuple[int, ...], scope: tuple[int, ...], table: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+    """Return the other variables of a table, and it with axes for all of `own` in front, of one element if missing."""
+    rest = tuple([u for u in scope if u not in own])
+    table = table.transpose([scope.index(u) for u in (*(v for v in own if v in scope), *rest)])
+    return rest, np.expand_dims(table, tuple([i for i, v in enumerate(own) if v not in scope]))

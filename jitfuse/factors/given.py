@@ -72,7 +72,7 @@ class Given:
 
         Each has states of the variables that are conditioned on as its evidence.
         """
-        sliced = self.plan(all_messages=all_messages).ordered.sliced
+        sliced = self.plan(all_messages=all_messages).schemes[0].modes
         if not sliced:
             return []
         return [

@@ -19,10 +19,11 @@ from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belie
 from jitfuse.factors.machine import Machine
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
+from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Place, Spreads
-from jitfuse.factors.tree import NO_PARENT, Tree, bucket_tree
+from jitfuse.factors.tree import NO_PARENT, Tree
 from jitfuse.fuse import fuse
 
 ITEMSIZE: Final = 8
@@ -62,7 +63,9 @@ class Plan:
         self.ordered: Ordered = best_order(
             clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
             most_operations=MOST_OPERATIONS, libraries=question.libraries)
-        self.tree: Tree = bucket_tree(structure, self.ordered.order, question.keep)
+        self.schemes: list[Scheme] = schemes_of(structure, self.ordered, question.keep, question.limit_bytes,
+                                                kept=question.all_messages)
+        self.tree: Tree = next(scheme.tree for scheme in self.schemes if not scheme.modes)
         self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
         self._machines: dict[int, Machine] = {}
 
@@ -76,7 +79,7 @@ class Plan:
         since, bits = [0.0] * len(self.tree.nodes), [0.0] * len(self.tree.nodes)
         for place, node in enumerate(self.tree.nodes[:-1]):
             since[place] += len(node.factors)
-            bits[place] += math.log2(self.question.structure.sizes[node.clique[0]])
+            bits[place] += math.log2(math.prod([self.question.structure.sizes[v] for v in node.eliminated]))
             if since[place] >= SEGMENT or bits[place] >= SEGMENT or node.parent == self.tree.root:
                 found.add(place)
             else:
@@ -96,8 +99,14 @@ class Plan:
 
     @cached_property
     def partition_passes(self) -> Rewritten:
-        """All messages to the root and the partition function as one program, and what each pass did to it."""
-        return rewritten(joined(emit_upward_program(self.question.structure, self.tree), self.finalize))
+        """The best scheme as one program, all messages to the root and the partition function, and what each pass did.
+
+        Where it conditions on variables their modes have one value, and the program runs once for each of their states.
+        """
+        structure, best = self.question.structure, self.schemes[0]
+        modes = dict.fromkeys(best.modes, 1)
+        return rewritten(joined(emit_upward_program(structure, best.tree, modes=modes),
+                                emit_finalize_program(structure, best.tree, modes)))
 
     @cached_property
     def finalize(self) -> Program:
@@ -115,7 +124,7 @@ class Plan:
         return self._downward(self.normalized)
 
     def _downward(self, normalized: frozenset[int]) -> Program:
-        beliefs = {p: node.clique[:1] for p, node in enumerate(self.tree.nodes) if node.parent != NO_PARENT}
+        beliefs = {p: node.eliminated for p, node in enumerate(self.tree.nodes) if node.parent != NO_PARENT}
         return rewritten(emit_downward_program(self.question.structure, self.tree, beliefs, normalized)).program
 
     # ------------------------------------------------------------------ arithmetic
@@ -226,7 +235,8 @@ class Plan:
         """Return the unnormalized marginal of each variable."""
         found: list[Array] = [None] * len(self.question.structure.sizes)
         for place, node in enumerate(self.tree.nodes[:-1]):
-            found[node.clique[0]] = slots[belief(place)]
+            for v in node.eliminated:
+                found[v] = slots[belief(place, v)]
         return found
 
     def messages(self, slots: Mapping[SlotKey, Array]) -> list[Array]:

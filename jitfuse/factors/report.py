@@ -49,6 +49,15 @@ class Report(Record, frozen=True, eq=False):
         ]
         lines += [f"  {c.method}: largest 2^{c.states:.1f}, all tables together 2^{c.total:.1f}"
                   for c in self.ordered.candidates]
+        name = dict(zip(self.ordered.order, self.order))
+        lines.append("ways, the best first:")
+        for way in self.plan.schemes:
+            on = f" on {', '.join(str(name[v]) for v in way.modes)}" if way.modes else ""
+            score = way.score
+            lines.append(
+                f"  {way.name}{on}: {score.runs:,} x {len(way.tree.nodes):,} steps, {score.work:,} of work, "
+                f"{score.peak:,} bytes at once, {score.kept:,} of all messages"
+                + (f", {score.excess:,} beyond the limit" if score.excess else ""))
         return "\n".join(lines)
 
     def explain(self) -> str:

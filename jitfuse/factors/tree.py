@@ -19,7 +19,7 @@ NO_PARENT: Final = -1
 class Node(Record, frozen=True):
     """A place of the tree. All variables are in the order of elimination, first the ones that go first.
 
-    clique     the variables of everything that is multiplied here
+    clique     the variables of everything that is multiplied here: first those that are summed out here
     interface  those that stay: the axes of the message to the parent; the root keeps what a query asks for
     factors    the factors that are loaded here
     children   the nodes that send messages here, in the order in which they are made
@@ -31,6 +31,11 @@ class Node(Record, frozen=True):
     factors: tuple[int, ...]
     children: tuple[int, ...]
     parent: int
+
+    @property
+    def eliminated(self) -> tuple[int, ...]:
+        """The variables that are summed out here: one in a tree of buckets, one or several in a junction tree."""
+        return self.clique[: len(self.clique) - len(self.interface)]
 
 
 class Tree(Record, frozen=True):

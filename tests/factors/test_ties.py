@@ -1,4 +1,4 @@
-"""Of several most probable states the lowest, variable by variable, beside enumeration: tables of few values, many ties."""
+"""Of several most probable states the lowest, beside enumeration: tables of few values, so that there are many ties."""
 from __future__ import annotations
 
 from itertools import product

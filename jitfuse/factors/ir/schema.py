@@ -27,7 +27,8 @@ AxisKey = tuple[AxisType, int]
 """``(GEOMETRIC, 3)`` is variable 3, ``(TOPOLOGICAL, 3)`` mode 3: two axes."""
 RegID = int
 SlotKey = tuple[str | int, ...]
-"""``("msg", u, v)``, ``("bel", a)``, ``("scale", a)``, ``("Z",)``: see `message`, `belief`, `scale` and `PARTITION`."""
+"""``("msg", u, v)``, ``("bel", a)``, ``("bel", a, v)``, ``("scale", a)``, ``("Z",)``: see `message`, `belief`, `scale`
+and `PARTITION`."""
 
 
 class Axis(Record, frozen=True):
@@ -169,9 +170,9 @@ def message(source: int, target: int) -> SlotKey:
     return "msg", source, target
 
 
-def belief(node: int) -> SlotKey:
-    """Return the slot of a node's belief."""
-    return "bel", node
+def belief(node: int, *variables: int) -> SlotKey:
+    """Return the slot of a node's belief, or of its sum over all but some variables."""
+    return "bel", node, *variables
 
 
 def scale(*key: str | int) -> SlotKey:
