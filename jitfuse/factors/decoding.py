@@ -121,7 +121,7 @@ def _last_possible(weights: np.ndarray) -> np.ndarray:
 
 def _nodes(
     plan: Plan, logs: Sequence[Array], messages: Sequence[Array]
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[tuple[tuple[int, ...], np.ndarray]]]]:
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[tuple[tuple[int, ...], Array]]]]:
     """Yield the variables that are decided together, parents first, with their sizes, and the tables that decide them.
 
     A table's first axes are these variables', its last ones those of the other variables that come with it.
@@ -134,7 +134,7 @@ def _nodes(
         yield own, tuple([sizes[v] for v in own]), [_first(own, scope, np.asarray(table)) for scope, table in given]
 
 
-def _first(own: tuple[int, ...], scope: tuple[int, ...], table: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+def _first(own: tuple[int, ...], scope: tuple[int, ...], table: Array) -> tuple[tuple[int, ...], Array]:
     """Return the other variables of a table, and it with axes for all of `own` in front, of one element if missing."""
     rest = tuple([u for u in scope if u not in own])
     table = table.transpose([scope.index(u) for u in (*(v for v in own if v in scope), *rest)])
