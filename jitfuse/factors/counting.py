@@ -1,7 +1,7 @@
 """Counting: sums of products of integers of any size, exactly.
 
-What fits in int64 is summed there. Else the same program runs over residues modulo primes of 31 bits, a batch of them
-at once, and the Chinese remainder theorem puts them together. How many primes are needed follows from the tables.
+The program runs over residues modulo primes of 49 bits, one after the other, and the Chinese remainder theorem puts
+them together. How many primes are needed follows from the tables.
 """
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.backends.llvm.semirings.records import MODULUS_LIMIT
 from jitfuse.factors.plans import Plan
-from jitfuse.factors.semirings import COUNTING, Array, Semiring
+from jitfuse.factors.semirings import RESIDUES
 from jitfuse.factors.tables import Tables, log2_of_integers
 
-_FIRST: Final = (1 << 31) - 1
+_BITS: Final = 48.9
+"""What each prime has at least."""
 
 
 def count(plan: Plan, tables: Tables) -> int:
@@ -28,30 +30,19 @@ def count(plan: Plan, tables: Tables) -> int:
     bits = sum(log2_of_integers(f.table) for f in tables.factors) + sum(map(math.log2, plan.question.structure.sizes))
     if bits == -math.inf:
         return 0
-    if bits < 62:
-        return int(plan.ask("partition", COUNTING, tables.stacks(np.int64), np.int64))
-    primes = _primes(int(bits / 30.9) + 2)
-    stacks = tuple([_residues(stack, primes) for stack in tables.stacks(object)])
-    residues = plan.ask("partition", _modulo(primes), stacks, np.uint64, batch=(len(primes),))
-    return _combined([int(r) for r in np.broadcast_to(residues, (len(primes),))], primes)
+    primes = _primes(int(bits / _BITS) + 1)
+    stacks = [_integers(stack) for stack in tables.stacks(object)]
+    return _combined([_residue(plan, stacks, p) for p in primes], primes)
 
 
-@cache
-def _modulo(primes: tuple[int, ...]) -> Semiring:
-    """Return the semiring of residues modulo each prime, along a first axis."""
-    moduli = np.array(primes, np.uint64)
-
-    def modulo(array: Array) -> Array:
-        return array % moduli.reshape((-1,) + (1,) * (array.ndim - 1))
-
-    return Semiring("residues", lambda a, b: modulo(a + b), lambda a, b: modulo(a * b), 0, 1,
-                    lambda array, axes: modulo(array.sum(axes)))
+def _integers(stack: Any) -> Any:
+    """Return a stack of Python's integers."""
+    return np.vectorize(int, otypes=[object])(stack) if stack.size else stack
 
 
-def _residues(stack: Any, primes: Sequence[int]) -> np.ndarray:
-    """Return a stack of integers modulo each prime, along a first axis."""
-    whole = np.vectorize(int, otypes=[object])(stack) if stack.size else stack
-    return np.stack([(whole % p).astype(np.uint64) for p in primes])
+def _residue(plan: Plan, stacks: Sequence[Any], prime: int) -> int:
+    residues = [(stack % prime).astype(np.float64) for stack in stacks]
+    return int(plan.run("partition", RESIDUES, residues, np.float64, modulus=prime)[0])
 
 
 def _combined(residues: Sequence[int], primes: Sequence[int]) -> int:
@@ -65,9 +56,9 @@ def _combined(residues: Sequence[int], primes: Sequence[int]) -> int:
 
 @cache
 def _primes(number: int) -> tuple[int, ...]:
-    """Return the largest primes below 2**31."""
+    """Return the largest primes below `MODULUS_LIMIT`."""
     found: list[int] = []
-    candidate = _FIRST
+    candidate = MODULUS_LIMIT - 1
     while len(found) < number:
         if _is_prime(candidate):
             found.append(candidate)
@@ -76,11 +67,11 @@ def _primes(number: int) -> tuple[int, ...]:
 
 
 def _is_prime(n: int) -> bool:
-    """Whether an odd number below 2**32 is prime: Miller and Rabin's test with bases that are enough there."""
+    """Whether an odd number below 2**64 is prime: Miller and Rabin's test with bases that are enough there."""
     odd, twos = n - 1, 0
     while not odd % 2:
         odd, twos = odd // 2, twos + 1
-    for base in (2, 7, 61):
+    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37):
         x = pow(base, odd, n)
         if x in (1, n - 1):
             continue

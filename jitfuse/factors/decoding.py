@@ -52,7 +52,7 @@ def _decided(plan: Plan, logs: Sequence[Array]) -> tuple[list[int], float]:
 
     States that differ from these differ first, in the order of decisions, in one variable: they lose as much as that.
     """
-    messages = plan.ask("messages", MAX_SUM, logs, np.float64)
+    messages, _ = plan.run("messages", MAX_SUM, logs, np.float64)
     states, gap = [0] * len(plan.question.structure.sizes), math.inf
     for own, shape, terms in _nodes(plan, logs, messages):
         total = np.zeros(shape)
@@ -76,7 +76,7 @@ def _lowest(plan: Plan, logs: Sequence[Array], states: list[int], rounding: floa
     logs = [stack.copy() for stack in logs]
     scopes, load = plan.question.structure.scopes, plan.loader(logs)
     least = _value(plan, logs, states) - rounding
-    maxima = plan.ask("marginals", MAX_SUM, logs, np.float64)
+    maxima, _ = plan.run("marginals", MAX_SUM, logs, np.float64)
     first = {v: f for f, scope in reversed([*enumerate(scopes)]) for v in scope}
     for v in sorted(first):
         scope = scopes[first[v]]
@@ -130,7 +130,9 @@ def _nodes(
     for node in reversed(plan.tree.nodes[:-1]):
         own = node.eliminated
         given = [(scopes[f], load(f).alone(len(scopes[f]))) for f in node.factors]
-        given += [(plan.tree.nodes[c].interface, messages[c]) for c in node.children]
+        for child in node.children:
+            scope = tuple(sorted(plan.tree.nodes[child].interface, key=plan.tree.axes.__getitem__))
+            given.append((scope, messages[child]))
         yield own, tuple([sizes[v] for v in own]), [_first(own, scope, np.asarray(table)) for scope, table in given]
 
 

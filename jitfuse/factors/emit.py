@@ -5,9 +5,12 @@ function. They hold no values, and serve every semiring.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from math import prod
 from typing import Any, Final
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.factors.ir.schema import (
     PARTITION,
     Axis,
@@ -18,6 +21,7 @@ from jitfuse.factors.ir.schema import (
     SlotKey,
     TensorSpec,
     belief,
+    marginal,
     message,
     mode,
     scale,
@@ -25,6 +29,44 @@ from jitfuse.factors.ir.schema import (
 )
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Node, Tree
+
+
+class Marginals(NamedTuple):
+    """Where marginals are taken from, each by the number of a node.
+
+    cliques     for nodes the variables that are summed out there whose marginals come from the belief of the clique
+    separators  for nodes the variables whose marginals come from what it shares with its parent
+    """
+
+    cliques: Mapping[int, Sequence[int]]
+    separators: Mapping[int, Sequence[int]]
+
+
+def cheapest_marginals(structure: Structure, tree: Tree) -> Marginals:
+    """Return where the marginal of every variable costs least: the separators that give most for their size.
+
+    Each step takes the one with the fewest elements a new variable; what no separator has is the belief of its clique.
+    """
+    scopes = {place: node.interface for place, node in enumerate(tree.nodes) if node.interface and node.parent >= 0}
+    sizes = {place: prod([structure.sizes[v] for v in scope]) for place, scope in scopes.items()}
+    left = {v for scope in scopes.values() for v in scope}
+    heap = [(sizes[place] / len(scope), place) for place, scope in scopes.items()]
+    heapify(heap)
+    found: dict[int, tuple[int, ...]] = {}
+    while left:
+        cost, place = heappop(heap)
+        new = tuple([v for v in scopes[place] if v in left])
+        if not new:
+            continue
+        if sizes[place] / len(new) > cost:
+            heappush(heap, (sizes[place] / len(new), place))
+            continue
+        found[place] = new
+        left.difference_update(new)
+    covered = {v for scope in found.values() for v in scope}
+    alone = {place: [v for v in node.eliminated if v not in covered] for place, node in enumerate(tree.nodes)}
+    return Marginals({place: variables for place, variables in alone.items() if variables}, found)
+
 
 Modes = Mapping[int, int]
 NO_MODES: Final[Modes] = {}
@@ -37,6 +79,8 @@ SMALL: Final = 1 << 12
 class Emitter:
     """Instructions as they are written: registers are numbered, and known by the axes of what they hold.
 
+    Axes are in the one order that the tree gives them.
+
     `modes` are the sizes of the modes of variables that are conditioned on. A mode has the number of its variable.
     """
 
@@ -48,9 +92,8 @@ class Emitter:
         self.held: list[RegID] = []
 
     def spec(self, variables: Iterable[int]) -> TensorSpec:
-        """Return the axes of variables, in the order of elimination."""
-        ordered = sorted(variables, key=self.tree.rank.__getitem__)
-        return TensorSpec(tuple(map(self.axis, ordered)))
+        """Return the axes of variables."""
+        return TensorSpec(tuple(map(self.axis, sorted(variables, key=self.tree.axes.__getitem__))))
 
     def axis(self, v: int) -> Axis:
         """Return the axis that stands for a variable behind the loads of factors: its mode's, if it has one."""
@@ -118,10 +161,10 @@ class Emitter:
     def union(self, registers: Iterable[RegID]) -> TensorSpec:
         """Return the axes that any of the registers has."""
         axes: dict[Any, Axis] = {axis.key: axis for r in registers for axis in self.specs[r].axes}
-        return TensorSpec(tuple(sorted(axes.values(), key=lambda axis: self.tree.rank[axis.id])))
+        return TensorSpec(tuple(sorted(axes.values(), key=lambda axis: self.tree.axes[axis.id])))
 
     def eliminated(self, register: RegID, variables: Sequence[int]) -> RegID:
-        """Append the sum over all axes but those of these variables; what stays is in the order of elimination."""
+        """Append the sum over all axes but those of these variables; what stays is in the order of all axes."""
         spec = self.specs[register]
         kept = spec.subset(self.axis(v).key for v in variables)
         ordered = self.spec(axis.id for axis in kept.axes)
@@ -130,6 +173,19 @@ class Emitter:
         if kept.ndim == spec.ndim:
             return register
         return self.write(OpCode.ELIMINATE, kept, src=register, keep_keys=kept.keys)
+
+    def marginals(self, inputs: tuple[RegID, ...], variables: Collection[int]) -> None:
+        """Append what stores the marginals of variables of a product: halves of its axes first, then each alone."""
+        axes = self.union(inputs).axes
+        if len(axes) == 1:
+            register = inputs[0] if len(inputs) == 1 else self.write(OpCode.CONTRACT, TensorSpec(axes), inputs=inputs)
+            self.store(marginal(axes[0].id), register)
+            return
+        half = len(axes) // 2
+        for part in (axes[:half], axes[half:]):
+            wanted = [axis.id for axis in part if axis.id in variables]
+            if wanted:
+                self.marginals((self.write(OpCode.CONTRACT, TensorSpec(part), inputs=inputs),), wanted)
 
     def tell(self, slot: SlotKey, register: RegID, normalize: bool) -> None:
         """Append what stores a message, divided by its largest element if asked."""
@@ -164,15 +220,15 @@ def emit_upward_program(
 
 
 def emit_downward_program(
-    structure: Structure, tree: Tree, beliefs: Mapping[int, Sequence[int]], normalized: frozenset[int] = frozenset(),
+    structure: Structure, tree: Tree, wanted: Marginals, normalized: frozenset[int] = frozenset(),
     modes: Modes = NO_MODES,
 ) -> Program:
-    """Return the program of all messages from the root, and of beliefs, after the upward program has run.
+    """Return the program of all messages from the root, and of marginals, after the upward program has run.
 
     Args:
         structure: variables and scopes.
         tree: its tree.
-        beliefs: for each node the variables of its clique that its belief is summed to, each alone.
+        wanted: where the marginal of each variable is taken from.
         normalized: nodes whose messages from their parents are divided by their largest element.
         modes: as in the upward program.
 
@@ -180,7 +236,7 @@ def emit_downward_program(
     products of children make all of them in a number of products linear in the number of children, without a division.
     """
     out = Emitter(structure, tree, modes)
-    needed = _needed(tree, beliefs)
+    needed = _needed(tree, (*wanted.cliques, *wanted.separators))
     for place in reversed(range(len(tree.nodes))):
         node = tree.nodes[place]
         if place not in needed:
@@ -190,11 +246,11 @@ def emit_downward_program(
             base.append(out.load_message(node.parent, place))
         children = [out.load_message(c, place) for c in node.children]
         base += out.ones([*base, *children], node.clique)
-        if place in beliefs:
+        if place in wanted.cliques:
             held = out.product([*base, *children])
-            for v in beliefs[place]:
-                out.store(belief(place, v), out.eliminated(held, (v,)))
-        _tell_children(out, place, node, base, children, needed, normalized)
+            for v in wanted.cliques[place]:
+                out.store(marginal(v), out.eliminated(held, (v,)))
+        _tell_children(out, place, node, base, children, needed, normalized, wanted)
         out.free()
     return Program(tuple(out.instructions))
 
@@ -211,9 +267,11 @@ def _needed(tree: Tree, beliefs: Iterable[int]) -> frozenset[int]:
 
 def _tell_children(
     out: Emitter, place: int, node: Node, base: Sequence[RegID], children: Sequence[RegID], needed: frozenset[int],
-    normalized: frozenset[int],
+    normalized: frozenset[int], wanted: Marginals,
 ) -> None:
-    """Append the messages to the children that need one: products of prefixes and suffixes."""
+    """Append the messages to the children that need one: products of prefixes and suffixes. Each times the child's own
+    message is the belief of what both share.
+    """
     suffixes: list[RegID | None] = [None]
     for register in reversed(children[1:]):
         last = suffixes[-1]
@@ -224,6 +282,8 @@ def _tell_children(
             around = [r for r in (prefix, suffix) if r is not None]
             told = out.eliminated(out.product(around), out.tree.nodes[child].interface)
             out.tell(message(place, child), told, child in normalized)
+            if child in wanted.separators:
+                out.marginals((told, register), wanted.separators[child])
         prefix = register if prefix is None else out.product((prefix, register))
 
 

@@ -53,6 +53,9 @@ def read_evidence(
         elif array.dtype.kind == "f" and array.ndim in (1, 2) and array.shape[-1] == sizes[v]:
             check_values(f"evidence for {name!r}: the array of weights", array, log=False)
             weights[v] = array
+        elif array.dtype.kind in "iu" and isinstance(array, AbstractTensor):
+            raise ModelError(f"evidence for {name!r}: states that are values of a fused function are given as weights: "
+                             f"np.eye({sizes[v]})[states]")
         else:
             raise ModelError(
                 f"evidence for {name!r}: give a state (an integer), states of a batch (integers [batch]), or "

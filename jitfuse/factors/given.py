@@ -17,8 +17,8 @@ from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.counting import count
 from jitfuse.factors.decoding import Best, most_probable, samples
 from jitfuse.factors.evidence import Evidence, observed
-from jitfuse.factors.plans import ITEMSIZE, SAFE, Plan, Question, plan_for
-from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, SATISFIABILITY, Array, Semiring
+from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
+from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
 
@@ -45,7 +45,8 @@ class Given:
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
-        self._safe: dict[tuple[Plan, int], bool] = {}
+        self._allowed: dict[tuple[Plan, bool], float] = {}
+        self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
         self._factors = [*factors, *weights]
         self.tables = Tables(self.sizes, observed(self._factors, evidence.states), log)
@@ -87,21 +88,25 @@ class Given:
         kinds = {f.table.dtype for f in self.tables.factors}
         return np.float32 if kinds and all(str(k) == "float32" for k in kinds) else np.float64
 
-    def _uses_logs(self, plan: Plan, tensors: int) -> bool:
-        """Whether a query that multiplies messages from below, from the sides and from above has to compute with logs.
-
-        Each of the `tensors` that meet may be as far down as the limit.
-        """
+    def _run(self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any = None) -> Any:
+        """Return a plan's answer: by native code, or by steps of the trace that is on."""
         if self.tables.traced:
-            return True
-        if (plan, tensors) not in self._safe:
-            limit = SAFE / tensors / (1 if self.dtype == np.float64 else 8)
-            self._safe[plan, tensors] = plan.is_safe(self.tables.spreads, limit)
-        return not self._safe[plan, tensors]
+            return plan.ask(query, semiring, stacks, dtype or self.dtype, fused=False)
+        return plan.run(query, semiring, stacks, dtype or self.dtype)[0]
 
-    def _ask(self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any = None) -> Any:
-        """Return a plan's answer: by a fused function, or by steps of the trace that is on."""
-        return plan.ask(query, semiring, stacks, dtype or self.dtype, fused=not self.tables.traced)
+    def _scaled(self, plan: Plan, query: str, semiring: Semiring, *, downward: bool = False) -> Any:
+        """Return a plan's answer over probabilities; None where products may have underflown and logs are needed."""
+        if self.tables.traced or (plan, query) in self._underflows:
+            return None
+        key = plan, downward
+        if key not in self._allowed:
+            self._allowed[key] = plan.allowed_spread(self.tables.spreads, self.dtype, downward=downward)
+        if self._allowed[key] > 0:
+            answer, least = plan.run(query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
+            if math.log(least) >= -self._allowed[key]:
+                return answer
+        self._underflows.add((plan, query))
+        return None
 
     # ------------------------------------------------------------------ the partition function
     def log_partition(self) -> Any:
@@ -118,11 +123,13 @@ class Given:
 
     def _log_result(self, linear: Semiring, logs: Semiring, keep: tuple[int, ...] = ()) -> Any:
         """Return the log of a result of a linear semiring, which another one computes with logs."""
-        plan, dtype = self.plan(keep), self.dtype
-        if self._uses_logs(plan, 1):
-            found = self._ask(plan, "partition", logs, self.tables.logs(dtype))
+        plan = self.plan(keep)
+        scaled = self._scaled(plan, "scaled partition", linear)
+        if scaled is None:
+            found = self._run(plan, "partition", logs, self.tables.logs(self.dtype))
             return found if self.tables.traced or self.tables.batch or keep else float(found)
-        value, scales, log_scale = self._scaled(plan, linear)
+        value, scales = (np.asarray(x, np.float64) for x in scaled)
+        log_scale = self.tables.scaled(self.dtype)[1]
         with np.errstate(divide="ignore"):
             total = np.log(value) + (np.log(scales).sum(axis=-1) + log_scale).reshape(
                 np.shape(log_scale) + (1,) * len(keep))
@@ -130,27 +137,22 @@ class Given:
 
     def _result(self, linear: Semiring, logs: Semiring) -> Any:
         """Return a result of a linear semiring: infinite where it leaves the range of float64."""
-        plan = self.plan()
-        if self.tables.batch or self._uses_logs(plan, 1):
+        scaled = None if self.tables.batch else self._scaled(self.plan(), "scaled partition", linear)
+        if scaled is None:
             return np.exp(self._log_result(linear, logs))
-        value, scales, log_scale = self._scaled(plan, linear)
+        value, scales = scaled
         mantissa, exponent = 1.0, 0
         for number in [float(value), *np.ravel(scales).tolist()]:
             part, more = math.frexp(number)
             mantissa, again = math.frexp(mantissa * part)
             exponent += more + again
-        return _scaled_by(mantissa, exponent, float(log_scale))
-
-    def _scaled(self, plan: Plan, semiring: Semiring) -> tuple[Array, Array, Array]:
-        stacks, log_scale = self.tables.scaled(self.dtype)
-        value, scales = self._ask(plan, "scaled partition", semiring, stacks)
-        return np.asarray(value, np.float64), np.asarray(scales, np.float64), log_scale
+        return _scaled_by(mantissa, exponent, float(self.tables.scaled(self.dtype)[1]))
 
     def satisfiable(self) -> Any:
         """Return whether any product is not zero."""
-        plan = self.plan()
-        stacks = tuple([stack > (-np.inf if self.tables.log else 0) for stack in self.tables.stacks(np.float64)])
-        found = self._ask(plan, "partition", SATISFIABILITY, stacks, np.bool_)
+        plan, zero = self.plan(), -np.inf if self.tables.log else 0
+        stacks = tuple([np.where(stack > zero, 1.0, 0.0) for stack in self.tables.stacks(np.float64)])
+        found = self._run(plan, "partition", MAX, stacks, np.float64) > 0
         return found if self.tables.batch or self.tables.traced else bool(found)
 
     def count(self) -> int:
@@ -161,20 +163,28 @@ class Given:
 
     def custom(self, semiring: Semiring) -> Any:
         """Return the result of a semiring that a person wrote, over the tables as they are."""
-        return self._ask(self.plan(), "partition", semiring, self.tables.stacks(self.dtype))
+        plan, stacks = self.plan(), self.tables.stacks(self.dtype)
+        return plan.ask("partition", semiring, stacks, self.dtype, fused=not self.tables.traced)
 
     # ------------------------------------------------------------------ marginals
     def marginals(self) -> list[Any]:
         """Return the marginals of all variables."""
-        plan, dtype = self.plan(all_messages=True), self.dtype
-        semiring = LOG if self._uses_logs(plan, 3) else PROBABILITY
-        stacks = self.tables.logs(dtype) if semiring is LOG else self.tables.scaled(dtype)[0]
-        found = self._ask(plan, "marginals" if semiring is LOG else "scaled marginals", semiring, stacks)
-        return [
-            _one_state(self.evidence.states[v], self.full[v]) if v in self.evidence.states
-            else self._normalized(table, semiring, 1)
-            for v, table in enumerate(found)
-        ]
+        plan = self.plan(all_messages=True)
+        found = self._scaled(plan, "scaled marginals", PROBABILITY, downward=True)
+        semiring = PROBABILITY if found is not None else LOG
+        if found is None:
+            found = self._run(plan, "marginals", LOG, self.tables.logs(self.dtype))
+        tables = [_one_state(self.evidence.states[v], self.full[v]) if v in self.evidence.states else table
+                  for v, table in enumerate(found)]
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for v, table in enumerate(found):
+            if v not in self.evidence.states:
+                alike.setdefault(table.shape, []).append(v)
+        for places in alike.values():
+            normalized = self._normalized(np.stack([tables[v] for v in places]), semiring, 1)
+            for row, v in enumerate(places):
+                tables[v] = normalized[row]
+        return tables
 
     def marginal(self, wanted: tuple[int, ...]) -> Any:
         """Return the joint marginal of variables, in this order."""
@@ -183,12 +193,9 @@ class Given:
         if needed > self.limit_bytes:
             raise TooLargeError(f"the joint table of {len(wanted)} variables takes {needed:,} bytes, the limit is "
                                 f"{self.limit_bytes:,}", bytes=needed, limit=self.limit_bytes)
-        logs = self._log_result(PROBABILITY, LOG, tuple(free)) if free else np.zeros(())
-        plan = self.plan(tuple(free)) if free else None
-        axes = sorted(free, key=plan.tree.rank.__getitem__) if plan else []
-        if not free:
-            self._require_possible()
-        table = self._normalized(logs, LOG, len(free))
+        logs = self._log_result(PROBABILITY, LOG, tuple(free))
+        axes = sorted(free, key=self.plan(tuple(free)).tree.axes.__getitem__)
+        table = self._normalized(logs if self.tables.traced else np.asarray(logs), LOG, len(free))
         lead = table.ndim - len(free)
         table = table.transpose(*range(lead), *[lead + axes.index(v) for v in free])
         for place, v in enumerate(wanted):
@@ -228,7 +235,7 @@ class Given:
         self._require_values("sample")
         self._require_possible()
         plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
-        messages = self._ask(plan, "messages", LOG, logs, np.float64)
+        messages = self._run(plan, "messages", LOG, logs, np.float64)
         found = samples(plan, logs, messages, n, key)
         return [np.full(n, self.evidence.states[v]) if v in self.evidence.states else states
                 for v, states in enumerate(found)]

@@ -19,6 +19,7 @@ from jitfuse.factors.plans import LIMIT_BYTES
 from jitfuse.factors.report import Report
 from jitfuse.factors.semirings import Semiring
 from jitfuse.factors.tables import Factor, check_values, read_factor
+from jitfuse.tracing.abstract import AbstractTensor
 
 SMALL: Final = 1 << 18
 """Products of numbers up to which a model keeps its observed variables, as any evidence then has one program."""
@@ -33,10 +34,11 @@ class FactorGraph:
         sizes: {variable: number of its states}, or a sequence of sizes for the variables 0, 1, ...
         factors: (scope, table) each. A scope is a tuple of variables, in any order, also empty or with a variable twice
             (the diagonal). A table is an array with an axis for each variable, {states: value} with zeros elsewhere, a
-            sparse matrix, or a function of index arrays, one for each variable of the scope.
+            sparse matrix, or a function of index arrays, one for each variable of the scope, which broadcast as those
+            of `np.ogrid` do.
         log: the tables hold logs of probabilities; -inf is impossible.
         evidence: {variable: state}: what is known in every query. These variables leave the graph.
-        limit_bytes: what the messages of one query may take in memory.
+        limit_bytes: what the messages of one query may take in memory, for each evidence of a batch.
         libraries: "goatd", "opt_einsum", "cotengra": those whose orders of elimination compete with our own.
 
     Raises:
@@ -50,8 +52,8 @@ class FactorGraph:
     """
 
     def __init__(
-        self, sizes: Mapping[Hashable, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
-        log: bool = False, evidence: Mapping[Hashable, int] | None = None, limit_bytes: int = LIMIT_BYTES,
+        self, sizes: Mapping[Any, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
+        log: bool = False, evidence: Mapping[Any, int] | None = None, limit_bytes: int = LIMIT_BYTES,
         libraries: Sequence[str] = (),
     ) -> None:
         self.sizes = _sizes(sizes)
@@ -73,7 +75,7 @@ class FactorGraph:
             raise ModelError("the evidence of a graph is {variable: state}: give weights to a query, or as a factor")
 
     @property
-    def variables(self) -> tuple[Hashable, ...]:
+    def variables(self) -> tuple[Any, ...]:
         """All variables, in order."""
         return tuple(self.sizes)
 
@@ -81,7 +83,7 @@ class FactorGraph:
         return f"FactorGraph({len(self.sizes)} variables, {len(self._factors)} factors)"
 
     # ------------------------------------------------------------------ the partition function
-    def log_partition(self, evidence: Mapping[Hashable, Any] | None = None) -> Any:
+    def log_partition(self, evidence: Mapping[Any, Any] | None = None) -> Any:
         """Return log Z: of the sum, over all states that agree with the evidence, of the product of all tables.
 
         Args:
@@ -101,7 +103,7 @@ class FactorGraph:
         return self._answering(evidence).log_partition()
 
     def partition(
-        self, semiring: str | Semiring = "probability", evidence: Mapping[Hashable, Any] | None = None
+        self, semiring: str | Semiring = "probability", evidence: Mapping[Any, Any] | None = None
     ) -> Any:
         """Return the sum over all states of the product of all tables, in a semiring.
 
@@ -129,7 +131,7 @@ class FactorGraph:
                 "satisfiability": given.satisfiable, "counting": given.count}[semiring]()
 
     # ------------------------------------------------------------------ marginals
-    def marginals(self, evidence: Mapping[Hashable, Any] | None = None) -> dict[Hashable, Any]:
+    def marginals(self, evidence: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
         """Return the probabilities of the states of every variable, {variable: array of its size}.
 
         All come from one pass to the root of a tree of messages and one back.
@@ -144,7 +146,7 @@ class FactorGraph:
         """
         return dict(zip(self.sizes, self._answering(evidence, all_messages=True).marginals()))
 
-    def marginal(self, *variables: Hashable, evidence: Mapping[Hashable, Any] | None = None) -> Any:
+    def marginal(self, *variables: Hashable, evidence: Mapping[Any, Any] | None = None) -> Any:
         """Return the joint probabilities of some variables: an array with an axis for each, in the order given.
 
         Raises:
@@ -162,9 +164,16 @@ class FactorGraph:
         return self._answering(evidence).marginal(tuple(wanted))
 
     def entropy(
-        self, *variables: Hashable, given: Sequence[Hashable] = (), evidence: Mapping[Hashable, Any] | None = None
-    ) -> float:
+        self, *variables: Hashable, given: Sequence[Hashable] = (), evidence: Mapping[Any, Any] | None = None
+    ) -> Any:
         """Return the entropy of some variables in nats; with `given`, the conditional entropy H(variables | given).
+
+        Returns:
+            A float; float64[batch] for a batch of evidence; a traced number in a fused function.
+
+        Raises:
+            ModelError: an unknown variable, one given twice, impossible evidence.
+            TooLargeError: the tables needed are larger than `limit_bytes`.
 
         Example:
             >>> round(jf.factors.FactorGraph([2], [((0,), [1, 1])]).entropy(0), 6)
@@ -172,15 +181,16 @@ class FactorGraph:
         """
         behind = tuple(given)
         whole = tuple(dict.fromkeys((*variables, *behind)))
-        return self._entropy(whole, evidence) - self._entropy(behind, evidence)
+        found = self._entropy(whole, evidence) - (self._entropy(behind, evidence) if behind else 0.0)
+        return found if isinstance(found, AbstractTensor) or found.ndim else float(found)
 
-    def _entropy(self, variables: tuple[Hashable, ...], evidence: Mapping[Hashable, Any] | None) -> float:
+    def _entropy(self, variables: tuple[Hashable, ...], evidence: Mapping[Any, Any] | None) -> Any:
         table = self.marginal(*variables, evidence=evidence)
-        positive = table[table > 0]
-        return float(-(positive * np.log(positive)).sum())
+        logs = np.log(np.where(table > 0, table, 1.0))
+        return -(table * logs).sum(axis=tuple(range(-len(variables), 0)))
 
     # ------------------------------------------------------------------ states
-    def map(self, evidence: Mapping[Hashable, Any] | None = None) -> tuple[dict[Hashable, int], float]:
+    def map(self, evidence: Mapping[Any, Any] | None = None) -> tuple[dict[Any, int], float]:
         """Return a most probable state of all variables, and the log of its product of tables.
 
         Of several it is the lowest: the first variable has the lowest state that it has in any of them, then the
@@ -196,7 +206,7 @@ class FactorGraph:
         states, value, _ = self._answering(evidence, all_messages=True).map()
         return dict(zip(self.sizes, states)), value
 
-    def sample(self, n: int, key: Any, evidence: Mapping[Hashable, Any] | None = None) -> dict[Hashable, np.ndarray]:
+    def sample(self, n: int, key: Any, evidence: Mapping[Any, Any] | None = None) -> dict[Any, np.ndarray]:
         """Return n independent, exact samples of all variables, {variable: int64[n]}.
 
         Args:
@@ -213,7 +223,7 @@ class FactorGraph:
         return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, key)))
 
     # ------------------------------------------------------------------ what is behind it
-    def plan(self, evidence: Mapping[Hashable, Any] | None = None) -> Report:
+    def plan(self, evidence: Mapping[Any, Any] | None = None) -> Report:
         """Return what a query costs before anything is allocated: order, width, bytes, operations, and what lost.
 
         `plan().explain()` adds the program of the partition function before and after each pass over it.
@@ -238,14 +248,14 @@ class FactorGraph:
         return self._index[variable]
 
     def _answering(
-        self, evidence: Mapping[Hashable, Any] | None, *, as_weights: bool = True, all_messages: bool = False
+        self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True, all_messages: bool = False
     ) -> Given | Slices:
         """Return the model under evidence, or its slices where it is too large."""
         given = self._given(evidence, as_weights=as_weights)
         slices = given.slices(all_messages=all_messages)
         return Slices(slices) if slices else given
 
-    def _given(self, evidence: Mapping[Hashable, Any] | None, *, as_weights: bool = True) -> Given:
+    def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
         found = read_evidence(evidence, self._index, self._shape)
         if not found.states and not found.weights:
@@ -272,7 +282,7 @@ class FactorGraph:
             return False
 
 
-def _sizes(sizes: Mapping[Hashable, int] | Sequence[int]) -> dict[Hashable, int]:
+def _sizes(sizes: Mapping[Any, int] | Sequence[int]) -> dict[Any, int]:
     """Return {variable: size}."""
     named = dict(sizes) if isinstance(sizes, Mapping) else dict(enumerate(sizes))
     for name, size in named.items():

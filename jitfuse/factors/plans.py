@@ -13,17 +13,27 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
+from jitfuse.factors.assembly import Assembled, Layout, assemble
 from jitfuse.factors.contractions import Row
-from jitfuse.factors.emit import emit_downward_program, emit_finalize_program, emit_upward_program, joined
-from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
+from jitfuse.factors.emit import (
+    cheapest_marginals,
+    emit_downward_program,
+    emit_finalize_program,
+    emit_upward_program,
+    joined,
+)
+from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief, marginal
+from jitfuse.factors.layout import laid_out
 from jitfuse.factors.machine import Machine
+from jitfuse.factors.native import run_table
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
 from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
-from jitfuse.factors.tables import Place, Spreads
-from jitfuse.factors.tree import NO_PARENT, Tree
+from jitfuse.factors.tables import Place
+from jitfuse.factors.tree import Tree
+from jitfuse.factors.underflow import LIMITS, allowed_spread
 from jitfuse.fuse import fuse
 
 ITEMSIZE: Final = 8
@@ -31,8 +41,6 @@ LIMIT_BYTES: Final = 4 << 30
 """What the messages of one query may take, unless told."""
 MOST_OPERATIONS: Final = 1 << 36
 """Products of numbers, of all slices together, that are not too many: some minutes."""
-SAFE: Final = 600.0
-"""Products of probabilities whose logs lie at most this far apart neither overflow nor lose a bit in float64."""
 MOST_CONTRACTIONS: Final = 1_200
 """Contractions up to which a query is compiled; of more the machine runs each by NumPy, which takes microseconds."""
 SEGMENT: Final = 12
@@ -65,7 +73,8 @@ class Plan:
             most_operations=MOST_OPERATIONS, libraries=question.libraries)
         self.schemes: list[Scheme] = schemes_of(structure, self.ordered, question.keep, question.limit_bytes,
                                                 kept=question.all_messages)
-        self.tree: Tree = next(scheme.tree for scheme in self.schemes if not scheme.modes)
+        self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
+        self._tables: dict[Any, Assembled] = {}
         self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
         self._machines: dict[int, Machine] = {}
 
@@ -124,46 +133,14 @@ class Plan:
         return self._downward(self.normalized)
 
     def _downward(self, normalized: frozenset[int]) -> Program:
-        beliefs = {p: node.eliminated for p, node in enumerate(self.tree.nodes) if node.parent != NO_PARENT}
-        return rewritten(emit_downward_program(self.question.structure, self.tree, beliefs, normalized)).program
+        structure, tree = self.question.structure, self.tree
+        wanted = cheapest_marginals(structure, tree)
+        return rewritten(emit_downward_program(structure, tree, wanted, normalized)).program
 
     # ------------------------------------------------------------------ arithmetic
-    def is_safe(self, spreads: Spreads, limit: float = SAFE) -> bool:
-        """Whether probabilities lose nothing: no element that counts can underflow, if each table's largest is 1.
-
-        A term of a message is a product of values of the factors below it: their spreads together bound how far apart
-        elements lie. Where no factor below is zero anywhere, the elements differ by the factors that the message's own
-        variables touch, whatever the others are. The largest element itself shrinks by the factors since it was
-        normalized.
-        """
-        below, touching = self._bounds
-        nodes = self.tree.nodes
-        total, shrunk = np.zeros(len(nodes)), np.zeros(len(nodes))
-        positive = np.ones(len(nodes), bool)
-        for place, factors in enumerate(below):
-            own = spreads.logs[list(factors)].sum()
-            total[place] += own
-            shrunk[place] += own
-            positive[place] &= bool(spreads.positive[list(factors)].all())
-            parent = nodes[place].parent
-            if parent != NO_PARENT:
-                total[parent] += total[place]
-                positive[parent] &= positive[place]
-                if place not in self.normalized:
-                    shrunk[parent] += shrunk[place]
-        near = np.array([spreads.logs[list(factors)].sum() for factors in touching])
-        apart = np.where(positive, np.minimum(near, total), total)
-        return bool((apart + np.minimum(shrunk, total) <= limit).all())
-
-    @cached_property
-    def _bounds(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """For each node the factors that it loads, and those that touch its clique."""
-        touched: list[list[int]] = [[] for _ in self.question.structure.sizes]
-        for factor, scope in enumerate(self.question.structure.scopes):
-            for v in scope:
-                touched[v].append(factor)
-        return ([node.factors for node in self.tree.nodes],
-                [tuple({f for v in node.clique for f in touched[v]}) for node in self.tree.nodes])
+    def allowed_spread(self, spreads: Sequence[float], dtype: Any, *, downward: bool) -> float:
+        """Return how far the logs of elements of normalized messages may lie below 0 so that no product underflows."""
+        return allowed_spread(self.tree, self.normalized, spreads, downward=downward, limit=LIMITS[np.dtype(dtype)])
 
     # ------------------------------------------------------------------ running
     def loader(self, stacks: Sequence[Array]) -> Callable[[int], Row]:
@@ -175,7 +152,7 @@ class Plan:
         self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True,
         batch: tuple[int, ...] = (),
     ) -> Any:
-        """Return the answer to a query.
+        """Return the answer to a query, from the program's steps over arrays.
 
         Args:
             query: one of `QUERIES`.
@@ -185,11 +162,10 @@ class Plan:
             fused: as a compiled function; else as plain steps, or those of the trace that is on.
             batch: the shape of the axes that all tables have in front.
         """
-        programs, read = QUERIES[query]
-        found = [Plan.programs[name](self) for name in programs if not (name == "finalize" and self.question.keep)]
-        machines = [self._machine(program) for program in found]
+        read = QUERIES[query].read
+        machines = [self._machine(program) for program in self._programs(query)]
 
-        def run(stacks: Sequence[Array], offsets: Array) -> Any:
+        def traced(stacks: Sequence[Array], offsets: Array) -> Any:
             slots: dict[SlotKey, Array] = {}
             load, start = self.loader(stacks), 0
             for machine in machines:
@@ -200,12 +176,46 @@ class Plan:
 
         if not fused or sum(len(machine.contractions) for machine in machines) > MOST_CONTRACTIONS:
             with np.errstate(all="ignore"):
-                return run(stacks, np.concatenate([machine.offsets for machine in machines]))
+                return traced(stacks, np.concatenate([machine.offsets for machine in machines]))
         key = (query, semiring, np.dtype(dtype), batch)
         if key not in self._functions:
-            self._functions[key] = fuse(run), np.concatenate([machine.offsets for machine in machines])
+            self._functions[key] = fuse(traced), np.concatenate([machine.offsets for machine in machines])
         function, offsets = self._functions[key]
         return function(stacks, offsets)
+
+    def run(
+        self, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any, *, modulus: int = 0
+    ) -> tuple[Any, float]:
+        """Return the answer to a query, from native code, and the smallest element but 0 of all normalized messages.
+
+        Args:
+            query: one of `QUERIES`.
+            semiring: one with a carrier.
+            stacks: the tables, an array for each shape; a batch axis may be in front.
+            dtype: float64 or float32.
+            modulus: that of residues.
+        """
+        assert semiring.carrier is not None
+        batches = [stack.shape[: stack.ndim - 1 - rank] for stack, rank in zip(stacks, self._ranks)]
+        batch = max(batches, key=len, default=())
+        kinds, key = QUERIES[query].slots, (query, tuple(map(bool, batches)), batch)
+        if key not in self._tables:
+            layout = Layout(self.question.places.__getitem__, key[1], batch[0] if batch else 1)
+            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds)
+        # a batch runs along the last axes
+        ready = [np.ascontiguousarray(np.moveaxis(s, 0, -1) if own else s, dtype) for s, own in zip(stacks, batches)]
+        slots, least = run_table(self._tables[key], semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+        return QUERIES[query].read(self, slots), least
+
+    def _programs(self, query: str) -> list[Program]:
+        return [Plan.programs[name](self) for name in QUERIES[query].programs
+                if not (name == "finalize" and self.question.keep)]
+
+    @cached_property
+    def _ranks(self) -> list[int]:
+        """The number of axes of the tables of each stack."""
+        found = dict(zip((p.stack for p in self.question.places), map(len, self.question.structure.scopes)))
+        return [found[k] for k in range(len(found))]
 
     def _machine(self, program: Program) -> Machine:
         if id(program) not in self._machines:
@@ -225,33 +235,42 @@ class Plan:
 
     def scaled_root(self, slots: Mapping[SlotKey, Array]) -> tuple[Array, Array]:
         """Return the root's result and what messages were divided by, along a last axis."""
-        steps = self.scaled_upward.instructions
-        found = [slots[step.args["scale"]] for step in steps if step.op is OpCode.NORMALIZE]
+        found = [slots[key] for key in self._scales]
         batch = max((scale.shape for scale in found), key=len, default=())
-        scales = np.stack([np.broadcast_to(scale, batch) for scale in found], axis=-1) if found else np.ones(1)
+        found = [scale if scale.shape == batch else np.broadcast_to(scale, batch) for scale in found]
+        scales = np.stack(found, axis=-1) if found else np.ones(1)
         return self.root(slots), scales
+
+    @cached_property
+    def _scales(self) -> list[SlotKey]:
+        """The slots of what messages are divided by."""
+        steps = self.scaled_upward.instructions
+        return [step.args["scale"] for step in steps if step.op is OpCode.NORMALIZE]
 
     def marginals(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the unnormalized marginal of each variable."""
-        found: list[Array] = [None] * len(self.question.structure.sizes)
-        for place, node in enumerate(self.tree.nodes[:-1]):
-            for v in node.eliminated:
-                found[v] = slots[belief(place, v)]
-        return found
+        return [slots[marginal(v)] for v in range(len(self.question.structure.sizes))]
 
     def messages(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the message of each node but the root."""
         return [slots["msg", place, node.parent] for place, node in enumerate(self.tree.nodes[:-1])]
 
 
-QUERIES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Plan, Mapping[SlotKey, Array]], Any]]]] = {
-    "partition": (("upward", "finalize"), Plan.root),
-    "scaled partition": (("scaled upward", "finalize"), Plan.scaled_root),
-    "marginals": (("upward", "downward"), Plan.marginals),
-    "scaled marginals": (("scaled upward", "scaled downward"), Plan.marginals),
-    "messages": (("upward",), Plan.messages),
+class Query(NamedTuple):
+    """What answers a query: programs, the kinds of slots that hold the answer, and how it is read from them."""
+
+    programs: tuple[str, ...]
+    slots: frozenset[str]
+    read: Callable[[Plan, Mapping[SlotKey, Array]], Any]
+
+
+QUERIES: Final[Mapping[str, Query]] = {
+    "partition": Query(("upward", "finalize"), frozenset({"Z", "bel"}), Plan.root),
+    "scaled partition": Query(("scaled upward", "finalize"), frozenset({"Z", "bel", "scale"}), Plan.scaled_root),
+    "marginals": Query(("upward", "downward"), frozenset({"marg"}), Plan.marginals),
+    "scaled marginals": Query(("scaled upward", "scaled downward"), frozenset({"marg"}), Plan.marginals),
+    "messages": Query(("upward",), frozenset({"msg"}), Plan.messages),
 }
-"""For each query the programs that it runs, and how the answer is read from the slots."""
 
 _PLANS: Final[OrderedDict[Question, Plan]] = OrderedDict()
 

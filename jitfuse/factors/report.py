@@ -1,6 +1,7 @@
 """What a query costs, before it runs: the text of `FactorGraph.plan`."""
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 
 from jitfuse.base.records import Record
@@ -47,7 +48,8 @@ class Report(Record, frozen=True, eq=False):
             f"{self.bytes:,} bytes of messages at once, {self.kept_bytes:,} if all are kept (marginals)",
             f"found by {self.ordered.found_by}",
         ]
-        lines += [f"  {c.method}: largest 2^{c.states:.1f}, all tables together 2^{c.total:.1f}"
+        lines += [f"  {c.method}: " + (f"largest 2^{c.states:.1f}, all tables together 2^{c.total:.1f}"
+                                       if math.isfinite(c.total) else f"given up at a table of 2^{c.states:.1f}")
                   for c in self.ordered.candidates]
         name = dict(zip(self.ordered.order, self.order))
         lines.append("ways, the best first:")

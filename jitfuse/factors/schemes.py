@@ -124,7 +124,7 @@ def junction_tree(tree: Tree, sizes: Sequence[int]) -> Tree:
             if _node_work(both, sizes) <= _node_work(below, sizes) + _node_work(merged, sizes):
                 nodes[child], merged = None, both
         nodes[place] = merged
-    return _numbered(nodes, tree.rank)
+    return Tree(_numbered(nodes), tree.rank, tree.axes)
 
 
 def _node_work(node: Node, sizes: Sequence[int]) -> int:
@@ -138,12 +138,12 @@ def _merged(child: Node, parent: Node, place: int, rank: Sequence[int]) -> Node:
     return Node(clique, parent.interface, child.factors + parent.factors, children, parent.parent)
 
 
-def _numbered(nodes: Sequence[Node | None], rank: tuple[int, ...]) -> Tree:
-    """Return the tree of the nodes that are left, with new numbers."""
+def _numbered(nodes: Sequence[Node | None]) -> tuple[Node, ...]:
+    """Return the nodes that are left, with new numbers."""
     number = {place: i for i, place in enumerate([p for p, node in enumerate(nodes) if node is not None])}
     parents = {child: number[place] for place, node in enumerate(nodes) if node is not None for child in node.children}
-    return Tree(tuple([
+    return tuple([
         Node(node.clique, node.interface, node.factors, tuple([number[c] for c in node.children]),
              parents.get(place, NO_PARENT))
         for place, node in enumerate(nodes) if node is not None
-    ]), rank)
+    ])

@@ -25,6 +25,7 @@ class Semiring(Record, frozen=True, eq=False):
         zero: what `add` leaves as it is, and what makes every product zero.
         one: what `multiply` leaves as it is.
         reduce: (array, axes) -> the sum over axes; None: by `add`, in the order of the index.
+        carrier: the native code for it (`jitfuse.backends.llvm.semirings.records.CARRIERS`), if there is any.
 
     Example:
         >>> cheapest = jf.factors.Semiring("min_sum", np.minimum, np.add, np.inf, 0.0)
@@ -39,6 +40,7 @@ class Semiring(Record, frozen=True, eq=False):
     zero: Any
     one: Any
     reduce: Reduce | None = None
+    carrier: str | None = None
 
     def sum(self, array: Array, axes: tuple[int, ...]) -> Array:
         """Return the semiring's sum over axes, which go away."""
@@ -62,10 +64,6 @@ def _largest(array: Array, axes: tuple[int, ...]) -> Array:
     return array.max(axes)
 
 
-def _any(array: Array, axes: tuple[int, ...]) -> Array:
-    return array.any(axes)
-
-
 def _logsumexp(array: Array, axes: tuple[int, ...]) -> Array:
     """Return log(sum(exp(array))): shifted by the largest element of each sum, so that no sum loses all it has.
 
@@ -77,9 +75,9 @@ def _logsumexp(array: Array, axes: tuple[int, ...]) -> Array:
         [n for i, n in enumerate(array.shape) if i not in axes]))
 
 
-PROBABILITY: Final = Semiring("probability", np.add, np.multiply, 0.0, 1.0, _sum)
-LOG: Final = Semiring("log", np.logaddexp, np.add, -np.inf, 0.0, _logsumexp)
-MAX: Final = Semiring("max", np.maximum, np.multiply, 0.0, 1.0, _largest)
-MAX_SUM: Final = Semiring("max_sum", np.maximum, np.add, -np.inf, 0.0, _largest)
-SATISFIABILITY: Final = Semiring("satisfiability", np.logical_or, np.logical_and, False, True, _any)
-COUNTING: Final = Semiring("counting", np.add, np.multiply, 0, 1, _sum)
+PROBABILITY: Final = Semiring("probability", np.add, np.multiply, 0.0, 1.0, _sum, "sum_product")
+LOG: Final = Semiring("log", np.logaddexp, np.add, -np.inf, 0.0, _logsumexp, "log")
+MAX: Final = Semiring("max", np.maximum, np.multiply, 0.0, 1.0, _largest, "max_product")
+MAX_SUM: Final = Semiring("max_sum", np.maximum, np.add, -np.inf, 0.0, _largest, "max_sum")
+RESIDUES: Final = Semiring("residues", np.add, np.multiply, 0.0, 1.0, _sum, "modular")
+"""Integers modulo a prime, which native code gets beside the tables."""

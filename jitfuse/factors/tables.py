@@ -130,7 +130,7 @@ class Tables:
         self._rows = [rows[shape] for shape in self.shapes]
         self._made: dict[Any, Any] = {}
 
-    @property
+    @cached_property
     def traced(self) -> bool:
         """Whether any table is a value of a trace."""
         return any(isinstance(f.table, AbstractTensor) for f in self.factors)
@@ -190,25 +190,18 @@ class Tables:
         return tuple(relative), sizes
 
     @cached_property
-    def spreads(self) -> Spreads:
-        """How far apart the values of each factor lie."""
-        spread, positive = np.zeros(len(self.factors)), np.ones(len(self.factors), bool)
-        for numbers, stack in zip(self._rows, self.logs(np.float64)):
-            flat = np.moveaxis(stack, -1 - len(self.shapes[self.places[numbers[0]].stack]), 0).reshape(len(numbers), -1)
+    def spreads(self) -> list[float]:
+        """For each factor the log of its largest value over its smallest one that is not 0."""
+        spreads = np.zeros(len(self.factors))
+        for numbers, shape, stack in zip(self._rows, self.shapes, self.logs(np.float64)):
+            flat = np.moveaxis(stack, -1 - len(shape), 0).reshape(len(numbers), -1)
             largest = flat.max(axis=1, initial=-np.inf)
             least = np.where(flat > -np.inf, flat, np.inf).min(axis=1, initial=np.inf)
             with np.errstate(invalid="ignore"):
                 apart = largest - least
-            spread[numbers] = np.where(np.isfinite(apart), apart, 0.0)
-            positive[numbers] = (flat > -np.inf).all(axis=1)
-        return Spreads(spread, positive)
-
-
-class Spreads(NamedTuple):
-    """For each factor the log of its largest value over its least non-zero one, and whether no value is zero."""
-
-    logs: np.ndarray
-    positive: np.ndarray
+            spreads[numbers] = np.where(np.isfinite(apart), apart, 0.0)
+        found: list[float] = spreads.tolist()
+        return found
 
 
 def _stacked(factors: Sequence[Factor], dtype: Any) -> Table:

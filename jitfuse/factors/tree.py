@@ -41,11 +41,12 @@ class Node(Record, frozen=True):
 class Tree(Record, frozen=True):
     """Nodes in an order in which children come before parents; the last one is the root.
 
-    `rank` is the place of each variable in the order of elimination: the axes of every tensor are in it.
+    `rank` is the place of each variable in the order of elimination; `axes` its place among the axes of every tensor.
     """
 
     nodes: tuple[Node, ...]
     rank: tuple[int, ...]
+    axes: tuple[int, ...]
 
     @property
     def root(self) -> int:
@@ -79,4 +80,5 @@ def bucket_tree(structure: Structure, order: Sequence[int], keep: Sequence[int] 
     numbers = [factor for factor, scope in enumerate(structure.scopes) if not scope]
     last = (*(factor for bucket in made[root:] for factor in bucket.factors), *numbers)
     nodes.append(Node(axes, axes, tuple(sorted(last)), tuple(above), NO_PARENT))
-    return Tree(tuple(nodes), tuple([rank[v] for v in range(len(rank))]))
+    places = tuple([rank[v] for v in range(len(rank))])
+    return Tree(tuple(nodes), places, places)

@@ -12,8 +12,14 @@ from factors.brute import Model
 from factors.ir.executor import run
 
 from jitfuse import factors
-from jitfuse.factors.emit import emit_downward_program, emit_finalize_program, emit_upward_program, joined
-from jitfuse.factors.ir.schema import PARTITION, AxisType, OpCode, Program, belief
+from jitfuse.factors.emit import (
+    cheapest_marginals,
+    emit_downward_program,
+    emit_finalize_program,
+    emit_upward_program,
+    joined,
+)
+from jitfuse.factors.ir.schema import PARTITION, AxisType, OpCode, Program, marginal
 from jitfuse.factors.ir.verify import verify
 from jitfuse.factors.orders.cost import cost
 from jitfuse.factors.orders.search import best_order
@@ -93,8 +99,8 @@ def programs(structure: Structure, tree: Tree, modes: dict[int, int]) -> tuple[P
     """Return the program of the partition function and that of the marginals, which is to run after it."""
     first = rewritten(joined(emit_upward_program(structure, tree, modes=modes),
                              emit_finalize_program(structure, tree, modes))).program
-    beliefs = {place: node.eliminated for place, node in enumerate(tree.nodes[:-1])}
-    second = rewritten(emit_downward_program(structure, tree, beliefs, modes=modes)).program
+    wanted = cheapest_marginals(structure, tree)
+    second = rewritten(emit_downward_program(structure, tree, wanted, modes=modes)).program
     assert verify(joined(first, second), factors=len(structure.scopes), selectors=len(modes)) == ()
     return first, second
 
@@ -119,13 +125,13 @@ def test_modes_sum_to_the_whole(seed: int, merge: bool) -> None:
                          for number, (v, state) in enumerate(zip(modes, states, strict=True))}
             slots = run(second, tables, run(first, tables, {}, selectors), selectors)
             total += float(slots[PARTITION])
-            for place, node in enumerate(tree.nodes):
-                for v in node.eliminated:
-                    marginals[v] += slots[belief(place, v)]
+            for v, found in enumerate(marginals):
+                if v not in modes:
+                    found += slots[marginal(v)]
         assert total == whole.sum()
-        for v, marginal in enumerate(marginals):
+        for v, found in enumerate(marginals):
             if v not in modes:
-                assert np.array_equal(marginal, whole.sum(tuple(u for u in range(whole.ndim) if u != v)))
+                assert np.array_equal(found, whole.sum(tuple(u for u in range(whole.ndim) if u != v)))
 
 
 def test_the_choice_by_scores() -> None:

@@ -1,11 +1,15 @@
 """Graphs of traced tables: log Z as steps of a fused function, its gradient as marginals; compiled and plain runs."""
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 import jitfuse as jf
 from jitfuse import factors
+from jitfuse.factors import graph as graph_module
 from jitfuse.factors.ir.verify import check
 from jitfuse.factors.plans import QUERIES, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG
@@ -43,6 +47,45 @@ def test_a_batch_is_as_one_by_one() -> None:
     together = graph.marginals({1: weights})
     alone = [graph.marginals({1: row}) for row in weights]
     assert all(np.allclose(together[v][k], alone[k][v], rtol=1e-12) for v in range(4) for k in range(5))
+
+
+@pytest.mark.parametrize("limit", [None, 0], ids=["all evidence as weights", "states leave the graph"])
+@pytest.mark.parametrize("query", [
+    lambda graph, evidence: graph.entropy(2, 0, evidence=evidence),
+    lambda graph, evidence: graph.entropy(2, given=(0,), evidence=evidence),
+    lambda graph, evidence: graph.entropy(3, evidence=evidence),
+    lambda graph, evidence: graph.marginal(3, 2, evidence=evidence),
+    lambda graph, evidence: graph.marginal(3, evidence=evidence),
+    lambda graph, evidence: graph.marginal(evidence=evidence),
+    lambda graph, evidence: graph.partition("max", evidence),
+    lambda graph, evidence: graph.partition("satisfiability", evidence),
+])
+def test_other_queries_of_a_batch_are_as_one_by_one(
+    query: Callable[..., Any], limit: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if limit is not None:
+        monkeypatch.setattr(graph_module, "SMALL", limit)
+    graph = factors.FactorGraph(SIZES, list(zip(SCOPES, TABLES)))
+    weights = np.random.default_rng(1).random((5, 3))
+    found = query(graph, {1: weights, 3: 2})
+    alone = [query(graph, {1: row, 3: 2}) for row in weights]
+    assert np.shape(found) == np.shape(alone)
+    assert np.allclose(found, alone, rtol=1e-12, atol=1e-15)
+
+
+def test_entropy_in_a_fused_function() -> None:
+    def entropy(*tables: np.ndarray) -> np.ndarray:
+        return factors.FactorGraph(SIZES, list(zip(SCOPES, tables))).entropy(0, given=(2,))
+
+    assert np.isclose(jf.fuse(entropy, strict=True)(*TABLES), entropy(*TABLES), rtol=1e-12)
+
+
+def test_traced_states_as_evidence_are_refused_with_the_way_out() -> None:
+    def clamped(table: np.ndarray, states: np.ndarray) -> np.ndarray:
+        return factors.FactorGraph([2, 3], [((0, 1), table)]).log_partition({1: states})
+
+    with pytest.raises(jf.errors.JitfuseError, match=r"np\.eye\(3\)\[states\]"):
+        jf.fuse(clamped, strict=True)(np.ones((2, 3)), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("query", QUERIES)

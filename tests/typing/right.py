@@ -124,6 +124,11 @@ model.step.stats()
 program: jf.FusedProgram = scaled.program(x, 1.0)
 print(scaled.name, len(scaled.kernels), len(program.steps))
 
+sizes = {"a": 2, "b": 2}
+evidence: dict[str, int] = {"a": 1}
+graph = jf.factors.FactorGraph(sizes, [(("a", "b"), np.eye(2))])
+print(graph.log_partition(evidence), graph.marginals(evidence)["b"], graph.map(evidence)[0]["b"])
+
 array = jf.asarray([1.0, 2.0], dtype=jf.float32)
 print(jf.sin(array).shape, jf.sum([1, 2], axis=0), np.zeros(2, jf.float32), jf.unique_counts(x).counts)
 jf.nn.gelu(x, approximate="tanh")

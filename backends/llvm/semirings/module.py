@@ -1,0 +1,170 @@
+"""The object of one semiring: a function that runs tables of records, and one for each kind of record.
+
+Owns the loop over units, and how records are handed out to threads. Does not own the sums (`blocks.py`).
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.semirings import records as r
+from jitfuse.backends.llvm.semirings.blocks import KEPT, Unit, Writer
+from jitfuse.backends.llvm.semirings.carriers import TABLE, Shared
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
+
+ENTRY = "jf_semiring"
+_TYPES = {"float64": "double", "float32": "float"}
+_ZERO, _ONE = Value("0", "i64"), Value("1", "i64")
+_RECORD, _MEMORY, _MODULUS = range(0, 24, 8)
+"""Bytes at which the words of a kernel hold the record, the addresses of memory, and the modulus."""
+
+
+def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> str:
+    """Return the object as LLVM assembly.
+
+    ``i64 jf_semiring(ptr records, i64 count, ptr memory, double modulus, ptr parallel)`` runs records one after the
+    other. `memory` has the address of each memory, `parallel` is that of `jf_parallel`, or null: one thread. The memory
+    `LEAST` holds one number, which becomes the least number but 0 of all tensors over their scales, if that is smaller.
+    """
+    module = Module()
+    type_ = _TYPES[dtype]
+    width = vector_bytes // (8 if dtype == "float64" else 4)
+    kinds = [k for k in range(r.KINDS) if k != r.EXTREMES or carrier in ("sum_product", "max_product")]
+    for kind in kinds:
+        _emit_kernel(module, kind, carrier, type_, width, has_fma)
+    _emit_entry(module, kinds)
+    return module.text()
+
+
+def _name(kind: int) -> str:
+    return f"jf_semiring_{kind}"
+
+
+def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int, has_fma: bool) -> None:
+    """``i64 jf_semiring_<kind>(ptr words, i64 begin, i64 end, ptr scratch)`` computes units of a record."""
+    f = module.function(_name(kind), "i64", [("words", "ptr"), ("begin", "i64"), ("end", "i64"), ("scratch", "ptr")],
+                        internal=True, attributes='nounwind "no-builtins"')
+    words, begin, end, _ = f.args
+    record = f.field("ptr", words, _RECORD)
+    memory = f.field("ptr", words, _MEMORY)
+    modulus = f.field("double", words, _MODULUS)
+    reciprocal = f.fdiv(f.const("double", 1.0), modulus)
+
+    def word(number: int) -> Value:
+        return f.field("i64", record, 8 * number)
+
+    def start(number: int) -> Value:
+        base = f.load("ptr", f.offset(memory, word(number), "ptr"))
+        return f.offset(base, word(number + 1), type_)
+
+    rank = word(r.RANK)
+    axes = f.offset(record, 8 * r.AXES)
+    offsets = f.offset(axes, f.shl(rank, f.const("i64", 2)), "i64")
+    strides = (word(r.INNER_STRIDES), word(r.INNER_STRIDES + 1), word(r.INNER_STRIDES + 2))
+    whole = Unit(start(r.OUT), start(r.A), start(r.B), word(r.EXTENT), strides, offsets, word(r.OFFSETS))
+    writer = Writer(f, kind, TABLE[carrier], type_, width, Shared(has_fma, modulus, reciprocal))
+    if kind == r.EXTREMES:
+        one_offset = f.alloca("i64", 2)
+        f.store(_ZERO, one_offset)
+        f.store(_ZERO, f.offset(one_offset, 1, "i64"))
+        writer.extremes(whole._replace(offsets=one_offset), f.field("ptr", memory, 8 * r.LEAST))
+        f.ret(_ZERO)
+        return
+    walk = _Walk(f, axes, rank, type_, (whole.out, whole.a, whole.b))
+    walk.go_to(begin)
+    with f.loop(begin, end):
+        out, a, b = walk.pointers()
+        unit = whole._replace(out=out, a=a, b=b)
+        (writer.kept if kind in KEPT else writer.summed)(unit)
+        walk.advance()
+    f.ret(_ZERO)
+
+
+class _Walk:
+    """The position of a unit along all axes, and where its tensors begin; both in memory, as the rank is not known."""
+
+    def __init__(self, f: Function, axes: Value, rank: Value, type_: str, starts: tuple[Value, Value, Value]) -> None:
+        self._f, self._axes, self._rank, self._type = f, axes, rank, type_
+        self._positions = f.alloca("i64", r.MAX_RANK)
+        self._pointers = f.alloca("ptr", 3)
+        for k, start in enumerate(starts):
+            f.store(start, f.offset(self._pointers, k, "ptr"))
+
+    def pointers(self) -> list[Value]:
+        return [self._f.load("ptr", self._f.offset(self._pointers, k, "ptr")) for k in range(3)]
+
+    def _axis(self, number: Value) -> tuple[Value, list[Value], Value]:
+        """Return an axis's extent, its strides, and where its position is."""
+        f = self._f
+        at = f.offset(self._axes, f.shl(number, f.const("i64", 2)), "i64")
+        extent, *strides = [f.load("i64", f.offset(at, k, "i64")) for k in range(4)]
+        return extent, strides, f.offset(self._positions, number, "i64")
+
+    def _move(self, strides: list[Value], count: Value) -> None:
+        f = self._f
+        for k, stride in enumerate(strides):
+            slot = f.offset(self._pointers, k, "ptr")
+            f.store(f.offset(f.load("ptr", slot), f.mul(stride, count), self._type), slot)
+
+    def go_to(self, unit: Value) -> None:
+        """Go from the first unit to another one."""
+        f = self._f
+        with f.loop(_ZERO, self._rank) as loop:
+            f.store(_ZERO, f.offset(self._positions, loop.index, "i64"))
+        with f.if_(f.icmp("ne", unit, _ZERO)), f.loop(_ZERO, self._rank) as loop:
+            rest = loop.carry(unit)
+            number = f.sub(f.sub(self._rank, _ONE), loop.index)
+            extent, strides, slot = self._axis(number)
+            quotient = f.udiv(rest, extent)
+            position = f.sub(rest, f.mul(quotient, extent))
+            f.store(position, slot)
+            self._move(strides, position)
+            loop.update(0, quotient)
+
+    def advance(self) -> None:
+        """Go to the next unit: the last axis moves, and each whose next inner one wrapped around."""
+        f = self._f
+        before, again, wrapped, done = (f.fresh(x) for x in ("before", "axis", "wrapped", "moved"))
+        f.label(before)
+        f.br(again)
+        f.label(again)
+        inner, following = f.fresh("n"), f.fresh("n")
+        f.emit(f"%{inner} = phi i64 [ {self._rank.ref}, %{before} ], [ %{following}, %{wrapped} ]")
+        stays = f.fresh("stays")
+        f.cond_br(f.icmp("eq", Value(f"%{inner}", "i64"), _ZERO), done, stays)
+        f.label(stays)
+        f.emit(f"%{following} = sub i64 %{inner}, 1")
+        extent, strides, slot = self._axis(Value(f"%{following}", "i64"))
+        position = f.add(f.load("i64", slot), _ONE)
+        f.store(position, slot)
+        self._move(strides, _ONE)
+        f.cond_br(f.icmp("slt", position, extent), done, wrapped)
+        f.label(wrapped)
+        f.store(_ZERO, slot)
+        self._move(strides, f.sub(_ZERO, extent))
+        f.br(again)
+        f.label(done)
+
+
+def _emit_entry(module: Module, kinds: list[int]) -> None:
+    f = module.function(ENTRY, "i64", [
+        ("records", "ptr"), ("count", "i64"), ("memory", "ptr"), ("modulus", "double"), ("parallel", "ptr")])
+    records, count, memory, modulus, parallel = f.args
+    words = f.alloca("i64", 3)
+    f.set_field(memory, words, _MEMORY)
+    f.set_field(modulus, words, _MODULUS)
+    with f.loop(_ZERO, count) as loop:
+        record = loop.carry(records)
+        f.set_field(record, words, _RECORD)
+        kind, units = f.field("i64", record, 8 * r.KIND), f.field("i64", record, 8 * r.UNITS)
+        function = Value(f"@{_name(kinds[0])}", "ptr")
+        for other in kinds[1:]:
+            function = f.select(f.icmp("eq", kind, f.const("i64", other)), Value(f"@{_name(other)}", "ptr"), function)
+        threads = f.field("i64", record, 8 * r.PARALLEL)
+        many, one, done = f.fresh("many"), f.fresh("one"), f.fresh("ran")
+        f.cond_br(f.and_(f.icmp("ne", threads, _ZERO), f.icmp("ne", parallel, f.null)), many, one)
+        f.label(many)
+        f.call_pointer(parallel, "i64", [function, words, units, _ZERO, f.null, _ZERO])
+        f.br(done)
+        f.label(one)
+        f.call_pointer(function, "i64", [words, _ZERO, units, f.null])
+        f.label(done)
+        loop.update(0, f.offset(record, f.field("i64", record, 8 * r.LENGTH), "i64"))
+    f.ret(_ZERO)

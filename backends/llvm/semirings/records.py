@@ -1,0 +1,56 @@
+"""Records: how one sum of products of two tensors is written for native code, as 64-bit words.
+
+    out[k] = sum over s of a[k, s] * b[k, s]
+
+A record has three kinds of loops: units, over axes of the result; one inner axis, whose elements are neighbours or a
+fixed distance apart; and a list of offsets for all that is summed besides. Loop `R` is the number of axes of the units.
+
+| word | is |
+|---|---|
+| 0 | words of the record |
+| 1 | what the inner axis is, `SPLAT` to `EXTREMES` |
+| 2 | 1: units may run at the same time in several threads |
+| 3 | number of units |
+| 4, 5 | the result: number of its memory, first element |
+| 6, 7 | a, in the same way |
+| 8, 9 | b |
+| 10 | extent of the inner axis |
+| 11, 12, 13 | its strides in the result, a and b |
+| 14 | number of offsets; of `EXTREMES`, elements of one tensor |
+| 15 | R |
+| 16 .. | R times: extent, strides in the result, a and b; the first axis is the slowest |
+| then | for each offset that of a and that of b |
+
+Strides and offsets count elements.
+"""
+from __future__ import annotations
+
+from typing import Final
+
+LENGTH, KIND, PARALLEL, UNITS = 0, 1, 2, 3
+OUT, A, B = 4, 6, 8
+"""Where the two words of each tensor are."""
+EXTENT, INNER_STRIDES, OFFSETS, RANK, AXES = 10, 11, 14, 15, 16
+MAX_RANK: Final = 64
+"""Axes of the units."""
+
+SPLAT, PAIRS, STRIDED, SUM_SPLAT, SUM_PAIRS, EXTREMES = range(6)
+"""Kinds of the inner axis:
+
+SPLAT      elements of the result and of a are neighbours, b is one number
+PAIRS      those of b are neighbours too
+STRIDED    any strides
+SUM_SPLAT  summed: elements of a are neighbours, b is one number
+SUM_PAIRS  summed: those of b are neighbours too
+EXTREMES   the result is a scale of a, and one over it: the largest power of two that is not above its largest element,
+           or 1 where that is 0 or infinite; the inner axis is a batch of tensors
+"""
+KINDS: Final = 6
+
+WORKSPACE, ONE, LEAST, STACKS = range(4)
+"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales, others."""
+
+CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")
+"""Semirings that there is code for; "modular" is that of residues, in float64."""
+MODULUS_LIMIT: Final = 1 << 49
+"""Residues below it are exact in "modular"."""

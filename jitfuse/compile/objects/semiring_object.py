@@ -1,0 +1,83 @@
+"""The native code of semirings: a function for each carrier and dtype, from the cache or compiled when first asked for.
+
+Does not own its code (`jitfuse.backends.llvm.semirings.module`), nor the records that it runs.
+"""
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from jitfuse.backends.llvm.loader import load
+from jitfuse.backends.llvm.target import machine_identity
+from jitfuse.compile.objects.keys import LEVEL
+from jitfuse.compile.objects.runtime_object import load_runtime_object, native_runtime
+
+Run = Callable[[int, int, int, float, int], int]
+
+
+@cache
+def semiring_function(carrier: str, dtype: str) -> Run:
+    """Return the function that runs records: (their address, their number, the memories' addresses, modulus, pool).
+
+    `pool` is `parallel_address`, or 0: one thread.
+
+    Args:
+        carrier: one of `jitfuse.backends.llvm.semirings.records.CARRIERS`.
+        dtype: "float64" or "float32".
+    """
+    parts: dict[str, str | int] = {"level": LEVEL, "machine": " ".join(machine_identity())}
+    library = load_runtime_object(f"semiring {carrier} {dtype}", lambda: _text(carrier, dtype), parts, load)
+    _held.append(library)
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    made: Any = ctypes.CFUNCTYPE(number, pointer, number, pointer, ctypes.c_double, pointer)(
+        library.address("jf_semiring"))
+    return made  # type: ignore[no-any-return]
+
+
+_held: list[Any] = []
+"""Code in use is never unloaded."""
+
+
+def _text(carrier: str, dtype: str) -> str:
+    from jitfuse.backends.llvm.jit import host_target
+    from jitfuse.backends.llvm.semirings.module import module_text
+
+    target = host_target()
+    return module_text(carrier, dtype, target.vector_bytes, target.has_fma)
+
+
+@cache
+def parallel_address() -> int:
+    """Return the address of `jf_parallel`, which hands units out to threads."""
+    from jitfuse.backends.llvm.runtime.native import expect_threads
+
+    expect_threads()
+    address: int = native_runtime().address("jf_parallel")
+    return address
+
+
+def recycled(count: int, dtype: Any) -> np.ndarray:
+    """Return an array without values, in memory that the runtime keeps for the next one when it is dropped.
+
+    The system hands out new memory page by page, which takes as long as some passes over it.
+    """
+    alloc, free = _allocator()
+    size = count * np.dtype(dtype).itemsize
+    address = alloc(size)
+    if not address:
+        raise MemoryError(f"no memory for {size:,} bytes of messages")
+    buffer = (ctypes.c_char * size).from_address(address)
+    weakref.finalize(buffer, free, address, size).atexit = False
+    return np.frombuffer(buffer, dtype)
+
+
+@cache
+def _allocator() -> tuple[Any, Any]:
+    runtime = native_runtime()
+    return (runtime.function("jf_alloc", ctypes.c_void_p, ctypes.c_int64),
+            runtime.function("jf_free", None, ctypes.c_void_p, ctypes.c_int64))

@@ -1,0 +1,264 @@
+"""Register programs as tables of records for native code: where each register lies, and what is done with it.
+
+Owns the layout of memory, and what is left out: loads, units and slots are only names of tensors. Does not own the
+loops of a record (`records.py`).
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.semirings.records import ONE, PARALLEL, STACKS, WORKSPACE
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
+from jitfuse.factors.records import MOST_OFFSETS, Operand, extremes, sum_of_products
+
+ALIGNED: Final = 8
+"""Elements that every register begins at a multiple of."""
+
+
+class Tensor(NamedTuple):
+    """Elements in memory: those of a batch are neighbours, so that strides of axes are multiples of it.
+
+    `factor` is the first element, in the workspace, of a number that is still to be multiplied in: what is normalized
+    is multiplied where it is read, together with small tables.
+    """
+
+    memory: int
+    first: int
+    spec: TensorSpec
+    batched: bool
+    factor: int | None = None
+
+
+UNIT: Final = Tensor(ONE, 0, TensorSpec(()), False)
+
+
+class Assembled(Record, frozen=True, eq=False):
+    """A table of records.
+
+    code       the words of all records, one after the other
+    count      number of records
+    workspace  elements of the registers' memory
+    threads    whether any record has work for several threads
+    slots      where each wanted slot is
+    batch      number of models that run at the same time
+    """
+
+    code: np.ndarray
+    count: int
+    workspace: int
+    threads: bool
+    slots: Mapping[SlotKey, Tensor]
+    batch: int
+
+
+class Layout(NamedTuple):
+    """Where tables are: for each factor (stack, row), and for each stack whether every row is one of a batch."""
+
+    place: Callable[[int], tuple[int, int]]
+    batched: Sequence[bool]
+    batch: int
+
+
+def assemble(programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool]) -> Assembled:
+    """Return the table of programs that run one after the other; of their slots those that are wanted stay."""
+    steps = [(number, step) for number, program in enumerate(programs) for step in program.instructions]
+    writer = _Assembler(layout, wanted, _last_reads(steps, wanted))
+    for place, (number, step) in enumerate(steps):
+        writer.step(place, number, step)
+    code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
+    slots = {key: tensor for key, tensor in writer.slots.items() if wanted(key)}
+    threads = any(record[PARALLEL] for record in writer.records)
+    return Assembled(code, len(writer.records), writer.heap.size, threads, slots, layout.batch)
+
+
+Value = tuple[int, int]
+"""A register: the number of its program, and its own. Loads of slots have that of what was stored."""
+
+
+def _last_reads(steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool]) -> dict[int, list[Value]]:
+    """Return for each place the registers that nothing reads behind it."""
+    names: dict[Value, Value] = {}
+    slots: dict[SlotKey, Value] = {}
+    last: dict[Value, int] = {}
+    for place, (number, step) in enumerate(steps):
+        if step.op is OpCode.LOAD_SLOT:
+            assert step.dst is not None
+            names[number, step.dst] = slots[step.args["slot"]]
+        elif step.op is OpCode.NORMALIZE:  # lies where it is read from
+            assert step.dst is not None
+            names[number, step.dst] = names[number, step.args["src"]]
+        elif step.dst is not None:
+            names[number, step.dst] = number, step.dst
+            last[number, step.dst] = place
+        for register in step.reads:
+            last[names[number, register]] = place
+        if step.op is OpCode.STORE_SLOT:
+            slots[step.args["slot"]] = names[number, step.args["src"]]
+    for key, value in slots.items():
+        if wanted(key):
+            last.pop(value, None)
+    found: dict[int, list[Value]] = {}
+    for value, place in last.items():
+        found.setdefault(place, []).append(value)
+    return found
+
+
+class _Assembler:
+    """The records written so far, and where each live tensor is."""
+
+    def __init__(
+        self, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[Value]]
+    ) -> None:
+        self.layout, self.wanted, self.dying = layout, wanted, dying
+        self.records: list[np.ndarray] = []
+        self.heap = Heap()
+        self.slots: dict[SlotKey, Tensor] = {}
+        self._tensors: dict[Value, Tensor] = {}
+
+    def step(self, place: int, number: int, step: Instruction) -> None:
+        """Write what one instruction does."""
+        op, args, spec = step.op, step.args, step.spec
+        if op is OpCode.STORE_SLOT:
+            tensor = self._tensors[number, args["src"]]
+            if tensor.factor is not None and self.wanted(args["slot"]):
+                tensor = self._contracted([tensor], tensor.spec)
+            self.slots[args["slot"]] = tensor
+        elif step.dst is not None and spec is not None:
+            made = self._made(step, [self._tensors[number, register] for register in step.reads])
+            self._tensors[number, step.dst] = made
+        for value in self.dying.get(place, ()):
+            self._free(self._tensors[value])
+
+    def _made(self, step: Instruction, inputs: list[Tensor]) -> Tensor:
+        assert step.spec is not None
+        if step.op is OpCode.LOAD_FACTOR:
+            stack, row = self.layout.place(step.args["factor_id"])
+            batched = self.layout.batched[stack]
+            first = row * step.spec.size * (self.layout.batch if batched else 1)
+            return Tensor(STACKS + stack, first, step.spec, batched)
+        if step.op is OpCode.LOAD_SLOT:
+            return self.slots[step.args["slot"]]
+        if step.op is OpCode.UNIT:
+            return Tensor(ONE, 0, step.spec, False)
+        if step.op is OpCode.NORMALIZE:
+            return self._normalized(inputs[0], step)
+        return self._contracted(inputs, step.spec)
+
+    # ------------------------------------------------------------------ records
+    def _normalized(self, given: Tensor, step: Instruction) -> Tensor:
+        """Write what finds the divisor and its reciprocal, one behind the other."""
+        number = TensorSpec(())
+        scales = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2),)), given.batched)
+        batch = self.layout.batch if given.batched else 1
+        self.slots[step.args["scale"]] = Tensor(WORKSPACE, scales.first, number, given.batched)
+        out, source = (Operand(t.memory, t.first, ()) for t in (scales, given))
+        self.records.append(extremes(out, source, given.spec.size, batch))
+        return given._replace(factor=scales.first + batch)
+
+    def _contracted(self, inputs: list[Tensor], spec: TensorSpec) -> Tensor:
+        """Write the product of tensors, summed over the axes that `spec` lacks: two at a time."""
+        factors = [Tensor(WORKSPACE, t.factor, TensorSpec(()), t.batched) for t in inputs if t.factor is not None]
+        inputs = [*factors, *(t._replace(factor=None) for t in inputs)]
+        left = sorted(inputs, key=lambda t: t.spec.size)
+        while len(left) > 2:
+            product = self._pair(left[0], left[1], _union(left[0].spec, left[1].spec))
+            for used in left[:2]:
+                self._free_if_own(used, inputs)
+            left[:2] = [product]
+            left.sort(key=lambda t: t.spec.size)
+        made = self._pair(left[0], left[1] if len(left) > 1 else UNIT, spec)
+        for used in left:
+            self._free_if_own(used, inputs)
+        return made
+
+    def _free_if_own(self, tensor: Tensor, inputs: Sequence[Tensor]) -> None:
+        if tensor not in inputs:
+            self._free(tensor)
+
+    def _pair(self, a: Tensor, b: Tensor, spec: TensorSpec) -> Tensor:
+        """Write one record; more where so many indices are summed that some are summed first."""
+        whole = _union(_union(spec, a.spec), b.spec)
+        summed = [axis for axis in whole.axes if not spec.has_key(axis.key)]
+        out = self._new(spec, a.batched or b.batched)
+        record = self._record(out, a, b, whole, MOST_OFFSETS if len(summed) > 1 else sys.maxsize)
+        if record is not None:
+            self.records.append(record)
+            return out
+        self._free(out)
+        between = self._pair(a, b, TensorSpec((*spec.axes, *summed[: len(summed) // 2])))
+        made = self._pair(between, UNIT, spec)
+        self._free(between)
+        return made
+
+    def _record(self, out: Tensor, a: Tensor, b: Tensor, whole: TensorSpec, most: int) -> np.ndarray | None:
+        batch = self.layout.batch
+        keys, extents = whole.keys, [*whole.shape, *([batch] if out.batched else [])]
+        result, first, second = (_operand(t, keys, batch, out.batched) for t in (out, a, b))
+        return sum_of_products(result, first, second, extents, most)
+
+    # ------------------------------------------------------------------ memory
+    def _new(self, spec: TensorSpec, batched: bool) -> Tensor:
+        size = spec.size * (self.layout.batch if batched else 1)
+        return Tensor(WORKSPACE, self.heap.take(size), spec, batched)
+
+    def _free(self, tensor: Tensor) -> None:
+        if tensor.memory == WORKSPACE:
+            self.heap.give(tensor.first, tensor.spec.size * (self.layout.batch if tensor.batched else 1))
+
+
+def _operand(tensor: Tensor, keys: Iterable[AxisKey], batch: int, with_batch: bool) -> Operand:
+    strides: dict[AxisKey, int] = {}
+    step = batch if tensor.batched else 1
+    if tensor.memory != ONE:
+        for axis in reversed(tensor.spec.axes):
+            strides[axis.key] = step
+            step *= axis.size
+    own = [strides.get(key, 0) for key in keys]
+    return Operand(tensor.memory, tensor.first, tuple([*own, int(tensor.batched)] if with_batch else own))
+
+
+def _union(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    """Return the axes of both, those that only the second one has behind."""
+    return TensorSpec((*a.axes, *(axis for axis in b.axes if not a.has_key(axis.key))))
+
+
+class Heap:
+    """Memory in elements: what is given back is taken again, the first place that fits; neighbours become one."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._free: list[tuple[int, int]] = []
+
+    def take(self, size: int) -> int:
+        """Return the first element of `size` elements that nobody holds."""
+        size = _aligned(size)
+        for k, (first, free) in enumerate(self._free):
+            if free >= size:
+                self._free[k : k + 1] = [(first + size, free - size)] if free > size else []
+                return first
+        if self._free and sum(self._free[-1]) == self.size:
+            first = self._free.pop()[0]
+        else:
+            first = self.size
+        self.size = first + size
+        return first
+
+    def give(self, first: int, size: int) -> None:
+        """Give elements back."""
+        stop = first + _aligned(size)
+        k = next((k for k, (other, _) in enumerate(self._free) if other > first), len(self._free))
+        if k < len(self._free) and self._free[k][0] == stop:
+            stop += self._free.pop(k)[1]
+        if k and sum(self._free[k - 1]) == first:
+            k -= 1
+            first = self._free.pop(k)[0]
+        self._free.insert(k, (first, stop - first))
+
+
+def _aligned(size: int) -> int:
+    return -(-max(size, 1) // ALIGNED) * ALIGNED

@@ -1,0 +1,143 @@
+"""One sum of products of two tensors as a record for native code: which loops it has, and in which order.
+
+Source of the idea, loops over merged axes with one that is a vector: Matthews, "High-performance tensor contraction
+without transposition", 2018. Does not own the record's words (`jitfuse.backends.llvm.semirings.records`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.semirings import records as r
+from jitfuse.base.records import NamedTuple
+
+LANES: Final = 4
+"""Numbers of a vector, for the choice of loops: the same on every machine."""
+CHUNK: Final = 512
+"""Elements of the inner axis that stay in the nearest cache while loops over axes that they lack go on."""
+STRIDED_CHUNK: Final = 64
+"""The same where each of them may have a cache line of its own."""
+THREADED: Final = 1 << 17
+"""Products from which on units are handed out to threads."""
+MOST_OFFSETS: Final = 1 << 12
+"""Summed indices besides the inner axis that one record lists, if they are those of several axes."""
+_UNIT_NS, _SUM_NS, _TERM_NS, _VECTOR_NS, _ELEMENT_NS, _FAR_NS = 5.0, 6.0, 2.0, 0.3, 0.9, 3.0
+"""What a unit takes, its one number where the inner axis is summed, a summed index besides, a vector, an element of its
+own, and one that is far from the next.
+"""
+_FAR: Final = 512
+"""A stride from which on elements are far apart: those of one chunk compete for few places of the cache."""
+
+
+class Operand(NamedTuple):
+    """A tensor: the number of its memory, its first element, and for each axis its stride; 0 where it has none."""
+
+    memory: int
+    first: int
+    strides: tuple[int, ...]
+
+
+class Axis(NamedTuple):
+    """A loop: its extent, and the strides of the result, a and b; the result's is 0 where it is summed."""
+
+    extent: int
+    out: int
+    a: int
+    b: int
+
+
+def sum_of_products(out: Operand, a: Operand, b: Operand, extents: Sequence[int], most: int) -> np.ndarray | None:
+    """Return the record of a sum of products; None where too many indices are summed for one.
+
+    Args:
+        out: where the result goes; its axes are in order of descending strides. Those with stride 0 are summed.
+        a, b: what is multiplied.
+        extents: that of each axis.
+        most: summed indices besides the inner axis that a record may list.
+    """
+    axes = [Axis(n, *strides) for n, *strides in zip(extents, out.strides, a.strides, b.strides) if n != 1]
+    kept = _merged([x for x in axes if x.out])
+    summed = _merged(sorted((x for x in axes if not x.out), key=lambda x: (-max(x.a, x.b), -min(x.a, x.b))))
+    inner, kind, swap = _inner(kept, summed)
+    if swap:
+        a, b = b, a
+        kept, summed, inner = ([_swapped(x) for x in kept], [_swapped(x) for x in summed], _swapped(inner))
+    units = [x for x in kept if x != inner]
+    offsets = [x for x in summed if x != inner]
+    count = prod(x.extent for x in offsets)
+    if count > most:
+        return None
+    chunk = CHUNK if kind != r.STRIDED else STRIDED_CHUNK
+    if inner.out and inner.extent > chunk and inner.extent % chunk == 0:
+        units.append(Axis(inner.extent // chunk, *(s * chunk for s in inner[1:])))
+        inner = inner._replace(extent=chunk)
+    units.sort(key=lambda x: (x.a == 0, -x.a))  # a is read in order; its chunk stays in the cache for axes of b alone
+    number = prod(x.extent for x in units)
+    work = number * inner.extent * count
+    head = [0, kind, int(work >= THREADED and number > 1), number, out.memory, out.first, a.memory, a.first, b.memory,
+            b.first, *inner, count, len(units)]
+    return _record(head, units, np.stack([_offsets(offsets, 2), _offsets(offsets, 3)], axis=-1))
+
+
+def extremes(out: Operand, a: Operand, count: int, batch: int) -> np.ndarray:
+    """Return the record that finds the scale of a tensor of `count` elements, each of a batch."""
+    head = [0, r.EXTREMES, 0, 1, out.memory, out.first, a.memory, a.first, a.memory, a.first, batch, 1, 1, 1, count, 0]
+    return _record(head, (), np.zeros((0, 2), np.int64))
+
+
+def _record(head: list[int], units: Sequence[Axis], offsets: np.ndarray) -> np.ndarray:
+    words = np.array([*head, *(word for axis in units for word in axis)], np.int64)
+    record = np.concatenate([words, offsets.reshape(-1)])
+    record[r.LENGTH] = len(record)
+    return record
+
+
+def _merged(axes: Sequence[Axis]) -> list[Axis]:
+    """Return axes with neighbours as one where every tensor has them as one."""
+    merged: list[Axis] = []
+    for axis in axes:
+        if merged and all(outer == inner * axis.extent for outer, inner in zip(merged[-1][1:], axis[1:])):
+            merged[-1] = axis._replace(extent=merged[-1].extent * axis.extent)
+        else:
+            merged.append(axis)
+    return merged
+
+
+def _swapped(axis: Axis) -> Axis:
+    return Axis(axis.extent, axis.out, axis.b, axis.a)
+
+
+def _inner(kept: Sequence[Axis], summed: Sequence[Axis]) -> tuple[Axis, int, bool]:
+    """Return the inner axis that takes the least time, its kind, and whether a and b change places."""
+    units, terms = prod(x.extent for x in kept), prod(x.extent for x in summed)
+    best = (units * (_UNIT_NS + terms * (_TERM_NS + _ELEMENT_NS)), Axis(1, 1, 1, 0), r.STRIDED, False)
+    for axis in (*kept, *summed):
+        strides = axis.a, axis.b
+        swap = strides == (0, 1)
+        is_row = strides in ((1, 0), (0, 1), (1, 1))
+        row = _TERM_NS + -(-axis.extent // LANES) * _VECTOR_NS
+        if axis.out == 1 and is_row:
+            kind = r.PAIRS if strides == (1, 1) else r.SPLAT
+            cost = units // axis.extent * (_UNIT_NS + terms * row)
+        elif axis.out:
+            kind, swap = r.STRIDED, not axis.a
+            element = _FAR_NS if max(axis[1:]) >= _FAR else _ELEMENT_NS
+            cost = units // axis.extent * (_UNIT_NS + terms * (_TERM_NS + axis.extent * element))
+        elif is_row:
+            kind = r.SUM_PAIRS if strides == (1, 1) else r.SUM_SPLAT
+            cost = units * (_UNIT_NS + _SUM_NS + terms // axis.extent * row)
+        else:
+            continue
+        best = min(best, (cost, axis, kind, swap))
+    return best[1:]
+
+
+def _offsets(axes: Sequence[Axis], tensor: int) -> np.ndarray:
+    """Return the offset of each summed index in a tensor, the last axis fastest."""
+    offsets = np.zeros(1, np.int64)
+    for axis in axes:
+        offsets = (offsets[:, None] + np.arange(axis.extent, dtype=np.int64) * axis[tensor]).reshape(-1)
+    return offsets
