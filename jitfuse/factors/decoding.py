@@ -104,7 +104,7 @@ def samples(
         for rest, table in terms:
             at = table[(..., *[states[u] for u in rest])]
             total = total + (np.moveaxis(at, -1, 0) if rest else at)
-        total = total.reshape(n, -1)
+        total = total.reshape(n, math.prod(shape))
         weights = np.exp(total - total.max(axis=1, keepdims=True, initial=-np.inf)).cumsum(axis=1)
         drawn = np.asarray(uniform((n, 1), key=fold_in(key, own[0]))) * weights[:, -1:]
         chosen = np.minimum((weights <= drawn).sum(axis=1), _last_possible(weights))

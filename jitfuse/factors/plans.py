@@ -71,12 +71,17 @@ class Plan:
         self.ordered: Ordered = best_order(
             clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
             most_operations=MOST_OPERATIONS, libraries=question.libraries)
-        self.schemes: list[Scheme] = schemes_of(structure, self.ordered, question.keep, question.limit_bytes,
-                                                kept=question.all_messages)
+        self.schemes: list[Scheme] = self.ways()
         self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
         self._tables: dict[Any, Assembled] = {}
         self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
         self._machines: dict[int, Machine] = {}
+
+    def ways(self, *, every: bool = False) -> list[Scheme]:
+        """Return the ways to sum, the best first; `every`: also those that are only shown."""
+        question = self.question
+        return schemes_of(question.structure, self.ordered, question.keep, question.limit_bytes,
+                          kept=question.all_messages, every=every)
 
     # ------------------------------------------------------------------ programs
     @cached_property

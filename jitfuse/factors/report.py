@@ -53,7 +53,7 @@ class Report(Record, frozen=True, eq=False):
                   for c in self.ordered.candidates]
         name = dict(zip(self.ordered.order, self.order))
         lines.append("ways, the best first:")
-        for way in self.plan.schemes:
+        for way in self.plan.ways(every=True):
             on = f" on {', '.join(str(name[v]) for v in way.modes)}" if way.modes else ""
             score = way.score
             lines.append(

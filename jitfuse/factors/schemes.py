@@ -52,9 +52,9 @@ class Scheme(Record, frozen=True, eq=False):
 
 
 def schemes_of(
-    structure: Structure, ordered: Ordered, keep: tuple[int, ...], limit_bytes: int, *, kept: bool
+    structure: Structure, ordered: Ordered, keep: tuple[int, ...], limit_bytes: int, *, kept: bool, every: bool = False
 ) -> list[Scheme]:
-    """Return all ways, the best first; of equal ones in the order of the module.
+    """Return the ways, the best first; of equal ones in the order of the module.
 
     Args:
         structure: variables and scopes.
@@ -62,6 +62,7 @@ def schemes_of(
         keep: variables that stay in the result; then no others are conditioned on.
         limit_bytes: what messages may take.
         kept: whether all messages count, or those that are needed at once.
+        every: also condition where nothing demands it, which is never the best: to show what it would take.
     """
     def scored(name: str, tree: Tree, sizes: Sequence[int], modes: tuple[int, ...] = ()) -> Scheme:
         slices = prod([structure.sizes[v] for v in modes])
@@ -71,7 +72,7 @@ def schemes_of(
     plain = bucket_tree(structure, ordered.order, keep)
     found = [scored("contraction", plain, structure.sizes),
              scored("junction tree", junction_tree(plain, structure.sizes), structure.sizes)]
-    modes = () if keep else ordered.sliced or _first_modes(structure, ordered.order, kept)
+    modes = () if keep else ordered.sliced or (_first_modes(structure, ordered.order, kept) if every else ())
     if modes:
         tree = bucket_tree(structure, ordered.order, modes)
         found.append(scored("conditioning", tree, conditioned(structure, modes).sizes, modes))
@@ -82,7 +83,7 @@ def _first_modes(structure: Structure, order: Sequence[int], kept: bool) -> tupl
     """Return the variables to condition on so that messages take any less memory; none if nothing helps."""
     whole = cost(structure, order).bytes(ITEMSIZE, keep=kept)
     try:
-        return sliced_variables(structure, order, whole - 1, itemsize=ITEMSIZE, keep=kept)[0]
+        return sliced_variables(structure, order, whole - 1, itemsize=ITEMSIZE, keep=kept)[0] if whole else ()
     except TooLargeError:
         return ()
 

@@ -138,7 +138,7 @@ def test_the_choice_by_scores() -> None:
     """Steps decide where tables are small, products where they are large, memory before both."""
     def best(structure: Structure, limit: int) -> list[str]:
         ordered = best_order(structure, budget=100, limit_bytes=limit)
-        found = schemes_of(structure, ordered, (), limit, kept=False)
+        found = schemes_of(structure, ordered, (), limit, kept=False, every=True)
         assert [each.score for each in found] == sorted(each.score for each in found)
         return [each.name for each in found]
 
@@ -146,6 +146,10 @@ def test_the_choice_by_scores() -> None:
     star = Structure((50,) * 9, tuple((0, v) for v in range(1, 9)))
     assert best(star, 1 << 30)[:2] == ["contraction", "junction tree"]  # the same tree
     assert best(grid(6, 6), 300)[0] == "conditioning"
+    assert best(grid(6, 6), 1 << 30)[2] == "conditioning"
+    lines = str(factors.FactorGraph([2] * 9, [((k, (k + 1) % 9), np.ones((2, 2))) for k in range(9)]).plan())
+    assert "conditioning on " in lines and "junction tree: 1 x " in lines
+    assert "conditioning" not in str(factors.FactorGraph([], [((), 2.0)]).plan())
 
 
 def test_a_plan_that_conditions_is_a_program_with_modes() -> None:
