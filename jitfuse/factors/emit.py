@@ -247,7 +247,7 @@ def emit_downward_program(
         children = [out.load_message(c, place) for c in node.children]
         base += out.ones([*base, *children], node.clique)
         if place in wanted.cliques:
-            held = out.product([*base, *children])
+            held = out.eliminated(out.product([*base, *children]), wanted.cliques[place])  # few: fused, so never whole
             for v in wanted.cliques[place]:
                 out.store(marginal(v), out.eliminated(held, (v,)))
         _tell_children(out, place, node, base, children, needed, normalized, wanted)

@@ -97,7 +97,7 @@ class FactorGraph:
             TooLargeError: the tables needed are larger than `limit_bytes`.
 
         Example:
-            >>> float(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition().round(6))
+            >>> round(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition(), 6)
             2.302585
         """
         return self._answering(evidence).log_partition()

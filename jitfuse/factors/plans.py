@@ -118,9 +118,9 @@ class Plan:
         Where it conditions on variables their modes have one value, and the program runs once for each of their states.
         """
         structure, best = self.question.structure, self.schemes[0]
-        modes = dict.fromkeys(best.modes, 1)
-        return rewritten(joined(emit_upward_program(structure, best.tree, modes=modes),
-                                emit_finalize_program(structure, best.tree, modes)))
+        tree, modes = best.tree if best.modes else self.tree, dict.fromkeys(best.modes, 1)
+        return rewritten(joined(emit_upward_program(structure, tree, modes=modes),
+                                emit_finalize_program(structure, tree, modes)))
 
     @cached_property
     def finalize(self) -> Program:

@@ -72,6 +72,8 @@ def test_junction_trees_are_trees_of_cliques(step: int, monkeypatch: pytest.Monk
             plain = bucket_tree(structure, drawn_order(structure, seed), keep)
             tree = junction_tree(plain, structure.sizes)
             is_a_tree(structure, tree, keep)
+            assert all(prod([structure.sizes[v] for v in node.eliminated]) <= 16 for node in tree.nodes
+                       if len(node.eliminated) > 1)
             assert score_of(structure.sizes, tree, 0).work <= score_of(structure.sizes, plain, 0).work
             fewer += len(tree.nodes) < len(plain.nodes)
     assert fewer > 10
