@@ -25,19 +25,17 @@ class Best(NamedTuple):
     rounding: float
 
 
-def most_probable(plan: Plan, tables: Tables) -> Best:
-    """Return the most probable state of each variable; of equal products, the lowest in the order of variables."""
+def most_probable(plan: Plan, tables: Tables) -> tuple[Best, bool]:
+    """Return a most probable state of each variable, and whether another one may be as good."""
     logs, sizes = tables.relative_logs()
     states, gap = _decided(plan, logs)
     value = _value(plan, logs, states)
     if value == -math.inf:
-        return Best(states, value, 0.0)
+        return Best(states, value, 0.0), False
     # no term is positive: whatever comes near the best has partial sums of its size at most
     terms = len(plan.question.structure.scopes) + len(states)
     rounding = 2 * float(np.finfo(np.float64).eps) * (terms * (1 - value) + sizes)
-    if gap <= 2 * rounding:
-        states = _lowest(plan, logs, states, rounding)
-    return Best(states, _value(plan, tables.logs(np.float64), states), rounding)
+    return Best(states, _value(plan, tables.logs(np.float64), states), rounding), gap <= 2 * rounding
 
 
 def _value(plan: Plan, logs: Sequence[Array], states: Sequence[int]) -> float:
@@ -67,29 +65,28 @@ def _decided(plan: Plan, logs: Sequence[Array]) -> tuple[list[int], float]:
     return states, gap
 
 
-def _lowest(plan: Plan, logs: Sequence[Array], states: list[int], rounding: float) -> list[int]:
-    """Return the lowest of the states whose product is as good, within `rounding`, as that of `states`.
+def lowest(plan: Plan, tables: Tables, best: Best) -> Best:
+    """Return the lowest, in the order of variables, of the states whose product is as good as the best.
 
-    One variable is fixed after the other, at the lowest state with which the others still reach as much. What is not
-    reached alone, by the maxima over all other variables, is not tried, nor what the states found last have already.
+    The last factor over each variable alone has ones, and no other has its table: one variable after the other is fixed
+    there, at the lowest state with which the others still reach as much. What is not reached alone, by the maxima over
+    all other variables, is not tried, nor what the states found last have already.
     """
-    logs = [stack.copy() for stack in logs]
-    scopes, load = plan.question.structure.scopes, plan.loader(logs)
-    least = _value(plan, logs, states) - rounding
+    logs = [stack.copy() for stack in tables.relative_logs()[0]]
+    load, states = plan.loader(logs), best.states
+    least = _value(plan, logs, states) - best.rounding
     maxima, _ = plan.run("marginals", MAX_SUM, logs, np.float64)
-    first = {v: f for f, scope in reversed([*enumerate(scopes)]) for v in scope}
-    for v in sorted(first):
-        scope = scopes[first[v]]
-        table = np.moveaxis(load(first[v]).alone(len(scope)), scope.index(v), 0)
-        for state in np.flatnonzero(maxima[v] >= least - rounding).tolist():
-            kept = table.copy()
-            table[np.arange(len(table)) != state] = -math.inf
+    own = {scope[0]: factor for factor, scope in enumerate(plan.question.structure.scopes) if len(scope) == 1}
+    for v in sorted(own):
+        row = load(own[v]).alone(1)
+        for state in np.flatnonzero(maxima[v] >= least - best.rounding).tolist():
+            row[:] = -math.inf
+            row[state] = 0.0
             found = states if state == states[v] else _decided(plan, logs)[0]
             if found is states or _value(plan, logs, found) >= least:
                 states = found
                 break
-            table[...] = kept
-    return states
+    return best._replace(states=states, value=_value(plan, tables.logs(np.float64), states))
 
 
 def samples(

@@ -15,7 +15,7 @@ import numpy as np
 from jitfuse.base.lazy import cached_property
 from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.counting import count
-from jitfuse.factors.decoding import Best, most_probable, samples
+from jitfuse.factors.decoding import Best, lowest, most_probable, samples
 from jitfuse.factors.evidence import Evidence, observed
 from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
@@ -35,11 +35,12 @@ class Given:
         log: the tables hold logs.
         limit_bytes: what the messages of a query may take.
         libraries: those that are asked for orders too.
+        base: the tables of the model, if the evidence has no states but those of the model.
     """
 
     def __init__(
         self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int,
-        libraries: tuple[str, ...] = (),
+        libraries: tuple[str, ...] = (), base: Tables | None = None,
     ) -> None:
         self.libraries = libraries
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
@@ -49,7 +50,9 @@ class Given:
         self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
         self._factors = [*factors, *weights]
-        self.tables = Tables(self.sizes, observed(self._factors, evidence.states), log)
+        self.tables = Tables(self.sizes, observed(factors, evidence.states), log) if base is None else base
+        if weights:
+            self.tables = Tables(self.sizes, weights, log, self.tables)
 
     def plan(self, keep: tuple[int, ...] = (), *, all_messages: bool = False) -> Plan:
         """Return what is compiled for it.
@@ -225,9 +228,14 @@ class Given:
     def map(self) -> Best:
         """Return the lowest of the most probable states and the log of its product."""
         self._require_values("map")
-        found = most_probable(self.plan(all_messages=True), self.tables)
+        found, tied = most_probable(self.plan(all_messages=True), self.tables)
         if found.value == -math.inf:
             raise ModelError(IMPOSSIBLE)
+        if tied:
+            ones = {v: np.ones(size) for v, size in enumerate(self.full) if v not in self.evidence.states}
+            free = Given(self.full, self._factors, Evidence(self.evidence.states, ones), self.tables.log,
+                         self.limit_bytes, self.libraries, self.tables)
+            found = lowest(free.plan(all_messages=True), free.tables, found)
         return found._replace(states=self._with_evidence(found.states))
 
     def sample(self, n: int, key: Any) -> list[np.ndarray]:

@@ -267,8 +267,9 @@ class FactorGraph:
             weights = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
             weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
             found = Evidence({}, {**weights, **found.weights})
+        base = None if found.states else self._plain.tables
         found = Evidence({**known, **found.states}, found.weights)
-        return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries)
+        return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries, base)
 
     @cached_property
     def _plain(self) -> Given:

@@ -145,7 +145,8 @@ class Plan:
     # ------------------------------------------------------------------ arithmetic
     def allowed_spread(self, spreads: Sequence[float], dtype: Any, *, downward: bool) -> float:
         """Return how far the logs of elements of normalized messages may lie below 0 so that no product underflows."""
-        return allowed_spread(self.tree, self.normalized, spreads, downward=downward, limit=LIMITS[np.dtype(dtype)])
+        return allowed_spread(self.tree, self.question.structure.sizes, self.normalized, spreads, downward=downward,
+                              limit=LIMITS[np.dtype(dtype)])
 
     # ------------------------------------------------------------------ running
     def loader(self, stacks: Sequence[Array]) -> Callable[[int], Row]:

@@ -10,7 +10,7 @@ from factors import brute
 from factors.brute import Model
 
 from jitfuse import factors
-from jitfuse.factors import decoding
+from jitfuse.factors import given
 
 
 def draw(seed: int, values: tuple[float, ...]) -> Model:
@@ -81,8 +81,17 @@ def test_equal_states_of_many_variables() -> None:
     assert factors.FactorGraph([2] * n, differ).map()[0] == {k: k % 2 for k in range(n)}
 
 
+def test_one_table_of_many_factors() -> None:
+    """What is fixed for one variable is fixed for no other whose factor has the same array."""
+    table = np.array([[1.0, 2.0], [2.0, 1.0]])
+    edges = [(0, 3), (3, 1), (1, 4), (4, 2), (2, 5)]
+    for flip in range(6):
+        model = Model(dict.fromkeys(range(6), 2), [(edge, table) for edge in edges] + [((flip, (flip + 1) % 6), table)])
+        assert factors.FactorGraph(model.sizes, model.factors).map()[0] == exact(model)[0]
+
+
 def test_nothing_is_decided_again_without_a_tie(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_lowest", None)
+    monkeypatch.setattr(given, "lowest", None)
     graph = factors.FactorGraph([2, 3], [((0, 1), [[1.0, 5.0, 2.0], [3.0, 4.0, 4.5]])])
     assert graph.map()[0] == {0: 0, 1: 1}
     almost = factors.FactorGraph([2], [((0,), [1.0, 1.0 + 1e-12])])

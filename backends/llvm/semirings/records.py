@@ -42,8 +42,8 @@ PAIRS      those of b are neighbours too
 STRIDED    any strides
 SUM_SPLAT  summed: elements of a are neighbours, b is one number
 SUM_PAIRS  summed: those of b are neighbours too
-EXTREMES   the result is a scale of a, and one over it: the largest power of two that is not above its largest element,
-           or 1 where that is 0 or infinite; the inner axis is a batch of tensors
+EXTREMES   the result is a scale of a, and one over it: the power of two next above its largest element, or 1 where that
+           is 0 or infinite; the inner axis is a batch of tensors
 """
 KINDS: Final = 6
 
