@@ -214,6 +214,16 @@ class Tables:
             found[place.stack][place.row] += 1
         return found
 
+    def relative_logs(self) -> tuple[tuple[np.ndarray, ...], float]:
+        """Return the logs less the largest of each table, of tables of values, and the sum of the sizes of these."""
+        relative, sizes = [], 0.0
+        for stack, uses in zip(self.logs(np.float64), self._uses):
+            top = stack.max(axis=tuple(range(1, stack.ndim)), keepdims=True)
+            top = np.where(np.isfinite(top), top, 0.0)
+            relative.append(stack - top)
+            sizes += float((np.abs(top.ravel()) * uses).sum())
+        return tuple(relative), sizes
+
     @cached_property
     def spreads(self) -> list[float]:
         """For each factor the log of its largest value over its smallest one that is not 0."""
