@@ -24,8 +24,9 @@ def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> s
     """Return the object as LLVM assembly.
 
     ``i64 jf_semiring(ptr records, i64 count, ptr memory, double modulus, ptr parallel)`` runs records one after the
-    other; those that a `REPEAT` repeats are not counted. `memory` has the address of each memory, `parallel` is that of `jf_parallel`, or null: one thread. The memory
-    `LEAST` holds one number, which becomes the least number but 0 of all tensors over their scales, if that is smaller.
+    other; those that a `REPEAT` repeats are not counted. `memory` has the address of each memory, `parallel` is that of
+    `jf_parallel`, or null: one thread. The memory `LEAST` holds one number, which becomes the least number but 0 of all
+    tensors over their scales, if that is smaller.
     """
     module = Module()
     type_ = _TYPES[dtype]
@@ -203,7 +204,8 @@ def _emit_repeat(f: Function, repeat: Value, words: Value, parallel: Value, foll
     with f.loop(_ZERO, f.field("i64", repeat, 8 * r.TIMES)) as times, f.loop(_ZERO, body) as loop:
         record = loop.carry(first)
         for k in range(3):
-            move = f.load("i64", f.offset(moves, f.add(f.mul(loop.index, f.const("i64", 3)), f.const("i64", k)), "i64"))
+            number = f.add(f.mul(loop.index, f.const("i64", 3)), f.const("i64", k))
+            move = f.load("i64", f.offset(moves, number, "i64"))
             f.store(f.mul(move, times.index), f.offset(moved, k, "i64"))
         f.call(_ONE_RECORD, "void", [record, words, parallel])
         behind = _behind(f, record)
