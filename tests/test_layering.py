@@ -32,7 +32,7 @@ tracing.control.vectorise tracing.control.reroll tracing.control tracing.generat
 tracing.numpy_like tracing.torch_like tracing.known_libraries tracing.trace tracing.subgraph tracing.hooks
 tracing.tracer tracing.interruption
 passes.array passes.complex passes plans
-backends.interpreter backends.llvm.load backends.llvm backends.llvm.text backends.llvm.math
+backends.interpreter backends.llvm.load backends.llvm backends.llvm.text backends.llvm.math backends.llvm.semirings
 backends.llvm.codegen.elements backends.llvm.codegen backends.llvm.runtime backends.wgsl.math backends.wgsl.library
 backends.wgsl.codegen backends.wgsl.runtime
 cache

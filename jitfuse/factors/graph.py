@@ -39,8 +39,10 @@ class FactorGraph:
         log: the tables hold logs of probabilities; -inf is impossible.
         evidence: {variable: state}: what is known in every query. These variables leave the graph.
         limit_bytes: what the messages of one query may take in memory, for each evidence of a batch.
+        libraries: "goatd", "opt_einsum", "cotengra": those whose orders of elimination compete with our own.
 
     Raises:
+        ArgumentError: such a library is not known or not installed; the first query says so.
         ModelError: sizes, scopes and tables that do not fit together; NaN, negative or infinite values.
 
     Example:
@@ -52,9 +54,10 @@ class FactorGraph:
     def __init__(
         self, sizes: Mapping[Any, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
         log: bool = False, evidence: Mapping[Any, int] | None = None, limit_bytes: int = LIMIT_BYTES,
+        libraries: Sequence[str] = (),
     ) -> None:
         self.sizes = _sizes(sizes)
-        self.log, self.limit_bytes = bool(log), limit_bytes
+        self.log, self.limit_bytes, self.libraries = bool(log), limit_bytes, tuple(libraries)
         self._index = {name: number for number, name in enumerate(self.sizes)}
         self._shape = tuple(self.sizes.values())
         self._factors: list[Factor] = []
@@ -94,7 +97,7 @@ class FactorGraph:
             TooLargeError: the tables needed are larger than `limit_bytes`.
 
         Example:
-            >>> float(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition().round(6))
+            >>> round(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition(), 6)
             2.302585
         """
         return self._answering(evidence).log_partition()
@@ -190,7 +193,8 @@ class FactorGraph:
     def map(self, evidence: Mapping[Any, Any] | None = None) -> tuple[dict[Any, int], float]:
         """Return a most probable state of all variables, and the log of its product of tables.
 
-        Of equal states of a variable, given those of the variables that are decided before, the lowest is taken.
+        Of several it is the lowest: the first variable has the lowest state that it has in any of them, then the
+        second, and so on. Products count as equal that differ by what rounding may do.
 
         Raises:
             ModelError: evidence that does not fit, or is impossible.
@@ -199,7 +203,7 @@ class FactorGraph:
             >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 1]])]).map()[0]
             {0: 1, 1: 0}
         """
-        states, value = self._answering(evidence, all_messages=True).map()
+        states, value, _ = self._answering(evidence, all_messages=True).map()
         return dict(zip(self.sizes, states)), value
 
     def sample(self, n: int, key: Any, evidence: Mapping[Any, Any] | None = None) -> dict[Any, np.ndarray]:
@@ -222,6 +226,8 @@ class FactorGraph:
     def plan(self, evidence: Mapping[Any, Any] | None = None) -> Report:
         """Return what a query costs before anything is allocated: order, width, bytes, operations, and what lost.
 
+        `plan().explain()` adds the program of the partition function before and after each pass over it.
+
         Raises:
             TooLargeError: the tables needed are larger than `limit_bytes`.
 
@@ -233,7 +239,7 @@ class FactorGraph:
 
     def program(self) -> Program:
         """Return the register program of the partition function, as it runs: see `jitfuse.factors.ir`."""
-        return self._plain.plan().partition_program
+        return self._plain.plan().partition_passes.program
 
     # ------------------------------------------------------------------ inside
     def _number(self, variable: Hashable) -> int:
@@ -261,12 +267,13 @@ class FactorGraph:
             weights = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
             weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
             found = Evidence({}, {**weights, **found.weights})
+        base = None if found.states else self._plain.tables
         found = Evidence({**known, **found.states}, found.weights)
-        return Given(self._shape, self._factors, found, self.log, self.limit_bytes)
+        return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries, base)
 
     @cached_property
     def _plain(self) -> Given:
-        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes)
+        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes, self.libraries)
 
     @cached_property
     def _is_small(self) -> bool:

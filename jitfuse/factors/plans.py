@@ -22,16 +22,17 @@ from jitfuse.factors.emit import (
     emit_upward_program,
     joined,
 )
-from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
+from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief, marginal
 from jitfuse.factors.layout import laid_out
 from jitfuse.factors.machine import Machine
 from jitfuse.factors.native import run_table, traced_table
 from jitfuse.factors.orders.search import Ordered, best_order
-from jitfuse.factors.rewrites.pipeline import rewritten
+from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
+from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Place
-from jitfuse.factors.tree import Tree, bucket_tree
+from jitfuse.factors.tree import Tree
 from jitfuse.factors.underflow import LIMITS, allowed_spread
 from jitfuse.fuse import fuse
 from jitfuse.ir.semirings.tables import CARRIERS
@@ -51,7 +52,7 @@ _KEPT: Final = 256
 
 class Question(NamedTuple):
     """What a plan is made for: a structure, where its tables lie, the variables that stay in the result, the bytes that
-    messages may take, and whether all messages are kept.
+    messages may take, whether all messages are kept, and the libraries that are asked for orders too.
     """
 
     structure: Structure
@@ -59,6 +60,7 @@ class Question(NamedTuple):
     keep: tuple[int, ...] = ()
     limit_bytes: int = LIMIT_BYTES
     all_messages: bool = False
+    libraries: tuple[str, ...] = ()
 
 
 class Plan:
@@ -70,11 +72,18 @@ class Plan:
         clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
         self.ordered: Ordered = best_order(
             clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
-            most_operations=MOST_OPERATIONS)
-        self.tree: Tree = laid_out(bucket_tree(structure, self.ordered.order, question.keep), structure.sizes)
+            most_operations=MOST_OPERATIONS, libraries=question.libraries)
+        self.schemes: list[Scheme] = self.ways()
+        self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
         self._tables: dict[Any, Assembled] = {}
         self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
         self._machines: dict[int, Machine] = {}
+
+    def ways(self, *, every: bool = False) -> list[Scheme]:
+        """Return the ways to sum, the best first; `every`: also those that are only shown."""
+        question = self.question
+        return schemes_of(question.structure, self.ordered, question.keep, question.limit_bytes,
+                          kept=question.all_messages, every=every)
 
     # ------------------------------------------------------------------ programs
     @cached_property
@@ -86,7 +95,7 @@ class Plan:
         since, bits = [0.0] * len(self.tree.nodes), [0.0] * len(self.tree.nodes)
         for place, node in enumerate(self.tree.nodes[:-1]):
             since[place] += len(node.factors)
-            bits[place] += math.log2(self.question.structure.sizes[node.clique[0]])
+            bits[place] += math.log2(math.prod([self.question.structure.sizes[v] for v in node.eliminated]))
             if since[place] >= SEGMENT or bits[place] >= SEGMENT or node.parent == self.tree.root:
                 found.add(place)
             else:
@@ -105,9 +114,15 @@ class Plan:
         return rewritten(emit_upward_program(self.question.structure, self.tree, self.normalized)).program
 
     @cached_property
-    def partition_program(self) -> Program:
-        """Both as one program, with registers numbered on."""
-        return joined(self.upward, self.finalize)
+    def partition_passes(self) -> Rewritten:
+        """The best scheme as one program, all messages to the root and the partition function, and what each pass did.
+
+        Where it conditions on variables their modes have one value, and the program runs once for each of their states.
+        """
+        structure, best = self.question.structure, self.schemes[0]
+        tree, modes = best.tree if best.modes else self.tree, dict.fromkeys(best.modes, 1)
+        return rewritten(joined(emit_upward_program(structure, tree, modes=modes),
+                                emit_finalize_program(structure, tree, modes)))
 
     @cached_property
     def finalize(self) -> Program:
@@ -132,7 +147,8 @@ class Plan:
     # ------------------------------------------------------------------ arithmetic
     def allowed_spread(self, spreads: Sequence[float], dtype: Any, *, downward: bool) -> float:
         """Return how far the logs of elements of normalized messages may lie below 0 so that no product underflows."""
-        return allowed_spread(self.tree, self.normalized, spreads, downward=downward, limit=LIMITS[np.dtype(dtype)])
+        return allowed_spread(self.tree, self.question.structure.sizes, self.normalized, spreads, downward=downward,
+                              limit=LIMITS[np.dtype(dtype)])
 
     # ------------------------------------------------------------------ running
     def loader(self, stacks: Sequence[Array]) -> Callable[[int], Row]:
@@ -248,10 +264,7 @@ class Plan:
 
     def marginals(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the unnormalized marginal of each variable."""
-        found: list[Array] = [None] * len(self.question.structure.sizes)
-        for place, node in enumerate(self.tree.nodes[:-1]):
-            found[node.clique[0]] = slots[belief(place)]
-        return found
+        return [slots[marginal(v)] for v in range(len(self.question.structure.sizes))]
 
     def messages(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the message of each node but the root."""
@@ -269,8 +282,8 @@ class Query(NamedTuple):
 QUERIES: Final[Mapping[str, Query]] = {
     "partition": Query(("upward", "finalize"), frozenset({"Z", "bel"}), Plan.root),
     "scaled partition": Query(("scaled upward", "finalize"), frozenset({"Z", "bel", "scale"}), Plan.scaled_root),
-    "marginals": Query(("upward", "downward"), frozenset({"bel"}), Plan.marginals),
-    "scaled marginals": Query(("scaled upward", "scaled downward"), frozenset({"bel"}), Plan.marginals),
+    "marginals": Query(("upward", "downward"), frozenset({"marg"}), Plan.marginals),
+    "scaled marginals": Query(("scaled upward", "scaled downward"), frozenset({"marg"}), Plan.marginals),
     "messages": Query(("upward",), frozenset({"msg"}), Plan.messages),
 }
 

@@ -268,10 +268,11 @@ class Writer(Record, frozen=True, eq=False):
         return f.select(counts, x, least)
 
     def _scale(self, largest: Value) -> Value:
-        """Return the power of two that a float's exponent stands for; 1 where it is that of 0, denormals, infinity."""
+        """Return the power of two next above numbers, so that quotients are at most 1; 1 for 0, denormals, infinity."""
         f, integer = self.f, with_element(largest.type, "i64" if self.type == "double" else "i32")
         exponent = 0x7FF << 52 if self.type == "double" else 0xFF << 23
         power = f.cast("bitcast", f.and_(f.cast("bitcast", largest, integer), f.const(integer, exponent)), largest.type)
+        power = f.fmul(power, f.const(power.type, 2.0))
         usable = f.and_(f.fcmp("ogt", power, f.const(largest.type, 0.0)),
                         f.fcmp("olt", power, f.const(largest.type, math.inf)))
         return f.select(usable, power, f.const(largest.type, 1.0))
