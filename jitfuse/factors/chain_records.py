@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile.objects.semiring_object import semiring_function
-from jitfuse.factors.records import MOST_OFFSETS, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings import words as r
+from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
 
 Move = tuple[int, int, int]
-MOVES, SEEN, AHEAD, BEHIND, SCALES = range(r.STACKS, r.STACKS + 5)
+MOVES, SEEN, AHEAD, BEHIND, SCALES = range(r.RESULT, r.RESULT + 5)
 """Numbers of memories: chances of moves, likelihoods of what was seen, messages of both directions, scales."""
 STAY: Final = (0, 0, 0)
 
@@ -124,7 +124,7 @@ def _run(carrier: str, tables: Sequence[np.ndarray], states: int, memories: dict
     """Run records over memories; the first `states` numbers of the workspace are ones. Return the least of messages."""
     one = np.ones(1) if carrier == "sum_product" else np.zeros(1)
     workspace, least = np.repeat(one, 3 * states), np.full(1, np.inf)
-    found = [workspace, one, least, *(memories[k] for k in range(r.STACKS, r.STACKS + len(memories)))]
+    found = [workspace, one, least, *(memories[k] for k in range(r.RESULT, r.RESULT + len(memories)))]
     addresses = np.array([x.__array_interface__["data"][0] for x in found], np.int64)
     code = np.concatenate(tables)
     run: Any = semiring_function(carrier, "float64")
