@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse.compile.objects.semiring_object import empty, run_records
+from jitfuse.compile.objects.semiring_object import run_records
 from jitfuse.ir.semirings.tables import sums
 
 if TYPE_CHECKING:

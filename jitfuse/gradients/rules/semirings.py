@@ -5,7 +5,8 @@ import math
 
 from jitfuse.gradients.rule import RULES, Call, Parts, Rule
 from jitfuse.gradients.values import Tensor, choose, part
-from jitfuse.ir.semirings.derivatives import Table, pulled_back, pushed_forward
+from jitfuse.ir.semirings.derivatives import pulled_back, pushed_forward
+from jitfuse.ir.semirings.tape import Table
 
 _TINY = {"float64": 1e-150, "float32": 1e-18}
 """What stands for a change of 0 whose log has a derivative."""
@@ -71,7 +72,7 @@ def _forward(call: Call, tangents: Parts) -> Parts:
     if not _is_log(call):
         return parts
     scale = call.y.negative()
-    return [_difference(*parts, choose(scale.call("isfinite"), scale, 0))]
+    return [_difference(parts[0], parts[1], choose(scale.call("isfinite"), scale, 0))]
 
 
 RULES["semiring_sums"] = Rule(_forward, _reverse)

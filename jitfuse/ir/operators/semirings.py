@@ -17,10 +17,12 @@ def _infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         raise ArgumentError("semiring_sums takes at least one operand")
     dtype = metas[0].dtype
     if dtype not in ("float64", "float32") or any(m.dtype != dtype for m in metas):
-        raise DTypeError(f"semiring_sums takes operands of float64 or of float32, not {', '.join(m.dtype for m in metas)}")
+        given = ", ".join(m.dtype for m in metas)
+        raise DTypeError(f"semiring_sums takes operands of float64 or of float32, not {given}")
     carrier, records = attrs["carrier"], attrs["records"]
     if carrier not in tables.CARRIERS:
-        raise ArgumentError(f"semiring_sums: there is no semiring {carrier!r}: give one of {', '.join(tables.CARRIERS)}")
+        known = ", ".join(tables.CARRIERS)
+        raise ArgumentError(f"semiring_sums: there is no semiring {carrier!r}: give one of {known}")
     if not isinstance(records, bytes) or not _is_count(attrs["workspace"]) or not _is_count(attrs["size"]):
         raise ArgumentError("semiring_sums: records are bytes, workspace and size numbers of elements")
     tables.sums(records, tuple([m.size for m in metas]), attrs["workspace"], attrs["size"])

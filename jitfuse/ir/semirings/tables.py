@@ -57,7 +57,8 @@ def sums(records: bytes, operands: tuple[int, ...], workspace: int, size: int) -
     """
     if len(records) % 8:
         raise ArgumentError(f"a table of records has {len(records)} bytes: they are no words of eight")
-    table, found, start = np.frombuffer(records, "<i8"), [], 0
+    table, start = np.frombuffer(records, "<i8"), 0
+    found: list[Sum] = []
     memory = _Memory({w.WORKSPACE: workspace, w.RESULT: size}, operands)
     while start < len(table):
         length = int(table[start])
@@ -131,7 +132,10 @@ class _Memory:
         self._write(made.out.memory, first, last)
 
     def _read(self, operand: Operand, least: int, most: int) -> tuple[int, int]:
-        """Return the block, or neighbouring ones, that elements are read of: those from `least` to `most` behind the operand's first one."""
+        """Return the block, or neighbouring ones, that elements are read of.
+
+        These are the elements from `least` to `most` behind the operand's first one.
+        """
         memory, first = operand.memory, operand.first
         if memory not in self._sizes:
             raise ArgumentError(f"there is no memory {memory} to read")

@@ -30,7 +30,9 @@ from typing import Final
 LENGTH, KIND, PARALLEL, UNITS = 0, 1, 2, 3
 OUT, A, B = 4, 6, 8
 """Where the two words of each tensor are."""
-EXTENT, INNER_STRIDES, OFFSETS, RANK, AXES = 10, 11, 14, 15, 16
+EXTENT, INNER_STRIDES, OFFSETS, RANK = 10, 11, 14, 15
+AXES: Final = 16
+"""Words before those of the axes of the units."""
 MAX_RANK: Final = 64
 """Axes of the units."""
 
