@@ -18,17 +18,17 @@ def semiring_step(call: HostCall | LibraryCall) -> Callable[..., None]:
     """Return the function that runs the table of a `semiring_sums` step over its operands, into its result."""
     attrs = dict(call.attrs)
     records, sizes = attrs["records"], (attrs["workspace"], attrs["size"])
-    code = np.frombuffer(records, "<i8").astype(np.int64)
     carrier, one = attrs["carrier"], 0.0 if attrs["carrier"] == "log" else 1.0
-    known: dict[tuple[int, ...], tuple[int, bool]] = {}
+    known: dict[tuple[int, ...], tuple[np.ndarray, int, bool]] = {}
 
     def run(*arrays: Any) -> None:
         *stacks, result = map(np.ascontiguousarray, arrays)
         operands = tuple([stack.size for stack in stacks])
         if operands not in known:  # native code runs no table that is not proved harmless
             checked = sums(records, operands, *sizes)
-            known[operands] = len(checked), any(each.parallel for each in checked)
-        count, threads = known[operands]
+            code = np.frombuffer(records, "<i8").astype(np.int64)
+            known[operands] = code, len(checked), any(each.parallel for each in checked)
+        code, count, threads = known[operands]
         run_records(carrier, code, count, sizes[0], result, stacks, one=one, threads=threads)
         if result is not arrays[-1]:
             arrays[-1][...] = result
