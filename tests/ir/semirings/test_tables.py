@@ -100,7 +100,8 @@ def test_any_table_with_a_changed_word_is_refused_or_runs_alike() -> None:
         attrs = walks("sum_product", 3)
         code = np.frombuffer(attrs["records"], "<i8").copy()
         place = RNG.integers(len(code))
-        code[place] = RNG.choice([code[place] + RNG.integers(-3, 4), RNG.integers(8), RNG.integers(-(1 << 62), 1 << 62)])
+        near, any_word = code[place] + RNG.integers(-3, 4), RNG.integers(-(1 << 62), 1 << 62)
+        code[place] = RNG.choice([near, RNG.integers(8), any_word])
         attrs["records"] = code.tobytes()
         try:
             checked(attrs)
