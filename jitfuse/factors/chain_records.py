@@ -11,7 +11,7 @@ import numpy as np
 
 from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.base.records import NamedTuple
-from jitfuse.compile.objects.semiring_object import semiring_function
+from jitfuse.compile.objects.semiring_object import recycled, semiring_function
 from jitfuse.factors.records import MOST_OFFSETS, Operand, extremes, sum_of_products
 
 Move = tuple[int, int, int]
@@ -23,7 +23,7 @@ STAY: Final = (0, 0, 0)
 class Ahead(NamedTuple):
     """A pass from the first step on.
 
-    messages  [steps, states], over their scales if they are probabilities
+    messages  [steps, states], or the last one alone, over their scales if they are probabilities
     scales    [steps], 1 where they are logs
     least     the smallest element but 0 of all messages over their scales
     """
@@ -33,7 +33,9 @@ class Ahead(NamedTuple):
     least: float
 
 
-def ahead(carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray) -> Ahead:
+def ahead(
+    carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray, *, last_only: bool = False
+) -> Ahead:
     """Return the messages ahead: of step t what all steps up to it say of its state.
 
     Args:
@@ -41,23 +43,25 @@ def ahead(carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray) 
         first: of the states of the first step [states].
         moves: from a state to one [states, states].
         seen: of each step's state [steps, states], contiguous.
+        last_only: only the last message is kept.
     """
     steps, states = seen.shape
-    messages, scales = np.empty((steps, states)), np.ones((steps, 2))
+    move = 0 if last_only else states
+    messages = recycled((1 if last_only else steps) * states, np.float64).reshape(-1, states)
+    scales = np.ones((steps, 2))
     start = first + seen[0] if carrier != "sum_product" else first * seen[0]
     row, smallest = (1,), 1.0
     product, scaled = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    step = [(_moved(product, Operand(AHEAD, 0, row), states), (0, 0, states))]
+    step = [(_moved(product, Operand(AHEAD, 0, row), states), (0, 0, move))]
     if carrier == "sum_product":
         scale = _power_above(start.max())
         messages[0], scales[0, 0] = start / scale, scale
         smallest = float(messages[0][messages[0] > 0].min(initial=1.0))
         step += [(_times(scaled, product, Operand(SEEN, states, row), states), (0, 0, states)),
-                 *_normalized(Operand(AHEAD, states, row), scaled, Operand(SCALES, 2, ()), states, (states, 0, 2), 2)]
+                 *_normalized(Operand(AHEAD, move, row), scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
     else:
         messages[0] = start
-        step.append((_times(Operand(AHEAD, states, row), product, Operand(SEEN, states, row), states),
-                     (states, 0, states)))
+        step.append((_times(Operand(AHEAD, move, row), product, Operand(SEEN, states, row), states), (move, 0, states)))
     least = _run(carrier, [_repeated(steps - 1, step)], states, {
         MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: messages, SCALES: scales})
     return Ahead(messages, scales[:, 0], min(least, smallest))
@@ -73,7 +77,7 @@ def beliefs(carrier: str, moves: np.ndarray, seen: np.ndarray, messages: np.ndar
         messages: what `ahead` found.
     """
     steps, states = seen.shape
-    found, row = np.empty_like(messages), (1,)
+    found, row = recycled(messages.size, np.float64).reshape(messages.shape), (1,)
     found[-1] = messages[-1]
     end = (steps - 1) * states
     back, told, product = (Operand(r.WORKSPACE, k * states, row) for k in range(3))

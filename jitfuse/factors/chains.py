@@ -128,10 +128,10 @@ class HiddenMarkovModel:
     # ------------------------------------------------------------------ one sequence
     def _log_likelihood(self, seen: np.ndarray) -> float:
         given = self._probabilities(seen)
-        found = given.ahead(self)
+        found = given.ahead(self, last_only=True)
         with np.errstate(divide="ignore"):
             if found is None:
-                return float(np.logaddexp.reduce(self._logs_ahead(seen)[-1]))
+                return float(np.logaddexp.reduce(self._logs_ahead(seen, last_only=True)[-1]))
             return float(np.log(found.messages[-1].sum()) + np.log(found.scales).sum() + given.offset)
 
     def _filter(self, seen: np.ndarray) -> np.ndarray:
@@ -157,8 +157,8 @@ class HiddenMarkovModel:
         path, last = _walk_back(messages, np.ascontiguousarray(self._log_moves.T))
         return np.append(path, last), value
 
-    def _logs_ahead(self, seen: np.ndarray) -> np.ndarray:
-        return ahead("log", self._log_initial, self._log_moves, self._logs(seen)).messages
+    def _logs_ahead(self, seen: np.ndarray, *, last_only: bool = False) -> np.ndarray:
+        return ahead("log", self._log_initial, self._log_moves, self._logs(seen), last_only=last_only).messages
 
     def _traced(self, seen: Any) -> Any:
         """Return the log likelihood as steps of a trace."""
@@ -181,7 +181,9 @@ class HiddenMarkovModel:
             raise ModelError(f"likelihoods have shape {tuple(seen.shape)}: give [steps, {self.states}], or "
                              f"[batch, steps, {self.states}], of one step at least")
         if not traced:
-            check_values("`likelihoods`", seen, self.log)
+            _, smallest, largest = _range(seen)
+            if not (largest < np.inf and (self.log or smallest >= 0)):
+                check_values("`likelihoods`", seen, self.log)
         return seen
 
     def _concrete(self, name: str, likelihoods: Any) -> np.ndarray:
@@ -217,7 +219,7 @@ class HiddenMarkovModel:
             seen, offset, least = _shifted(seen)
             below, above = -least, 0.0
         else:
-            least, largest = (float(x) for x in _range(seen))
+            least, _, largest = (float(x) for x in _range(seen))
             below, above = (-math.log(x) if x > 0 else 0.0 for x in (least, largest))
             above = max(0.0, -above)
         model = np.concatenate([self._log_initial, self._log_moves.reshape(-1)])
@@ -234,11 +236,11 @@ class Given(NamedTuple):
     offset: float
     allowed: float
 
-    def ahead(self, model: HiddenMarkovModel) -> Ahead | None:
+    def ahead(self, model: HiddenMarkovModel, *, last_only: bool = False) -> Ahead | None:
         """Return the messages ahead; None where products may have underflown."""
         if self.allowed <= 0:
             return None
-        found = ahead("sum_product", model._first, model._moves, self.seen)
+        found = ahead("sum_product", model._first, model._moves, self.seen, last_only=last_only)
         return found if math.log(found.least) >= -self.allowed else None
 
 
@@ -283,8 +285,9 @@ def _over_sums(table: Any) -> Any:
 
 
 @fuse
-def _range(values: Any) -> tuple[Any, Any]:
-    return np.where(values > 0, values, np.inf).min(), values.max()
+def _range(values: Any) -> tuple[Any, Any, Any]:
+    """Return the least number above 0, the least and the largest one; NaN where there is any."""
+    return np.where(values > 0, values, np.inf).min(), values.min(), values.max()
 
 
 @fuse
