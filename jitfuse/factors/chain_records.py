@@ -67,31 +67,29 @@ def ahead(
     return Ahead(messages, scales[:, 0], min(least, smallest))
 
 
-def beliefs(carrier: str, moves: np.ndarray, seen: np.ndarray, messages: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return for each step the product of what all steps say of its state, and the least element of messages back.
+def behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the messages back: of step t what all steps behind it say of its state, and the least element of them.
 
     Args:
         carrier: "sum_product" or "log".
         moves: to a state from one [states, states].
         seen: as in `ahead`.
-        messages: what `ahead` found.
     """
     steps, states = seen.shape
-    found, row = recycled(messages.size, np.float64).reshape(messages.shape), (1,)
-    found[-1] = messages[-1]
+    messages, row = recycled(seen.size, np.float64).reshape(seen.shape), (1,)
+    messages[-1] = carrier == "sum_product"
     end = (steps - 1) * states
-    back, told, product = (Operand(r.WORKSPACE, k * states, row) for k in range(3))
-    step = [(_times(told, Operand(SEEN, end, row), back, states), (0, -states, 0))]
+    told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
+    out = Operand(BEHIND, end - states, row)
+    step = [(_times(told, Operand(SEEN, end, row), Operand(BEHIND, end, row), states), (0, -states, -states))]
     if carrier == "sum_product":
         step += [(_moved(product, told, states), STAY),
-                 *_normalized(back, product, Operand(SCALES, 0, ()), states, STAY, 0)]
+                 *_normalized(out, product, Operand(SCALES, 0, ()), states, (-states, 0, 0), 0)]
     else:
-        step.append((_moved(back, told, states), STAY))
-    last = end - states
-    step.append((_times(Operand(BEHIND, last, row), Operand(AHEAD, last, row), back, states), (-states, -states, 0)))
+        step.append((_moved(out, told, states), (-states, 0, 0)))
     least = _run(carrier, [_repeated(steps - 1, step)], states, {
-        MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: found, SCALES: np.empty(2)})
-    return found, least
+        MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: messages, SCALES: np.empty(2)})
+    return messages, least
 
 
 # ---------------------------------------------------------------------- records
@@ -125,9 +123,9 @@ def _repeated(times: int, step: Sequence[tuple[np.ndarray, Move]]) -> np.ndarray
 
 
 def _run(carrier: str, tables: Sequence[np.ndarray], states: int, memories: dict[int, np.ndarray]) -> float:
-    """Run records over memories; the first `states` numbers of the workspace are ones. Return the least of messages."""
-    one = np.ones(1) if carrier == "sum_product" else np.zeros(1)
-    workspace, least = np.repeat(one, 3 * states), np.full(1, np.inf)
+    """Run records over memories, and return the least element but 0 of messages over their scales."""
+    one, least = np.full(1, float(carrier == "sum_product")), np.full(1, np.inf)
+    workspace = np.empty(2 * states)
     found = [workspace, one, least, *(memories[k] for k in range(r.STACKS, r.STACKS + len(memories)))]
     addresses = np.array([x.__array_interface__["data"][0] for x in found], np.int64)
     code = np.concatenate(tables)
