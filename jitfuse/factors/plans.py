@@ -45,6 +45,9 @@ MOST_CONTRACTIONS: Final = 1_200
 """Contractions up to which a query is compiled; of more the machine runs each by NumPy, which takes microseconds."""
 SEGMENT: Final = 12
 """Factors, and bits of states, that messages gather before they are normalized."""
+MOST_TOGETHER: Final = 256
+CACHED_BYTES: Final = 1 << 23
+"""Models of a batch that run at the same time, and bytes of their messages, at most."""
 _KEPT: Final = 256
 
 
@@ -202,16 +205,36 @@ class Plan:
             modulus: that of residues.
         """
         assert semiring.carrier is not None
-        batches = [stack.shape[: stack.ndim - 1 - rank] for stack, rank in zip(stacks, self._ranks)]
-        batch = max(batches, key=len, default=())
-        kinds, key = QUERIES[query].slots, (query, tuple(map(bool, batches)), batch)
-        if key not in self._tables:
-            layout = Layout(self.question.places.__getitem__, key[1], batch[0] if batch else 1)
-            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds)
-        # a batch runs along the last axes
-        ready = [np.ascontiguousarray(np.moveaxis(s, 0, -1) if own else s, dtype) for s, own in zip(stacks, batches)]
-        slots, least = run_table(self._tables[key], semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+        batched = [stack.ndim > 1 + rank for stack, rank in zip(stacks, self._ranks)]
+        whole = max([len(stack) for stack, own in zip(stacks, batched) if own], default=0)
+        found, least = [], math.inf
+        for start in range(0, max(whole, 1), self._together):
+            size = min(self._together, whole - start)
+            # a batch runs along the last axes
+            ready = [np.ascontiguousarray(np.moveaxis(s[start : start + size], 0, -1) if own else s, dtype)
+                     for s, own in zip(stacks, batched)]
+            table = self.table(query, tuple(batched), size if whole else 1)
+            slots, smallest = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+            found.append(slots)
+            least = min(least, smallest)
+        slots = found[0] if len(found) == 1 else {key: np.concatenate([part[key] for part in found]) if (
+            found[0][key].ndim > tensor.spec.ndim) else found[0][key] for key, tensor in table.slots.items()}
         return QUERIES[query].read(self, slots), least
+
+    @cached_property
+    def _together(self) -> int:
+        """How many models of a batch run at the same time: their messages stay in a cache, and below the limit."""
+        bytes_of_one = self.ordered.cost.bytes(ITEMSIZE, keep=True)
+        return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
+
+    def table(self, query: str, batched: tuple[bool, ...], batch: int) -> Assembled:
+        """Return the records of a query, for stacks with and without a batch of this size."""
+        key = query, batched, batch
+        if key not in self._tables:
+            kinds = QUERIES[query].slots
+            layout = Layout(self.question.places.__getitem__, batched, batch)
+            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds)
+        return self._tables[key]
 
     def _programs(self, query: str) -> list[Program]:
         return [Plan.programs[name](self) for name in QUERIES[query].programs
