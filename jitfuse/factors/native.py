@@ -20,6 +20,7 @@ LARGE: Final = 1 << 17
 
 def run_table(
     table: Assembled, carrier: str, stacks: Sequence[np.ndarray], dtype: Any, *, one: float, modulus: int = 0,
+    workspace: np.ndarray | None = None,
 ) -> tuple[dict[SlotKey, np.ndarray], float]:
     """Return the wanted slots of a table, and the smallest number but 0 of what was divided by its largest one.
 
@@ -30,9 +31,11 @@ def run_table(
         dtype: of all of them.
         one: the semiring's one.
         modulus: that of residues.
+        workspace: the registers' memory; None: new memory.
     """
     function = semiring_function(carrier, np.dtype(dtype).name)
-    workspace = (np.empty if table.workspace < LARGE else recycled)(table.workspace, dtype)
+    if workspace is None:
+        workspace = (np.empty if table.workspace < LARGE else recycled)(table.workspace, dtype)
     least = np.full(1, np.inf, dtype)
     memories = [workspace, np.full(1, one, dtype), least, *stacks]
     addresses = np.array([m.__array_interface__["data"][0] for m in memories], np.int64)

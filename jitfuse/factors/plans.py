@@ -205,7 +205,7 @@ class Plan:
             modulus: that of residues.
         """
         assert semiring.carrier is not None
-        batched = [stack.ndim > 1 + rank for stack, rank in zip(stacks, self._ranks)]
+        batched = [stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)]
         whole = max([len(stack) for stack, own in zip(stacks, batched) if own], default=0)
         found, least = [], math.inf
         for start in range(0, max(whole, 1), self._together):
@@ -227,13 +227,16 @@ class Plan:
         bytes_of_one = self.ordered.cost.bytes(ITEMSIZE, keep=True)
         return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
 
-    def table(self, query: str, batched: tuple[bool, ...], batch: int) -> Assembled:
-        """Return the records of a query, for stacks with and without a batch of this size."""
-        key = query, batched, batch
+    def table(self, query: str, batched: tuple[bool, ...], batch: int, *, reuses: bool = True) -> Assembled:
+        """Return the records of a query, for stacks with and without a batch of this size.
+
+        `reuses`: what nothing reads any more gives its memory to others.
+        """
+        key = query, batched, batch, reuses
         if key not in self._tables:
             kinds = QUERIES[query].slots
             layout = Layout(self.question.places.__getitem__, batched, batch)
-            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds)
+            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses)
         return self._tables[key]
 
     def _programs(self, query: str) -> list[Program]:
@@ -241,7 +244,7 @@ class Plan:
                 if not (name == "finalize" and self.question.keep)]
 
     @cached_property
-    def _ranks(self) -> list[int]:
+    def ranks(self) -> list[int]:
         """The number of axes of the tables of each stack."""
         found = dict(zip((p.stack for p in self.question.places), map(len, self.question.structure.scopes)))
         return [found[k] for k in range(len(found))]
