@@ -66,10 +66,15 @@ class Layout(NamedTuple):
     batch: int
 
 
-def assemble(programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool]) -> Assembled:
-    """Return the table of programs that run one after the other; of their slots those that are wanted stay."""
+def assemble(
+    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True
+) -> Assembled:
+    """Return the table of programs that run one after the other; of their slots those that are wanted stay.
+
+    `reuses`: registers that nothing reads any more give their memory to others.
+    """
     steps = [(number, step) for number, program in enumerate(programs) for step in program.instructions]
-    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted))
+    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted), Heap(reuses=reuses))
     for place, (number, step) in enumerate(steps):
         writer.step(place, number, step)
     code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
@@ -116,11 +121,11 @@ class _Assembler:
     """The records written so far, and where each live tensor is."""
 
     def __init__(
-        self, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[Value]], kept: set[Value]
+        self, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[Value]], kept: set[Value],
+        heap: Heap,
     ) -> None:
-        self.layout, self.wanted, self.dying, self.kept = layout, wanted, dying, kept
+        self.layout, self.wanted, self.dying, self.kept, self.heap = layout, wanted, dying, kept, heap
         self.records: list[np.ndarray] = []
-        self.heap = Heap()
         self.size = 0
         self.slots: dict[SlotKey, Tensor] = {}
         self._tensors: dict[Value, Tensor] = {}
@@ -241,10 +246,13 @@ def _union(a: TensorSpec, b: TensorSpec) -> TensorSpec:
 
 
 class Heap:
-    """Memory in elements: what is given back is taken again, the first place that fits; neighbours become one."""
+    """Memory in elements: what is given back is taken again, the first place that fits; neighbours become one.
 
-    def __init__(self) -> None:
-        self.size = 0
+    Without `reuses` nothing is taken twice.
+    """
+
+    def __init__(self, *, reuses: bool = True) -> None:
+        self.size, self._reuses = 0, reuses
         self._free: list[tuple[int, int]] = []
 
     def take(self, size: int) -> int:
@@ -263,6 +271,8 @@ class Heap:
 
     def give(self, first: int, size: int) -> None:
         """Give elements back."""
+        if not self._reuses:
+            return
         stop = first + _aligned(size)
         k = next((k for k, (other, _) in enumerate(self._free) if other > first), len(self._free))
         if k < len(self._free) and self._free[k][0] == stop:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.compile.objects.semiring_object import semiring_function
+from jitfuse.compile.objects.semiring_object import empty, semiring_function
 from jitfuse.ir.semirings import words as r
 from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
 
@@ -23,7 +23,7 @@ STAY: Final = (0, 0, 0)
 class Ahead(NamedTuple):
     """A pass from the first step on.
 
-    messages  [steps, states], over their scales if they are probabilities
+    messages  [steps, states], or the last one alone, over their scales if they are probabilities
     scales    [steps], 1 where they are logs
     least     the smallest element but 0 of all messages over their scales
     """
@@ -33,7 +33,9 @@ class Ahead(NamedTuple):
     least: float
 
 
-def ahead(carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray) -> Ahead:
+def ahead(
+    carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray, *, last_only: bool = False
+) -> Ahead:
     """Return the messages ahead: of step t what all steps up to it say of its state.
 
     Args:
@@ -41,53 +43,53 @@ def ahead(carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray) 
         first: of the states of the first step [states].
         moves: from a state to one [states, states].
         seen: of each step's state [steps, states], contiguous.
+        last_only: only the last message is kept.
     """
     steps, states = seen.shape
-    messages, scales = np.empty((steps, states)), np.ones((steps, 2))
+    move = 0 if last_only else states
+    messages = empty((1 if last_only else steps) * states, np.float64).reshape(-1, states)
+    scales = np.ones((steps, 2))
     start = first + seen[0] if carrier != "sum_product" else first * seen[0]
     row, smallest = (1,), 1.0
     product, scaled = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    step = [(_moved(product, Operand(AHEAD, 0, row), states), (0, 0, states))]
+    step = [(_moved(product, Operand(AHEAD, 0, row), states), (0, 0, move))]
     if carrier == "sum_product":
         scale = _power_above(start.max())
         messages[0], scales[0, 0] = start / scale, scale
         smallest = float(messages[0][messages[0] > 0].min(initial=1.0))
         step += [(_times(scaled, product, Operand(SEEN, states, row), states), (0, 0, states)),
-                 *_normalized(Operand(AHEAD, states, row), scaled, Operand(SCALES, 2, ()), states, (states, 0, 2), 2)]
+                 *_normalized(Operand(AHEAD, move, row), scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
     else:
         messages[0] = start
-        step.append((_times(Operand(AHEAD, states, row), product, Operand(SEEN, states, row), states),
-                     (states, 0, states)))
+        step.append((_times(Operand(AHEAD, move, row), product, Operand(SEEN, states, row), states), (move, 0, states)))
     least = _run(carrier, [_repeated(steps - 1, step)], states, {
         MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: messages, SCALES: scales})
     return Ahead(messages, scales[:, 0], min(least, smallest))
 
 
-def beliefs(carrier: str, moves: np.ndarray, seen: np.ndarray, messages: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return for each step the product of what all steps say of its state, and the least element of messages back.
+def behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the messages back: of step t what all steps behind it say of its state, and the least element of them.
 
     Args:
         carrier: "sum_product" or "log".
         moves: to a state from one [states, states].
         seen: as in `ahead`.
-        messages: what `ahead` found.
     """
     steps, states = seen.shape
-    found, row = np.empty_like(messages), (1,)
-    found[-1] = messages[-1]
+    messages, row = empty(seen.size, np.float64).reshape(seen.shape), (1,)
+    messages[-1] = carrier == "sum_product"
     end = (steps - 1) * states
-    back, told, product = (Operand(r.WORKSPACE, k * states, row) for k in range(3))
-    step = [(_times(told, Operand(SEEN, end, row), back, states), (0, -states, 0))]
+    told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
+    out = Operand(BEHIND, end - states, row)
+    step = [(_times(told, Operand(SEEN, end, row), Operand(BEHIND, end, row), states), (0, -states, -states))]
     if carrier == "sum_product":
         step += [(_moved(product, told, states), STAY),
-                 *_normalized(back, product, Operand(SCALES, 0, ()), states, STAY, 0)]
+                 *_normalized(out, product, Operand(SCALES, 0, ()), states, (-states, 0, 0), 0)]
     else:
-        step.append((_moved(back, told, states), STAY))
-    last = end - states
-    step.append((_times(Operand(BEHIND, last, row), Operand(AHEAD, last, row), back, states), (-states, -states, 0)))
+        step.append((_moved(out, told, states), (-states, 0, 0)))
     least = _run(carrier, [_repeated(steps - 1, step)], states, {
-        MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: found, SCALES: np.empty(2)})
-    return found, least
+        MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: messages, SCALES: np.empty(2)})
+    return messages, least
 
 
 # ---------------------------------------------------------------------- records
@@ -121,9 +123,9 @@ def _repeated(times: int, step: Sequence[tuple[np.ndarray, Move]]) -> np.ndarray
 
 
 def _run(carrier: str, tables: Sequence[np.ndarray], states: int, memories: dict[int, np.ndarray]) -> float:
-    """Run records over memories; the first `states` numbers of the workspace are ones. Return the least of messages."""
-    one = np.ones(1) if carrier == "sum_product" else np.zeros(1)
-    workspace, least = np.repeat(one, 3 * states), np.full(1, np.inf)
+    """Run records over memories, and return the least element but 0 of messages over their scales."""
+    one, least = np.full(1, float(carrier == "sum_product")), np.full(1, np.inf)
+    workspace = np.empty(2 * states)
     found = [workspace, one, least, *(memories[k] for k in range(r.RESULT, r.RESULT + len(memories)))]
     addresses = np.array([x.__array_interface__["data"][0] for x in found], np.int64)
     code = np.concatenate(tables)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.control import scan
 from jitfuse.errors import ModelError
-from jitfuse.factors.chain_records import Ahead, ahead, beliefs
+from jitfuse.factors.chain_records import Ahead, ahead, behind
 from jitfuse.factors.given import IMPOSSIBLE
 from jitfuse.factors.graph import FactorGraph
 from jitfuse.factors.semirings import LOG
@@ -23,6 +24,8 @@ from jitfuse.factors.underflow import LIMITS
 from jitfuse.fuse import fuse
 from jitfuse.tracing.abstract import AbstractTensor
 
+LONG: Final = 1 << 14
+"""Numbers of what was seen from which on a thread is worth starting."""
 LIMIT: Final = LIMITS[np.dtype(np.float64)]
 
 
@@ -128,26 +131,36 @@ class HiddenMarkovModel:
     # ------------------------------------------------------------------ one sequence
     def _log_likelihood(self, seen: np.ndarray) -> float:
         given = self._probabilities(seen)
-        found = given.ahead(self)
+        found = given.ahead(self, last_only=True)
         with np.errstate(divide="ignore"):
             if found is None:
-                return float(np.logaddexp.reduce(self._logs_ahead(seen)[-1]))
+                return float(np.logaddexp.reduce(self._logs_ahead(seen, last_only=True)[-1]))
             return float(np.log(found.messages[-1].sum()) + np.log(found.scales).sum() + given.offset)
 
     def _filter(self, seen: np.ndarray) -> np.ndarray:
         found = self._probabilities(seen).ahead(self)
-        return _of_logs(self._logs_ahead(seen)) if found is None else _divided(found.messages)
+        return _of_logs(self._logs_ahead(seen)) if found is None else _divided(found.messages, 1.0)
 
     def _smooth(self, seen: np.ndarray) -> np.ndarray:
         given = self._probabilities(seen)
-        found = given.ahead(self)
-        if found is not None:
-            back = np.ascontiguousarray(self._moves.T)
-            table, least = beliefs("sum_product", back, given.seen, found.messages)
-            if math.log(min(least, found.least)) >= -given.allowed / 2:
-                return _divided(table)
-        return _of_logs(beliefs("log", np.ascontiguousarray(self._log_moves.T), self._logs(seen),
-                                self._logs_ahead(seen))[0])
+        if given.allowed > 0:
+            (found, least), forward = self._messages("sum_product", given.seen)
+            if math.log(min(least, forward.least)) >= -given.allowed / 2:
+                return _divided(forward.messages, found)
+        (found, _), forward = self._messages("log", self._logs(seen))
+        return _of_logs(forward.messages + found)
+
+    def _messages(self, carrier: str, seen: np.ndarray) -> tuple[tuple[np.ndarray, float], Ahead]:
+        """Return the messages back and ahead: long ones at the same time, as native code lets other threads run."""
+        linear = carrier == "sum_product"
+        first, moves = (self._first, self._moves) if linear else (self._log_initial, self._log_moves)
+        back = np.ascontiguousarray(moves.T)
+        if seen.size < LONG:
+            return behind(carrier, back, seen), ahead(carrier, first, moves, seen)
+        with ThreadPoolExecutor(1) as thread:
+            job = thread.submit(behind, carrier, back, seen)
+            found = ahead(carrier, first, moves, seen)
+            return job.result(), found
 
     def _decode(self, seen: np.ndarray) -> tuple[np.ndarray, float]:
         messages = ahead("max_sum", self._log_initial, self._log_moves, self._logs(seen)).messages
@@ -157,8 +170,8 @@ class HiddenMarkovModel:
         path, last = _walk_back(messages, np.ascontiguousarray(self._log_moves.T))
         return np.append(path, last), value
 
-    def _logs_ahead(self, seen: np.ndarray) -> np.ndarray:
-        return ahead("log", self._log_initial, self._log_moves, self._logs(seen)).messages
+    def _logs_ahead(self, seen: np.ndarray, *, last_only: bool = False) -> np.ndarray:
+        return ahead("log", self._log_initial, self._log_moves, self._logs(seen), last_only=last_only).messages
 
     def _traced(self, seen: Any) -> Any:
         """Return the log likelihood as steps of a trace."""
@@ -181,7 +194,9 @@ class HiddenMarkovModel:
             raise ModelError(f"likelihoods have shape {tuple(seen.shape)}: give [steps, {self.states}], or "
                              f"[batch, steps, {self.states}], of one step at least")
         if not traced:
-            check_values("`likelihoods`", seen, self.log)
+            _, smallest, largest = _range(seen)
+            if not (largest < np.inf and (self.log or smallest >= 0)):
+                check_values("`likelihoods`", seen, self.log)
         return seen
 
     def _concrete(self, name: str, likelihoods: Any) -> np.ndarray:
@@ -217,7 +232,7 @@ class HiddenMarkovModel:
             seen, offset, least = _shifted(seen)
             below, above = -least, 0.0
         else:
-            least, largest = (float(x) for x in _range(seen))
+            least, _, largest = (float(x) for x in _range(seen))
             below, above = (-math.log(x) if x > 0 else 0.0 for x in (least, largest))
             above = max(0.0, -above)
         model = np.concatenate([self._log_initial, self._log_moves.reshape(-1)])
@@ -234,11 +249,11 @@ class Given(NamedTuple):
     offset: float
     allowed: float
 
-    def ahead(self, model: HiddenMarkovModel) -> Ahead | None:
+    def ahead(self, model: HiddenMarkovModel, *, last_only: bool = False) -> Ahead | None:
         """Return the messages ahead; None where products may have underflown."""
         if self.allowed <= 0:
             return None
-        found = ahead("sum_product", model._first, model._moves, self.seen)
+        found = ahead("sum_product", model._first, model._moves, self.seen, last_only=last_only)
         return found if math.log(found.least) >= -self.allowed else None
 
 
@@ -266,25 +281,27 @@ def _of_logs(table: np.ndarray) -> np.ndarray:
     top = table.max(axis=-1, keepdims=True)
     if not (top > -np.inf).all():
         raise ModelError(IMPOSSIBLE)
-    return _divided(np.exp(table - top))
+    return _divided(np.exp(table - top), 1.0)
 
 
-def _divided(table: np.ndarray) -> np.ndarray:
-    """Return rows over their sums."""
-    if not table[-1].any():
+def _divided(a: np.ndarray, b: Any) -> np.ndarray:
+    """Return products as rows over their sums."""
+    if not (a[-1] * (b if np.ndim(b) == 0 else b[-1])).any():
         raise ModelError(IMPOSSIBLE)
-    found: np.ndarray = _over_sums(table)
+    found: np.ndarray = _over_sums(a, b)
     return found
 
 
 @fuse
-def _over_sums(table: Any) -> Any:
+def _over_sums(a: Any, b: Any) -> Any:
+    table = a * b
     return table / table.sum(axis=-1, keepdims=True)
 
 
 @fuse
-def _range(values: Any) -> tuple[Any, Any]:
-    return np.where(values > 0, values, np.inf).min(), values.max()
+def _range(values: Any) -> tuple[Any, Any, Any]:
+    """Return the least number above 0, the least and the largest one; NaN where there is any."""
+    return np.where(values > 0, values, np.inf).min(), values.min(), values.max()
 
 
 @fuse

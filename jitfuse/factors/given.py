@@ -21,6 +21,7 @@ from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
+from jitfuse.factors.updates import Updates
 
 _LN2: Final = math.log(2)
 
@@ -36,13 +37,14 @@ class Given:
         limit_bytes: what the messages of a query may take.
         libraries: those that are asked for orders too.
         base: the tables of the model, if the evidence has no states but those of the model.
+        updates: what keeps messages from one query to the next.
     """
 
     def __init__(
         self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int,
-        libraries: tuple[str, ...] = (), base: Tables | None = None,
+        libraries: tuple[str, ...] = (), base: Tables | None = None, updates: Updates | None = None,
     ) -> None:
-        self.libraries = libraries
+        self.libraries, self.updates = libraries, updates
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
@@ -95,7 +97,15 @@ class Given:
         """Return a plan's answer: by native code, or by steps of the trace that is on."""
         if self.tables.traced:
             return plan.ask(query, semiring, stacks, dtype or self.dtype, fused=False)
-        return plan.run(query, semiring, stacks, dtype or self.dtype)[0]
+        return self._native(plan, query, semiring, stacks, dtype or self.dtype)[0]
+
+    def _native(
+        self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any
+    ) -> tuple[Any, float]:
+        """Return a plan's answer from native code, and the smallest element but 0 of all normalized messages."""
+        if self.updates is None:
+            return plan.run(query, semiring, stacks, dtype)
+        return self.updates.run(plan, query, semiring, stacks, dtype)
 
     def _scaled(self, plan: Plan, query: str, semiring: Semiring, *, downward: bool = False) -> Any:
         """Return a plan's answer over probabilities; None where products may have underflown and logs are needed."""
@@ -105,7 +115,7 @@ class Given:
         if key not in self._allowed:
             self._allowed[key] = plan.allowed_spread(self.tables.spreads, self.dtype, downward=downward)
         if self._allowed[key] > 0:
-            answer, least = plan.run(query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
+            answer, least = self._native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
             if math.log(least) >= -self._allowed[key]:
                 return answer
         self._underflows.add((plan, query))

@@ -18,6 +18,7 @@ from jitfuse.tracing.abstract import AbstractTensor
 
 def run_table(
     table: Assembled, carrier: str, stacks: Sequence[np.ndarray], dtype: Any, *, one: float, modulus: int = 0,
+    memory: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[dict[SlotKey, np.ndarray], float]:
     """Return the wanted slots of a table, and the smallest number but 0 of what was divided by its largest one.
 
@@ -28,10 +29,13 @@ def run_table(
         dtype: of all of them.
         one: the semiring's one.
         modulus: that of residues.
+        memory: the workspace and the result of the last run, of which parts are written again; None: new memory.
     """
-    result = empty(table.size, dtype)
-    least = run_records(carrier, table.code, table.count, table.workspace, result, stacks, one=one, modulus=modulus,
+    given = memory is not None
+    workspace, result = memory or (empty(table.workspace, dtype), empty(table.size, dtype))
+    least = run_records(carrier, table.code, table.count, workspace, result, stacks, one=one, modulus=modulus,
                         threads=table.threads)
+    result = result.copy() if given else result
     return {key: _read(x, result, table.batch) for key, x in table.slots.items()}, least
 
 

@@ -47,6 +47,9 @@ MOST_CONTRACTIONS: Final = 1_200
 """Contractions up to which a query is compiled; of more the machine runs each by NumPy, which takes microseconds."""
 SEGMENT: Final = 12
 """Factors, and bits of states, that messages gather before they are normalized."""
+MOST_TOGETHER: Final = 256
+CACHED_BYTES: Final = 1 << 23
+"""Models of a batch that run at the same time, and bytes of their messages, at most."""
 _KEPT: Final = 256
 
 
@@ -172,7 +175,9 @@ class Plan:
         """
         read = QUERIES[query].read
         if semiring.carrier in CARRIERS and any(isinstance(stack, AbstractTensor) for stack in stacks):
-            table, ready = self._assembled(query, stacks)
+            batched = tuple([stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)])
+            table = self.table(query, batched, max([len(s) for s, own in zip(stacks, batched) if own], default=1))
+            ready = [np.moveaxis(s, 0, -1) if own else s for s, own in zip(stacks, batched)]
             return read(self, traced_table(table, semiring.carrier, ready))
         machines = [self._machine(program) for program in self._programs(query)]
 
@@ -207,27 +212,46 @@ class Plan:
             modulus: that of residues.
         """
         assert semiring.carrier is not None
-        table, ready = self._assembled(query, stacks)
-        ready = [np.ascontiguousarray(stack, dtype) for stack in ready]
-        slots, least = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+        batched = [stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)]
+        whole = max([len(stack) for stack, own in zip(stacks, batched) if own], default=0)
+        found, least = [], math.inf
+        for start in range(0, max(whole, 1), self._together):
+            size = min(self._together, whole - start)
+            # a batch runs along the last axes
+            ready = [np.ascontiguousarray(np.moveaxis(s[start : start + size], 0, -1) if own else s, dtype)
+                     for s, own in zip(stacks, batched)]
+            table = self.table(query, tuple(batched), size if whole else 1)
+            slots, smallest = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+            found.append(slots)
+            least = min(least, smallest)
+        slots = found[0] if len(found) == 1 else {key: np.concatenate([part[key] for part in found]) if (
+            found[0][key].ndim > tensor.spec.ndim) else found[0][key] for key, tensor in table.slots.items()}
         return QUERIES[query].read(self, slots), least
 
-    def _assembled(self, query: str, stacks: Sequence[Array]) -> tuple[Assembled, list[Array]]:
-        """Return the table of a query over stacks of these shapes, and the stacks with a batch along the last axis."""
-        batches = [stack.shape[: stack.ndim - 1 - rank] for stack, rank in zip(stacks, self._ranks)]
-        batch = max(batches, key=len, default=())
-        kinds, key = QUERIES[query].slots, (query, tuple(map(bool, batches)), batch)
+    @cached_property
+    def _together(self) -> int:
+        """How many models of a batch run at the same time: their messages stay in a cache, and below the limit."""
+        bytes_of_one = max(1, self.ordered.cost.bytes(ITEMSIZE, keep=True))
+        return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
+
+    def table(self, query: str, batched: tuple[bool, ...], batch: int, *, reuses: bool = True) -> Assembled:
+        """Return the records of a query, for stacks with and without a batch of this size.
+
+        `reuses`: what nothing reads any more gives its memory to others.
+        """
+        key = query, batched, batch, reuses
         if key not in self._tables:
-            layout = Layout(self.question.places.__getitem__, key[1], batch[0] if batch else 1)
-            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds)
-        return self._tables[key], [np.moveaxis(s, 0, -1) if own else s for s, own in zip(stacks, batches)]
+            kinds = QUERIES[query].slots
+            layout = Layout(self.question.places.__getitem__, batched, batch)
+            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses)
+        return self._tables[key]
 
     def _programs(self, query: str) -> list[Program]:
         return [Plan.programs[name](self) for name in QUERIES[query].programs
                 if not (name == "finalize" and self.question.keep)]
 
     @cached_property
-    def _ranks(self) -> list[int]:
+    def ranks(self) -> list[int]:
         """The number of axes of the tables of each stack."""
         found = dict(zip((p.stack for p in self.question.places), map(len, self.question.structure.scopes)))
         return [found[k] for k in range(len(found))]

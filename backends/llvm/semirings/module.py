@@ -151,7 +151,7 @@ class _Walk:
 
 
 def _emit_one(module: Module, kinds: list[int]) -> None:
-    """``void jf_semiring_one(ptr record, ptr words, ptr parallel)``: a record, where the words move its tensors to."""
+    """``void jf_semiring_one(ptr record, ptr words, ptr parallel)``: run a record on tensors that the words move."""
     f = module.function(_ONE_RECORD, "void", [("record", "ptr"), ("words", "ptr"), ("parallel", "ptr")], internal=True)
     record, words, parallel = f.args
     f.set_field(record, words, _RECORD)

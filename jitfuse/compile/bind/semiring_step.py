@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse.compile.objects.semiring_object import run_records
+from jitfuse.compile.objects.semiring_object import empty, run_records
 from jitfuse.ir.semirings.tables import sums
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def semiring_step(call: HostCall | LibraryCall) -> Callable[..., None]:
             code = np.frombuffer(records, "<i8").astype(np.int64)
             known[operands] = code, len(checked), any(each.parallel for each in checked)
         code, count, threads = known[operands]
-        run_records(carrier, code, count, sizes[0], result, stacks, one=one, threads=threads)
+        run_records(carrier, code, count, empty(sizes[0], result.dtype), result, stacks, one=one, threads=threads)
         if result is not arrays[-1]:
             arrays[-1][...] = result
 

@@ -24,8 +24,8 @@ LARGE: Final = 1 << 17
 
 
 def run_records(
-    carrier: str, code: np.ndarray, count: int, workspace: int, result: np.ndarray, stacks: Sequence[np.ndarray], *,
-    one: float, modulus: int = 0, threads: bool = False,
+    carrier: str, code: np.ndarray, count: int, workspace: np.ndarray, result: np.ndarray,
+    stacks: Sequence[np.ndarray], *, one: float, modulus: int = 0, threads: bool = False,
 ) -> float:
     """Run a table of records; return the smallest number but 0 of what was divided by its largest one.
 
@@ -33,16 +33,16 @@ def run_records(
         carrier: the arithmetic, one of `jitfuse.ir.semirings.words.CARRIERS`.
         code: the words of all records.
         count: number of records.
-        workspace: elements of the workspace.
-        result: the memory of the result.
-        stacks: the operands, of its dtype; all arrays are contiguous.
+        workspace: the memory of the workspace.
+        result: that of the result.
+        stacks: the operands; all arrays are contiguous, and of one dtype.
         one: the semiring's one.
         modulus: that of residues.
         threads: whether units may be handed out to threads.
     """
     dtype = result.dtype
     least = np.full(1, np.inf, dtype)
-    memories = [empty(workspace, dtype), np.full(1, one, dtype), least, result, *stacks]
+    memories = [workspace, np.full(1, one, dtype), least, result, *stacks]
     addresses = np.array([m.__array_interface__["data"][0] for m in memories], np.int64)
     words, pool = code.__array_interface__["data"][0], parallel_address() if threads else 0
     semiring_function(carrier, dtype.name)(
