@@ -13,6 +13,7 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
+from jitfuse.factors.semirings import Array
 from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
 from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
 
@@ -32,6 +33,12 @@ class Tensor(NamedTuple):
     spec: TensorSpec
     batched: bool
     factor: Tensor | None = None
+
+    def read(self, elements: Array, batch: int) -> Array:
+        """Return the tensor, a batch in front, from the elements that begin where it does."""
+        if not self.batched:
+            return elements[: self.spec.size].reshape(self.spec.shape)
+        return np.moveaxis(elements[: self.spec.size * batch].reshape((*self.spec.shape, batch)), -1, 0)
 
 
 UNIT: Final = Tensor(ONE, 0, TensorSpec(()), False)

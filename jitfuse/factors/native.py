@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.compile.objects.semiring_object import empty, run_records
-from jitfuse.factors.assembly import Assembled, Tensor
+from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.ir.schema import SlotKey
 from jitfuse.factors.semirings import Array
 from jitfuse.tracing.abstract import AbstractTensor
@@ -36,7 +36,7 @@ def run_table(
     least = run_records(carrier, table.code, table.count, workspace, result, stacks, one=one, modulus=modulus,
                         threads=table.threads)
     result = result.copy() if given else result
-    return {key: _read(x, result, table.batch) for key, x in table.slots.items()}, least
+    return {key: x.read(result[x.first :], table.batch) for key, x in table.slots.items()}, least
 
 
 def traced_table(table: Assembled, carrier: str, stacks: Sequence[Array]) -> dict[SlotKey, Array]:
@@ -45,12 +45,4 @@ def traced_table(table: Assembled, carrier: str, stacks: Sequence[Array]) -> dic
     first, *others = (s if isinstance(s, AbstractTensor) else any_traced._lift(s) for s in stacks)
     result = first.call("semiring_sums", *others, carrier=carrier, records=table.code.astype("<i8").tobytes(),
                         workspace=table.workspace, size=table.size)
-    return {key: _read(x, result, table.batch) for key, x in table.slots.items()}
-
-
-def _read(tensor: Tensor, result: Array, batch: int) -> Array:
-    """Return a tensor, with the batch in front."""
-    if not tensor.batched:
-        return result[tensor.first : tensor.first + tensor.spec.size].reshape(tensor.spec.shape)
-    flat = result[tensor.first : tensor.first + tensor.spec.size * batch]
-    return np.moveaxis(flat.reshape((*tensor.spec.shape, batch)), -1, 0)
+    return {key: x.read(result[x.first :], table.batch) for key, x in table.slots.items()}

@@ -98,7 +98,7 @@ def _pattern(
     number = prod(x.extent for x in units)
     threads = int(number * inner.extent * count >= THREADED and number > 1)
     head = [0, kind, threads, number, 0, 0, 0, 0, 0, 0, *inner, count, len(units)]
-    return _Pattern(_record(head, units, np.stack([_offsets(offsets, 2), _offsets(offsets, 3)], axis=-1)), swap)
+    return _Pattern(_record(head, units, np.stack([offsets_of(offsets, 2), offsets_of(offsets, 3)], axis=-1)), swap)
 
 
 def extremes(out: Operand, a: Operand, count: int, batch: int) -> np.ndarray:
@@ -154,7 +154,7 @@ def _inner(kept: Sequence[Axis], summed: Sequence[Axis]) -> tuple[Axis, int, boo
     return best[1:]
 
 
-def _offsets(axes: Sequence[Axis], tensor: int) -> np.ndarray:
+def offsets_of(axes: Sequence[Axis], tensor: int) -> np.ndarray:
     """Return the offset of each summed index in a tensor, the last axis fastest."""
     offsets = np.zeros(1, np.int64)
     for axis in axes:
