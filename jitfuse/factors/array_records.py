@@ -31,7 +31,7 @@ class _Factor(NamedTuple):
 
     memory: int
     first: int
-    tables: tuple[slice, slice, slice]
+    tables: list[slice]
 
 
 class _Step(NamedTuple):
@@ -67,8 +67,8 @@ class ArrayRecords:
         for side, (memory, first, _) in enumerate((each.a, each.b)):
             if memory != w.ONE:
                 own = (offsets_of(summed, 2 + side)[:, None] + each.offsets[:, side]).reshape(-1)
-                tables = tuple([self._table(x) for x in (
-                    own, offsets_of(kept[:last], 2 + side), offsets_of(kept[last:], 2 + side))])
+                tables = [self._table(x) for x in (
+                    own, offsets_of(kept[:last], 2 + side), offsets_of(kept[last:], 2 + side))]
                 factors.append(_Factor(memory, first, tables))
         count = prod([axis.extent for axis in summed]) * len(each.offsets)
         return _Step((each.out.memory, each.out.first), each.size, factors, count)
