@@ -131,12 +131,14 @@ class Emitter:
         missing = [v for v in variables if v not in covered]
         if missing or not left:
             left.append(self.write(OpCode.UNIT, self.spec(missing)))
-        while len(left) > 1:
-            left.sort(key=lambda register: (self.specs[register].size, register))
-            together = MOST_INPUTS if self.union(left).size <= SMALL else 2
-            first, left = left[:together], left[together:]
-            left.append(self.write(OpCode.CONTRACT, self.union(first), inputs=tuple(first)))
-        return left[0]
+        together = MOST_INPUTS if self.union(left).size <= SMALL else 2
+        heap = [(self.specs[register].size, register) for register in left]
+        heapify(heap)
+        while len(heap) > 1:
+            first = [heappop(heap)[1] for _ in range(min(together, len(heap)))]
+            made = self.write(OpCode.CONTRACT, self.union(first), inputs=tuple(first))
+            heappush(heap, (self.specs[made].size, made))
+        return heap[0][1]
 
     def union(self, registers: Iterable[RegID]) -> TensorSpec:
         """Return the axes that any of the registers has."""

@@ -187,9 +187,9 @@ class Tables:
             flat = np.moveaxis(stack, -1 - len(shape), 0).reshape(len(numbers), -1)
             largest = flat.max(axis=1, initial=-np.inf)
             least = np.where(flat > -np.inf, flat, np.inf).min(axis=1, initial=np.inf)
-            with np.errstate(invalid="ignore"):
+            with np.errstate(over="ignore"):
                 apart = largest - least
-            spreads[numbers] = np.where(np.isfinite(apart), apart, 0.0)
+            spreads[numbers] = np.where(largest > -np.inf, apart, 0.0)
         found: list[float] = spreads.tolist()
         return found
 

@@ -48,7 +48,9 @@ EXTREMES   the result is a scale of a, and one over it: the largest power of two
 KINDS: Final = 6
 
 WORKSPACE, ONE, LEAST, STACKS = range(4)
-"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales, others."""
+"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales and of these,
+others.
+"""
 
 CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")
 """Semirings that there is code for; "modular" is that of residues, in float64."""
