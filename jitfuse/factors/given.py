@@ -92,7 +92,7 @@ class Given:
         return plan.run(query, semiring, stacks, dtype or self.dtype)[0]
 
     def _scaled(self, plan: Plan, query: str, semiring: Semiring, *, downward: bool = False) -> Any:
-        """Return a plan's answer over probabilities; None where products may have left the range and logs are needed."""
+        """Return a plan's answer over probabilities; None where products may leave the range and logs are needed."""
         if self.tables.traced or (plan, query) in self._underflows:
             return None
         key = plan, downward

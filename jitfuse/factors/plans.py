@@ -129,7 +129,7 @@ class Plan:
 
     # ------------------------------------------------------------------ arithmetic
     def allowed_spread(self, spreads: Sequence[float], dtype: Any, *, downward: bool) -> float:
-        """Return how far the logs of normalized messages and scales may lie from 0 so that no product leaves the range."""
+        """Return how far from 0 the logs of normalized messages and scales may lie so that products stay in range."""
         return allowed_spread(self.tree, self.question.structure.sizes, self.normalized, spreads, downward=downward,
                               limit=LIMITS[np.dtype(dtype)])
 

@@ -60,7 +60,7 @@ def test_programs_as_tables(seed: int, batch: int, all_slots: bool) -> None:
     table = assemble([program], Layout(places.__getitem__, own, max(batch, 1)),
                      lambda key: all_slots or key[-1] % 2 == 0)
     found, least = run_table(table, "sum_product", stacks, np.float64, one=1.0)
-    assert 0 < least
+    assert least > 0
     for k in range(max(batch, 1)):
         wanted = run(program, {n: tables[n][k] if batched[n] else tables[n] for n in factors}, {})
         assert found.keys() == wanted.keys() if all_slots else found.keys() <= wanted.keys()

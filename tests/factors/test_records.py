@@ -184,7 +184,8 @@ def test_every_kind_of_inner_axis(carrier: str, kind: int, out: str, a: str, b: 
         assert size < 16 or record_of(out, a, b, sizes)[r.KIND] == kind
         for single in (False, True):
             draw = np.random.default_rng(size)
-            left, right = (drawn(carrier, [sizes[x] for x in axes], dtype_for(carrier, single), draw) for axes in (a, b))
+            dtype = dtype_for(carrier, single)
+            left, right = (drawn(carrier, [sizes[x] for x in axes], dtype, draw) for axes in (a, b))
             found, wanted = contracted(carrier, out, a, b, (left, right)), expected(carrier, out, a, b, (left, right))
             assert same(carrier, found, wanted, (left, right))
 

@@ -1,8 +1,8 @@
-"""The UAI-2014 inference competition: `python tests/factors/uai_sets.py FOLDER TASK [NAME ...]`, TASK one of MAR, PR, MAP.
+"""The UAI-2014 inference competition: `python tests/factors/uai_sets.py FOLDER TASK [NAME ...]`.
 
-FOLDER holds a folder for each task, with NAME.uai, NAME.uai.evid and the answer NAME.uai.TASK of each model. Every model
-has a process of its own, with so much memory and time; all run one after the other. Prints a line for each, and how many
-are right, wrong, refused and stopped. No pytest: it takes many minutes.
+TASK is MAR, PR or MAP. FOLDER holds a folder for each, with NAME.uai, NAME.uai.evid and the answer NAME.uai.TASK of
+each model. Every model has a process of its own, with so much memory and time; all run one after the other. Prints a
+line for each, and how many are right, wrong, refused and stopped. No pytest: it takes many minutes.
 """
 from __future__ import annotations
 
