@@ -52,7 +52,9 @@ TIMES, BODY, MOVES = 2, 3, 4
 """Where words of REPEAT are."""
 
 WORKSPACE, ONE, LEAST, STACKS = range(4)
-"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales, others."""
+"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales and of these,
+others.
+"""
 
 CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")
 """Semirings that there is code for; "modular" is that of residues, in float64."""
