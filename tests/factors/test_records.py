@@ -234,7 +234,7 @@ def test_a_record_lists_no_more_offsets_than_it_may() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("carrier", ["sum_product", "max_product"])
 def test_scales(carrier: str, dtype: Any, count: int, batch: int) -> None:
-    """Of each tensor of a batch the power of two next above its largest element, and one over it; and the least of all."""
+    """For each tensor of a batch: the power of two above its largest element, and one over it; and the least of all."""
     draw, info = np.random.default_rng(count), np.finfo(dtype)
     for kind in range(5):
         x = draw.random((count, batch)) * 10.0 ** draw.uniform(-20, 15, batch)
