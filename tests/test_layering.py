@@ -24,7 +24,8 @@ SOURCES = {
 }
 _ORDER = """
 version base reasons errors budget dtypes
-ir.statuses ir.schema ir.rules ir.semantics ir.decompositions ir.operators ir.formats ir.analysis ir.program ir.kernels
+ir.statuses ir.schema ir.rules ir.semirings ir.semantics ir.decompositions ir.operators ir.formats ir.analysis
+ir.program ir.kernels
 tracing.abstract tracing.program_builder gradients tracing.rewrite tracing.interception tracing.record tracing.numbers
 tracing.tensor tracing.scalars tracing.observe tracing.results tracing.schedule tracing.control.carried_numbers
 tracing.control.loop_ranges

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.base.records import NamedTuple
-from jitfuse.compile.objects.semiring_object import recycled, semiring_function
-from jitfuse.factors.records import MOST_OFFSETS, Operand, extremes, sum_of_products
+from jitfuse.compile.objects.semiring_object import empty, semiring_function
+from jitfuse.ir.semirings import words as r
+from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
 
 Move = tuple[int, int, int]
-MOVES, SEEN, AHEAD, BEHIND, SCALES = range(r.STACKS, r.STACKS + 5)
+MOVES, SEEN, AHEAD, BEHIND, SCALES = range(r.RESULT, r.RESULT + 5)
 """Numbers of memories: chances of moves, likelihoods of what was seen, messages of both directions, scales."""
 STAY: Final = (0, 0, 0)
 
@@ -47,7 +47,7 @@ def ahead(
     """
     steps, states = seen.shape
     move = 0 if last_only else states
-    messages = recycled((1 if last_only else steps) * states, np.float64).reshape(-1, states)
+    messages = empty((1 if last_only else steps) * states, np.float64).reshape(-1, states)
     scales = np.ones((steps, 2))
     start = first + seen[0] if carrier != "sum_product" else first * seen[0]
     row, smallest = (1,), 1.0
@@ -76,7 +76,7 @@ def behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarra
         seen: as in `ahead`.
     """
     steps, states = seen.shape
-    messages, row = recycled(seen.size, np.float64).reshape(seen.shape), (1,)
+    messages, row = empty(seen.size, np.float64).reshape(seen.shape), (1,)
     messages[-1] = carrier == "sum_product"
     end = (steps - 1) * states
     told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
@@ -126,7 +126,7 @@ def _run(carrier: str, tables: Sequence[np.ndarray], states: int, memories: dict
     """Run records over memories, and return the least element but 0 of messages over their scales."""
     one, least = np.full(1, float(carrier == "sum_product")), np.full(1, np.inf)
     workspace = np.empty(2 * states)
-    found = [workspace, one, least, *(memories[k] for k in range(r.STACKS, r.STACKS + len(memories)))]
+    found = [workspace, one, least, *(memories[k] for k in range(r.RESULT, r.RESULT + len(memories)))]
     addresses = np.array([x.__array_interface__["data"][0] for x in found], np.int64)
     code = np.concatenate(tables)
     run: Any = semiring_function(carrier, "float64")

@@ -96,7 +96,7 @@ class Given:
     def _run(self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any = None) -> Any:
         """Return a plan's answer: by native code, or by steps of the trace that is on."""
         if self.tables.traced:
-            return plan.ask(query, semiring, stacks, dtype or self.dtype, fused=False)
+            return plan.ask(query, semiring, stacks, dtype or self.dtype)
         return self._native(plan, query, semiring, stacks, dtype or self.dtype)[0]
 
     def _native(
@@ -177,7 +177,7 @@ class Given:
     def custom(self, semiring: Semiring) -> Any:
         """Return the result of a semiring that a person wrote, over the tables as they are."""
         plan, stacks = self.plan(), self.tables.stacks(self.dtype)
-        return plan.ask("partition", semiring, stacks, self.dtype, fused=not self.tables.traced)
+        return plan.ask("partition", semiring, stacks, self.dtype)
 
     # ------------------------------------------------------------------ marginals
     def marginals(self) -> list[Any]:

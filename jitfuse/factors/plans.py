@@ -13,8 +13,8 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
+from jitfuse.factors.array_records import ArrayRecords
 from jitfuse.factors.assembly import Assembled, Layout, assemble
-from jitfuse.factors.contractions import Row
 from jitfuse.factors.emit import (
     cheapest_marginals,
     emit_downward_program,
@@ -24,25 +24,26 @@ from jitfuse.factors.emit import (
 )
 from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief, marginal
 from jitfuse.factors.layout import laid_out
-from jitfuse.factors.machine import Machine
-from jitfuse.factors.native import run_table
+from jitfuse.factors.native import run_table, traced_table
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
 from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
-from jitfuse.factors.tables import Place
+from jitfuse.factors.tables import Place, Row
 from jitfuse.factors.tree import Tree
 from jitfuse.factors.underflow import LIMITS, allowed_spread
 from jitfuse.fuse import fuse
+from jitfuse.ir.semirings.tables import CARRIERS
+from jitfuse.tracing.abstract import AbstractTensor
 
 ITEMSIZE: Final = 8
 LIMIT_BYTES: Final = 4 << 30
 """What the messages of one query may take, unless told."""
 MOST_OPERATIONS: Final = 1 << 36
 """Products of numbers, of all slices together, that are not too many: some minutes."""
-MOST_CONTRACTIONS: Final = 1_200
-"""Contractions up to which a query is compiled; of more the machine runs each by NumPy, which takes microseconds."""
+MOST_COMPILED: Final = 1_200
+"""Records up to which the steps of arrays are compiled; of more NumPy runs each, which takes microseconds."""
 SEGMENT: Final = 12
 """Factors, and bits of states, that messages gather before they are normalized."""
 MOST_TOGETHER: Final = 256
@@ -77,8 +78,7 @@ class Plan:
         self.schemes: list[Scheme] = self.ways()
         self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
         self._tables: dict[Any, Assembled] = {}
-        self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
-        self._machines: dict[int, Machine] = {}
+        self._functions: dict[Any, tuple[ArrayRecords, Callable[..., Any], Callable[..., Any]]] = {}
 
     def ways(self, *, every: bool = False) -> list[Scheme]:
         """Return the ways to sum, the best first; `every`: also those that are only shown."""
@@ -157,40 +157,39 @@ class Plan:
         places = self.question.places
         return lambda factor: Row(stacks[places[factor].stack], places[factor].row)
 
-    def ask(
-        self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True,
-        batch: tuple[int, ...] = (),
-    ) -> Any:
-        """Return the answer to a query, from the program's steps over arrays.
+    def ask(self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any) -> Any:
+        """Return the answer to a query in any semiring, by steps of the trace that is on or by a compiled function.
+
+        In a trace that has the tables, it is one step where the semiring has derivatives in native code (`CARRIERS`).
 
         Args:
-            query: one of `QUERIES`.
+            query: one of `QUERIES`, without scales.
             semiring: what product and sum are.
-            stacks: the tables, an array for each shape.
+            stacks: the tables, an array for each shape; a batch axis may be in front.
             dtype: that of ones.
-            fused: as a compiled function; else as plain steps, or those of the trace that is on.
-            batch: the shape of the axes that all tables have in front.
         """
-        read = QUERIES[query].read
-        machines = [self._machine(program) for program in self._programs(query)]
-
-        def traced(stacks: Sequence[Array], offsets: Array) -> Any:
-            slots: dict[SlotKey, Array] = {}
-            load, start = self.loader(stacks), 0
-            for machine in machines:
-                end = start + len(machine.offsets)
-                machine.run(semiring, load, slots, offsets[start:end], dtype=dtype, batch=batch)
-                start = end
-            return read(self, slots)
-
-        if not fused or sum(len(machine.contractions) for machine in machines) > MOST_CONTRACTIONS:
-            with np.errstate(all="ignore"):
-                return traced(stacks, np.concatenate([machine.offsets for machine in machines]))
-        key = (query, semiring, np.dtype(dtype), batch)
+        batched = tuple([stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)])
+        batch = max([len(stack) for stack, own in zip(stacks, batched) if own], default=1)
+        table = self.table(query, batched, batch)
+        ready = [np.moveaxis(stack, 0, -1) if own else stack for stack, own in zip(stacks, batched)]
+        traced = next((stack for stack in ready if isinstance(stack, AbstractTensor)), None)
+        if traced is not None and semiring.carrier in CARRIERS:
+            return QUERIES[query].read(self, traced_table(table, semiring.carrier, ready))
+        key = query, semiring, np.dtype(dtype), batched, batch
         if key not in self._functions:
-            self._functions[key] = fuse(traced), np.concatenate([machine.offsets for machine in machines])
-        function, offsets = self._functions[key]
-        return function(stacks, offsets)
+            steps = ArrayRecords(table, tuple([stack.size for stack in ready]))
+
+            def answer(stacks: Sequence[Array], offsets: Array) -> Any:
+                return QUERIES[query].read(self, steps.run(semiring, stacks, offsets, dtype))
+
+            self._functions[key] = steps, answer, fuse(answer)
+        steps, plain, compiled = self._functions[key]
+        if traced is not None:
+            return plain(ready, traced._lift(steps.offsets))
+        if len(steps.steps) <= MOST_COMPILED:
+            return compiled(ready, steps.offsets)
+        with np.errstate(all="ignore"):
+            return plain(ready, steps.offsets)
 
     def run(
         self, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any, *, modulus: int = 0
@@ -225,7 +224,7 @@ class Plan:
     @cached_property
     def _together(self) -> int:
         """How many models of a batch run at the same time: their messages stay in a cache, and below the limit."""
-        bytes_of_one = self.ordered.cost.bytes(ITEMSIZE, keep=True)
+        bytes_of_one = max(1, self.ordered.cost.bytes(ITEMSIZE, keep=True))
         return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
 
     def table(self, query: str, batched: tuple[bool, ...], batch: int, *, reuses: bool = True) -> Assembled:
@@ -249,11 +248,6 @@ class Plan:
         """The number of axes of the tables of each stack."""
         found = dict(zip((p.stack for p in self.question.places), map(len, self.question.structure.scopes)))
         return [found[k] for k in range(len(found))]
-
-    def _machine(self, program: Program) -> Machine:
-        if id(program) not in self._machines:
-            self._machines[id(program)] = Machine(program, lambda factor: self.question.places[factor].row)
-        return self._machines[id(program)]
 
     programs: ClassVar[dict[str, Callable[[Plan], Program]]] = {
         "upward": lambda self: self.upward, "finalize": lambda self: self.finalize,

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.native import run_table
 from jitfuse.factors.plans import ITEMSIZE, QUERIES, Plan
 from jitfuse.factors.semirings import Semiring
+from jitfuse.ir.semirings import words as r
 
 FRESH: Final = 1e-60
 """Where messages had smaller elements, all is computed again: nobody knows if those that had them still do."""
@@ -39,17 +39,17 @@ class Updates:
         if any(stack.ndim > 1 + rank for stack, rank in zip(stacks, plan.ranks)):
             return plan.run(query, semiring, stacks, dtype)
         table = plan.table(query, (False,) * len(stacks), 1, reuses=False)
-        if table.workspace * ITEMSIZE > plan.question.limit_bytes:
+        if (table.workspace + table.size) * ITEMSIZE > plan.question.limit_bytes:
             return plan.run(query, semiring, stacks, dtype)
         key = id(table), query, semiring.carrier
         held = self._held.get(key)
         if held is None or held.least < FRESH:
-            held = self._held[key] = Held(table, np.empty(table.workspace, dtype))
+            held = self._held[key] = Held(table, (np.empty(table.workspace, dtype), np.empty(table.size, dtype)))
             part = table
         else:
             part = held.reached(held.changed(ready))
         self.ran = part.count
-        slots, least = run_table(part, semiring.carrier, ready, dtype, one=semiring.one, workspace=held.workspace)
+        slots, least = run_table(part, semiring.carrier, ready, dtype, one=semiring.one, memory=held.memory)
         held.stacks, held.least = ready, min(held.least, least)
         return QUERIES[query].read(plan, slots), held.least
 
@@ -57,8 +57,8 @@ class Updates:
 class Held:
     """A table of records, its memory after the last run, and what each record reads."""
 
-    def __init__(self, table: Assembled, workspace: np.ndarray) -> None:
-        self.table, self.workspace, self.least = table, workspace, np.inf
+    def __init__(self, table: Assembled, memory: tuple[np.ndarray, np.ndarray]) -> None:
+        self.table, self.memory, self.least = table, memory, np.inf
         self.stacks: list[np.ndarray] = []
         self._records: list[np.ndarray] = []
         place = 0
@@ -66,11 +66,11 @@ class Held:
             length = int(table.code[place + r.LENGTH])
             self._records.append(table.code[place : place + length])
             place += length
-        starts = sorted((int(record[r.OUT + 1]), number) for number, record in enumerate(self._records))
-        firsts = [first for first, _ in starts]
+        starts = sorted((*record[r.OUT : r.OUT + 2].tolist(), number) for number, record in enumerate(self._records))
+        firsts = [(memory, first) for memory, first, _ in starts]
         self._writers = [
-            [starts[bisect_right(firsts, int(record[at + 1])) - 1][1] for at in (r.A, r.B) if record[at] == r.WORKSPACE]
-            for record in self._records
+            [starts[bisect_right(firsts, tuple(record[at : at + 2].tolist())) - 1][2] for at in (r.A, r.B)
+             if record[at] in (r.WORKSPACE, r.RESULT)] for record in self._records
         ]
         self._tables = [[(int(record[at]) - r.STACKS, int(record[at + 1])) for at in (r.A, r.B)
                          if record[at] >= r.STACKS] for record in self._records]
@@ -92,5 +92,5 @@ class Held:
             reached[number] = any(reached[w] for w in writers) or not tables.isdisjoint(read)
         kept = [record for record, yes in zip(self._records, reached) if yes]
         code = np.concatenate(kept) if kept else np.zeros(0, np.int64)
-        return Assembled(code, len(kept), self.table.workspace, self.table.threads, self.table.slots, 1)
+        return self.table.replace(code=code, count=len(kept))
 

@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from jitfuse.backends.llvm.semirings.carriers import Carrier, Shared, exponentials, logarithms, shift_of
-from jitfuse.backends.llvm.semirings.records import PAIRS, SPLAT, STRIDED, SUM_PAIRS
 from jitfuse.backends.llvm.text.builder import Function, Value, vector, with_element
 from jitfuse.base.records import NamedTuple, Record
+from jitfuse.ir.semirings.words import PAIRS, SPLAT, STRIDED, SUM_PAIRS
 
 VECTORS = 4
 """Vectors that are summed at the same time: chains of sums that do not wait for each other."""

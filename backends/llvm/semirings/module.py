@@ -4,10 +4,10 @@ Owns the loop over units, and how records are handed out to threads. Does not ow
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.backends.llvm.semirings.blocks import KEPT, Unit, Writer
 from jitfuse.backends.llvm.semirings.carriers import TABLE, Shared
 from jitfuse.backends.llvm.text.builder import Function, Module, Value
+from jitfuse.ir.semirings import words as r
 
 ENTRY = "jf_semiring"
 _ONE_RECORD = "jf_semiring_one"

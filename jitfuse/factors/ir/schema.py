@@ -1,7 +1,7 @@
 """Axes, specifications of tensors, the nine opcodes, instructions, programs and the keys of slots.
 
 Owns the data alone. Does not own which programs are valid (`verify.py`), how they are made (`jitfuse.factors.emit`),
-nor what they compute (`jitfuse.factors.machine`).
+nor what they compute (`jitfuse.factors.assembly`).
 """
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jitfuse.backends.llvm.semirings import records as r
-from jitfuse.backends.llvm.semirings.records import CARRIERS, MODULUS_LIMIT, PAIRS, SPLAT, STRIDED, SUM_PAIRS, SUM_SPLAT
 from jitfuse.compile.objects.semiring_object import parallel_address, semiring_function
-from jitfuse.factors.records import CHUNK, MOST_OFFSETS, THREADED, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings import words as r
+from jitfuse.ir.semirings.loops import CHUNK, MOST_OFFSETS, THREADED, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings.words import CARRIERS, MODULUS_LIMIT, PAIRS, SPLAT, STRIDED, SUM_PAIRS, SUM_SPLAT
 
 PRIME = MODULUS_LIMIT - 139
 """Any modulus below the limit will do for one product and its sums."""
@@ -44,7 +44,7 @@ def record_of(out: str, a: str, b: str, sizes: dict[str, int]) -> np.ndarray:
 def run(carrier: str, records: Sequence[np.ndarray], memories: Sequence[np.ndarray], parallel: bool = False) -> None:
     """Run records over memories, the workspace and the least number first."""
     workspace, least, *stacks = memories
-    held = [workspace, np.full(1, ONES.get(carrier, 0.0), workspace.dtype), least, *stacks]
+    held = [workspace, np.full(1, ONES.get(carrier, 0.0), workspace.dtype), least, np.empty(0), *stacks]
     addresses = np.array([m.ctypes.data for m in held], np.int64)
     code = np.concatenate(records)
     semiring_function(carrier, workspace.dtype.name)(

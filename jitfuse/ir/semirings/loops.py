@@ -1,7 +1,7 @@
 """One sum of products of two tensors as a record for native code: which loops it has, and in which order.
 
 Source of the idea, loops over merged axes with one that is a vector: Matthews, "High-performance tensor contraction
-without transposition", 2018. Does not own the record's words (`jitfuse.backends.llvm.semirings.records`).
+without transposition", 2018. Does not own the record's words (`words.py`).
 """
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.base.records import NamedTuple
+from jitfuse.ir.semirings import words as r
 
 LANES: Final = 4
 """Numbers of a vector, for the choice of loops: the same on every machine."""
@@ -98,7 +98,7 @@ def _pattern(
     number = prod(x.extent for x in units)
     threads = int(number * inner.extent * count >= THREADED and number > 1)
     head = [0, kind, threads, number, 0, 0, 0, 0, 0, 0, *inner, count, len(units)]
-    return _Pattern(_record(head, units, np.stack([_offsets(offsets, 2), _offsets(offsets, 3)], axis=-1)), swap)
+    return _Pattern(_record(head, units, np.stack([offsets_of(offsets, 2), offsets_of(offsets, 3)], axis=-1)), swap)
 
 
 def extremes(out: Operand, a: Operand, count: int, batch: int) -> np.ndarray:
@@ -154,7 +154,7 @@ def _inner(kept: Sequence[Axis], summed: Sequence[Axis]) -> tuple[Axis, int, boo
     return best[1:]
 
 
-def _offsets(axes: Sequence[Axis], tensor: int) -> np.ndarray:
+def offsets_of(axes: Sequence[Axis], tensor: int) -> np.ndarray:
     """Return the offset of each summed index in a tensor, the last axis fastest."""
     offsets = np.zeros(1, np.int64)
     for axis in axes:

@@ -1,4 +1,4 @@
-"""Records: how one sum of products of two tensors is written for native code, as 64-bit words.
+"""Records: how one sum of products of two tensors is written, as 64-bit words.
 
     out[k] = sum over s of a[k, s] * b[k, s]
 
@@ -30,7 +30,9 @@ from typing import Final
 LENGTH, KIND, PARALLEL, UNITS = 0, 1, 2, 3
 OUT, A, B = 4, 6, 8
 """Where the two words of each tensor are."""
-EXTENT, INNER_STRIDES, OFFSETS, RANK, AXES = 10, 11, 14, 15, 16
+EXTENT, INNER_STRIDES, OFFSETS, RANK = 10, 11, 14, 15
+AXES: Final = 16
+"""Words before those of the axes of the units."""
 MAX_RANK: Final = 64
 """Axes of the units."""
 
@@ -51,9 +53,9 @@ SUMS: Final = (SPLAT, PAIRS, STRIDED, SUM_SPLAT, SUM_PAIRS)
 TIMES, BODY, MOVES = 2, 3, 4
 """Where words of REPEAT are."""
 
-WORKSPACE, ONE, LEAST, STACKS = range(4)
+WORKSPACE, ONE, LEAST, RESULT, STACKS = range(5)
 """Numbers of memories: what records write and read, a number one, the least of tensors over their scales and of these,
-others.
+what stays when all records have run, and the operands, one after the other.
 """
 
 CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")
