@@ -31,7 +31,7 @@ class _Factor(NamedTuple):
 
     memory: int
     first: int
-    tables: list[slice]
+    tables: tuple[slice, slice, slice]
 
 
 class _Step(NamedTuple):
@@ -67,9 +67,8 @@ class ArrayRecords:
         for side, (memory, first, _) in enumerate((each.a, each.b)):
             if memory != w.ONE:
                 own = (offsets_of(summed, 2 + side)[:, None] + each.offsets[:, side]).reshape(-1)
-                tables = [self._table(x) for x in (
-                    own, offsets_of(kept[:last], 2 + side), offsets_of(kept[last:], 2 + side))]
-                factors.append(_Factor(memory, first, tables))
+                outer, inner = (offsets_of(axes, 2 + side) for axes in (kept[:last], kept[last:]))
+                factors.append(_Factor(memory, first, (self._table(own), self._table(outer), self._table(inner))))
         count = prod([axis.extent for axis in summed]) * len(each.offsets)
         return _Step((each.out.memory, each.out.first), each.size, factors, count)
 

@@ -170,6 +170,8 @@ class _Assembler:
     # ------------------------------------------------------------------ records
     def _normalized(self, given: Tensor, step: Instruction) -> Tensor:
         """Write what finds the divisor and its reciprocal, one behind the other."""
+        if given.memory == ONE or given.factor is not None:  # the scale is that of elements as they are in memory
+            given = self._contracted([given], given.spec, WORKSPACE)
         number = TensorSpec(())
         memory = RESULT if self.wanted(step.args["scale"]) else WORKSPACE
         scales = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2),)), given.batched, memory)

@@ -60,7 +60,7 @@ class Slices:
         return sum(w * s.marginal(wanted) for s, w in self._weighed())
 
     def _weighed(self) -> list[tuple[Given, float]]:
-        """Return the slices that are possible, and the share of each of them."""
+        """Return the slices that are possible, and the share of each of them, which may be 0 by rounding."""
         logs = np.array([s.log_partition() for s in self.slices])
         if logs.ndim > 1:
             raise TooLargeError("a batch of evidence for a model that is sliced: give one evidence at a time")
@@ -68,7 +68,7 @@ class Slices:
             raise ModelError(IMPOSSIBLE)
         shares = np.exp(logs - logs.max())
         shares /= shares.sum()
-        return [(s, float(w)) for s, w in zip(self.slices, shares) if w > 0]
+        return [(s, float(w)) for s, w, log in zip(self.slices, shares, logs) if log > -np.inf]
 
     def map(self) -> Best:
         """Return the lowest of the most probable states and the log of its product."""

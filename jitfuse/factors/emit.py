@@ -145,12 +145,14 @@ class Emitter:
         left = list(inputs)
         left += self.ones(left, variables)
         left = left or [self.write(OpCode.UNIT, self.spec(()))]
-        while len(left) > 1:
-            left.sort(key=lambda register: (self.specs[register].size, register))
-            together = MOST_INPUTS if self.union(left).size <= SMALL else 2
-            first, left = left[:together], left[together:]
-            left.append(self.write(OpCode.CONTRACT, self.union(first), inputs=tuple(first)))
-        return left[0]
+        together = MOST_INPUTS if self.union(left).size <= SMALL else 2
+        heap = [(self.specs[register].size, register) for register in left]
+        heapify(heap)
+        while len(heap) > 1:
+            first = [heappop(heap)[1] for _ in range(min(together, len(heap)))]
+            made = self.write(OpCode.CONTRACT, self.union(first), inputs=tuple(first))
+            heappush(heap, (self.specs[made].size, made))
+        return heap[0][1]
 
     def ones(self, registers: Iterable[RegID], variables: Iterable[int]) -> list[RegID]:
         """Append ones over those variables that no register has, and return their register; none if all are there."""

@@ -108,7 +108,7 @@ class Given:
         return self.updates.run(plan, query, semiring, stacks, dtype)
 
     def _scaled(self, plan: Plan, query: str, semiring: Semiring, *, downward: bool = False) -> Any:
-        """Return a plan's answer over probabilities; None where products may have underflown and logs are needed."""
+        """Return a plan's answer over probabilities; None where products may leave the range and logs are needed."""
         if self.tables.traced or (plan, query) in self._underflows:
             return None
         key = plan, downward
@@ -116,7 +116,7 @@ class Given:
             self._allowed[key] = plan.allowed_spread(self.tables.spreads, self.dtype, downward=downward)
         if self._allowed[key] > 0:
             answer, least = self._native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
-            if math.log(least) >= -self._allowed[key]:
+            if least > 0 and math.log(least) >= -self._allowed[key]:
                 return answer
         self._underflows.add((plan, query))
         return None

@@ -20,7 +20,8 @@ def run_table(
     table: Assembled, carrier: str, stacks: Sequence[np.ndarray], dtype: Any, *, one: float, modulus: int = 0,
     memory: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[dict[SlotKey, np.ndarray], float]:
-    """Return the wanted slots of a table, and the smallest number but 0 of what was divided by its largest one.
+    """Return the wanted slots of a table, and the smallest number but 0 of what was divided by its scale, of scales and
+    of one over these.
 
     Args:
         table: what `assemble` made for stacks of these shapes.

@@ -147,7 +147,7 @@ class Plan:
 
     # ------------------------------------------------------------------ arithmetic
     def allowed_spread(self, spreads: Sequence[float], dtype: Any, *, downward: bool) -> float:
-        """Return how far the logs of elements of normalized messages may lie below 0 so that no product underflows."""
+        """Return how far from 0 the logs of normalized messages and scales may lie so that products stay in range."""
         return allowed_spread(self.tree, self.question.structure.sizes, self.normalized, spreads, downward=downward,
                               limit=LIMITS[np.dtype(dtype)])
 
@@ -194,7 +194,8 @@ class Plan:
     def run(
         self, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any, *, modulus: int = 0
     ) -> tuple[Any, float]:
-        """Return the answer to a query, from native code, and the smallest element but 0 of all normalized messages.
+        """Return the answer to a query, from native code, and the smallest number but 0 of all normalized messages,
+        their scales and one over these.
 
         Args:
             query: one of `QUERIES`.

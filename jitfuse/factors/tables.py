@@ -165,7 +165,8 @@ class Stack:
         logs = np.moveaxis(self.logs(np.float64), -1 - len(self.shape), 0).reshape(len(self.rows), -1)
         least = np.where(logs > -np.inf, logs, np.inf).min(axis=1)
         possible = least < np.inf
-        spreads: np.ndarray = np.where(possible, logs.max(axis=1), 0.0) - np.where(possible, least, 0.0)
+        with np.errstate(over="ignore"):
+            spreads: np.ndarray = np.where(possible, logs.max(axis=1), 0.0) - np.where(possible, least, 0.0)
         return spreads
 
 

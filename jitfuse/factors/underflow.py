@@ -1,7 +1,8 @@
-"""Whether products of probabilities may underflow: what has to be true of the messages so that none does.
+"""Whether products of probabilities may leave the range of floats: what has to be true of messages so that none does.
 
-Tables and normalized messages have 1 as their largest element. A product of some of them underflows nowhere if the
-smallest elements that are not 0 are large enough. Of tables these are known; of messages native code finds them.
+Tables have 1 as their largest element, normalized messages one from 1/2 to 1. A product of some of them and of one
+over the scales of messages stays in range if no factor is too far from 1, but for zeros. How far tables and sums are is
+known; how far messages and their scales are native code finds.
 """
 from __future__ import annotations
 
@@ -11,35 +12,22 @@ from typing import Final
 
 import numpy as np
 
-from jitfuse.base.records import NamedTuple
 from jitfuse.factors.tree import NO_PARENT, Tree
 
-LIMITS: Final = {np.dtype(np.float64): 690.0, np.dtype(np.float32): 80.0}
-"""Logs of one over the smallest products that lose no bit."""
+LIMITS: Final = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 86.0}
+"""Logs of the largest numbers that neither overflow nor have a reciprocal with fewer bits."""
 
 
-class Bounds(NamedTuple):
-    """What the elements of a product are bounded by, if they are not 0.
-
-    messages  how many normalized messages are in it
-    below     the log of one over the smallest product of all else
-    above     the log of the largest sum of products
-    """
-
-    messages: int
-    below: float
-    above: float
-
-
-NOTHING: Final = Bounds(0, 0.0, 0.0)
-NORMALIZED: Final = Bounds(1, 0.0, 0.0)
+_LN2: Final = math.log(2)
+"""How far from 0 the logs of the largest elements of normalized messages may lie in any case."""
 
 
 def allowed_spread(
     tree: Tree, sizes: Sequence[int], normalized: frozenset[int], spreads: Sequence[float], *, downward: bool,
     limit: float,
 ) -> float:
-    """Return how far below 0 the logs of normalized messages may lie; negative where tables alone may leave the range.
+    """Return how far from 0 the logs of normalized messages and of their scales may lie; negative where tables and sums
+    alone may leave the range.
 
     Args:
         tree: the tree.
@@ -50,28 +38,26 @@ def allowed_spread(
         limit: one of `LIMITS`.
     """
     nodes, logs = tree.nodes, [math.log(size) for size in sizes]
-    up: list[Bounds] = []
-    products: list[Bounds] = []
+    cliques = [sum([logs[v] for v in node.clique]) for node in nodes]
+    interfaces = [sum([logs[v] for v in node.interface]) for node in nodes]
+    # of the product at each node: how many normalized messages it has, and how far all else may be from 0
+    counts, apart = [0] * len(nodes), [sum([spreads[f] for f in node.factors]) for node in nodes]
     for place, node in enumerate(nodes):
-        messages, below, above = 0, 0.0, 0.0
         for child in node.children:
-            messages, below, above = messages + up[child][0], below + up[child][1], above + up[child][2]
-        for factor in node.factors:
-            below += spreads[factor]
-        products.append(Bounds(messages, below, above))
-        up.append(NORMALIZED if place in normalized or node.parent == NO_PARENT else Bounds(
-            messages, below, above + logs[node.clique[0]]))
+            normal = child in normalized
+            counts[place] += 1 if normal else counts[child]
+            apart[place] += 0.0 if normal else apart[child] + cliques[child] - interfaces[child]
+    products = list(zip(counts, apart, cliques))
     if downward:
-        down = [NOTHING] * len(nodes)
         for place in reversed(range(len(nodes))):
-            node, own = nodes[place], products[place]
-            told = NORMALIZED if place in normalized else down[place]
-            belief = Bounds(own.messages + told.messages, own.below + told.below, own.above + told.above)
-            products.append(belief)
-            whole = sum([logs[v] for v in node.clique])
-            for child in node.children:  # bounded by the belief: the child's own message is in it too
-                kept = sum([logs[v] for v in nodes[child].interface])
-                down[child] = Bounds(belief.messages, belief.below, belief.above + whole - kept)
-    if any(p.above > limit or p.below > limit for p in products):
-        return -1.0
-    return min([(limit - p.below) / p.messages for p in products if p.messages], default=math.inf)
+            parent = nodes[place].parent
+            if parent != NO_PARENT and place not in normalized:
+                # a message from above is bounded by the belief there: the node's own message is in that too
+                counts[place] += counts[parent]
+                apart[place] += apart[parent] + cliques[parent] - interfaces[place]
+            elif parent != NO_PARENT:
+                counts[place] += 1
+        products += zip(counts, apart, cliques)
+    allowed = min([(limit - log - sums) / count if count else (math.inf if log + sums <= limit else -1.0)
+                   for count, log, sums in products])
+    return allowed if allowed >= _LN2 else -1.0

@@ -216,7 +216,8 @@ class Writer(Record, frozen=True, eq=False):
     def extremes(self, unit: Unit, least: Value) -> None:
         """Write the scale of each tensor of a batch, and behind all of them one over each.
 
-        The smallest element but 0, over the scale, goes to `least` if it is smaller than what is there.
+        The smallest of both and of the elements but 0, over the scale, goes to `least` if it is smaller than what is
+        there.
         """
         f = self.f
         alone, many, end = f.fresh("alone"), f.fresh("many"), f.fresh("scaled")
@@ -226,9 +227,10 @@ class Writer(Record, frozen=True, eq=False):
         largest = self._over_all(one, 0.0, self._folded_larger, self._larger)
         smallest = self._over_all(one, math.inf, self._folded_smaller, self._smaller)
         scale = self._scale(largest)
+        reciprocal = f.fdiv(f.const(self.type, 1.0), scale)
         f.store(scale, unit.out)
-        f.store(f.fdiv(f.const(self.type, 1.0), scale), f.offset(unit.out, 1, self.type))
-        f.store(self._smaller(f.fdiv(smallest, scale), f.load(self.type, least)), least)
+        f.store(reciprocal, f.offset(unit.out, 1, self.type))
+        f.store(self._smallest(f.load(self.type, least), smallest, scale, reciprocal), least)
         f.br(end)
         f.label(many)
         self._lanes_extremes(unit, least)
@@ -249,8 +251,9 @@ class Writer(Record, frozen=True, eq=False):
             scale = self._scale(rows.result(0))
             f.masked_store(scale, f.offset(unit.out, loop.index, self.type), mask, align)
             at = f.add(unit.extent, loop.index)
-            f.masked_store(f.fdiv(f.const(type_, 1.0), scale), f.offset(unit.out, at, self.type), mask, align)
-            loop.update(0, self._smaller(held, f.fdiv(rows.result(1), scale)))
+            reciprocal = f.fdiv(f.const(type_, 1.0), scale)
+            f.masked_store(reciprocal, f.offset(unit.out, at, self.type), mask, align)
+            loop.update(0, self._smallest(held, rows.result(1), scale, reciprocal))
         found = loop.result(0)
         total = f.extract(found, 0) if self.width > 1 else found
         for lane in range(1, self.width):
@@ -273,6 +276,11 @@ class Writer(Record, frozen=True, eq=False):
         f = self.f
         counts = f.and_(f.fcmp("ogt", x, f.const(x.type, 0.0)), f.fcmp("olt", x, least))
         return f.select(counts, x, least)
+
+    def _smallest(self, least: Value, smallest: Value, scale: Value, reciprocal: Value) -> Value:
+        """Return the smallest of what was found so far, of a tensor's smallest element over its scale, and of that."""
+        apart = self._smaller(scale, reciprocal)
+        return self._smaller(least, self._smaller(self.f.fdiv(smallest, scale), apart))
 
     def _scale(self, largest: Value) -> Value:
         """Return the power of two next above numbers, so that quotients are at most 1; 1 for 0, denormals, infinity."""

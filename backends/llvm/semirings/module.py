@@ -26,7 +26,7 @@ def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> s
     ``i64 jf_semiring(ptr records, i64 count, ptr memory, double modulus, ptr parallel)`` runs records one after the
     other; those that a `REPEAT` repeats are not counted. `memory` has the address of each memory, `parallel` is that of
     `jf_parallel`, or null: one thread. The memory `LEAST` holds one number, which becomes the least number but 0 of all
-    tensors over their scales, if that is smaller.
+    tensors over their scales, of scales, and of one over these, if that is smaller.
     """
     module = Module()
     type_ = _TYPES[dtype]

@@ -54,8 +54,8 @@ TIMES, BODY, MOVES = 2, 3, 4
 """Where words of REPEAT are."""
 
 WORKSPACE, ONE, LEAST, RESULT, STACKS = range(5)
-"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales, what stays
-when all records have run, and the operands, one after the other.
+"""Numbers of memories: what records write and read, a number one, the least of tensors over their scales and of these,
+what stays when all records have run, and the operands, one after the other.
 """
 
 CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")
