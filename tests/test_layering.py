@@ -24,7 +24,8 @@ SOURCES = {
 }
 _ORDER = """
 version base reasons errors budget dtypes
-ir.statuses ir.schema ir.rules ir.semantics ir.decompositions ir.operators ir.formats ir.analysis ir.program ir.kernels
+ir.statuses ir.schema ir.rules ir.semirings ir.semantics ir.decompositions ir.operators ir.formats ir.analysis
+ir.program ir.kernels
 tracing.abstract tracing.program_builder gradients tracing.rewrite tracing.interception tracing.record tracing.numbers
 tracing.tensor tracing.scalars tracing.observe tracing.results tracing.schedule tracing.control.carried_numbers
 tracing.control.loop_ranges
@@ -32,7 +33,7 @@ tracing.control.vectorise tracing.control.reroll tracing.control tracing.generat
 tracing.numpy_like tracing.torch_like tracing.known_libraries tracing.trace tracing.subgraph tracing.hooks
 tracing.tracer tracing.interruption
 passes.array passes.complex passes plans
-backends.interpreter backends.llvm.load backends.llvm backends.llvm.text backends.llvm.math
+backends.interpreter backends.llvm.load backends.llvm backends.llvm.text backends.llvm.math backends.llvm.semirings
 backends.llvm.codegen.elements backends.llvm.codegen backends.llvm.runtime backends.wgsl.math backends.wgsl.library
 backends.wgsl.codegen backends.wgsl.runtime
 cache

@@ -3,10 +3,13 @@ from __future__ import annotations
 
 from jitfuse.errors import ModelError as ModelError
 from jitfuse.errors import TooLargeError as TooLargeError
+from jitfuse.factors.chains import HiddenMarkovModel as HiddenMarkovModel
 from jitfuse.factors.graph import FactorGraph as FactorGraph
 from jitfuse.factors.reading import read_bif as read_bif
 from jitfuse.factors.reading import read_uai as read_uai
 from jitfuse.factors.report import Report as Report
 from jitfuse.factors.semirings import Semiring as Semiring
 
-__all__ = ["FactorGraph", "ModelError", "Report", "Semiring", "TooLargeError", "read_bif", "read_uai"]
+__all__ = [
+    "FactorGraph", "HiddenMarkovModel", "ModelError", "Report", "Semiring", "TooLargeError", "read_bif", "read_uai",
+]

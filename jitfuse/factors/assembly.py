@@ -1,7 +1,7 @@
 """Register programs as tables of records for native code: where each register lies, and what is done with it.
 
 Owns the layout of memory, and what is left out: loads, units and slots are only names of tensors. Does not own the
-loops of a record (`records.py`).
+loops of a record (`jitfuse.ir.semirings.loops`).
 """
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings.records import ONE, PARALLEL, STACKS, WORKSPACE
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
-from jitfuse.factors.records import MOST_OFFSETS, Operand, extremes, sum_of_products
+from jitfuse.factors.semirings import Array
+from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
 
 ALIGNED: Final = 8
 """Elements that every register begins at a multiple of."""
@@ -23,15 +24,21 @@ ALIGNED: Final = 8
 class Tensor(NamedTuple):
     """Elements in memory: those of a batch are neighbours, so that strides of axes are multiples of it.
 
-    `factor` is the first element, in the workspace, of a number that is still to be multiplied in: what is normalized
-    is multiplied where it is read, together with small tables.
+    `factor` is a number that is still to be multiplied in: what is normalized is multiplied where it is read, together
+    with small tables.
     """
 
     memory: int
     first: int
     spec: TensorSpec
     batched: bool
-    factor: int | None = None
+    factor: Tensor | None = None
+
+    def read(self, elements: Array, batch: int) -> Array:
+        """Return the tensor, a batch in front, from the elements that begin where it does."""
+        if not self.batched:
+            return elements[: self.spec.size].reshape(self.spec.shape)
+        return np.moveaxis(elements[: self.spec.size * batch].reshape((*self.spec.shape, batch)), -1, 0)
 
 
 UNIT: Final = Tensor(ONE, 0, TensorSpec(()), False)
@@ -43,14 +50,16 @@ class Assembled(Record, frozen=True, eq=False):
     code       the words of all records, one after the other
     count      number of records
     workspace  elements of the registers' memory
+    size       elements of the result
     threads    whether any record has work for several threads
-    slots      where each wanted slot is
+    slots      where in the result each wanted slot is
     batch      number of models that run at the same time
     """
 
     code: np.ndarray
     count: int
     workspace: int
+    size: int
     threads: bool
     slots: Mapping[SlotKey, Tensor]
     batch: int
@@ -64,25 +73,33 @@ class Layout(NamedTuple):
     batch: int
 
 
-def assemble(programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool]) -> Assembled:
-    """Return the table of programs that run one after the other; of their slots those that are wanted stay."""
+def assemble(
+    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True
+) -> Assembled:
+    """Return the table of programs that run one after the other; of their slots those that are wanted stay.
+
+    `reuses`: registers that nothing reads any more give their memory to others.
+    """
     steps = [(number, step) for number, program in enumerate(programs) for step in program.instructions]
-    writer = _Assembler(layout, wanted, _last_reads(steps, wanted))
+    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted), Heap(reuses=reuses))
     for place, (number, step) in enumerate(steps):
         writer.step(place, number, step)
     code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
     slots = {key: tensor for key, tensor in writer.slots.items() if wanted(key)}
     threads = any(record[PARALLEL] for record in writer.records)
-    return Assembled(code, len(writer.records), writer.heap.size, threads, slots, layout.batch)
+    return Assembled(code, len(writer.records), writer.heap.size, writer.size, threads, slots, layout.batch)
 
 
 Value = tuple[int, int]
 """A register: the number of its program, and its own. Loads of slots have that of what was stored."""
 
 
-def _last_reads(steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool]) -> dict[int, list[Value]]:
-    """Return for each place the registers that nothing reads behind it."""
+def _lifetimes(
+    steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool]
+) -> tuple[dict[int, list[Value]], set[Value]]:
+    """Return for each place the registers that nothing reads behind it, and those that lie in the result."""
     names: dict[Value, Value] = {}
+    kept: set[Value] = set()
     slots: dict[SlotKey, Value] = {}
     last: dict[Value, int] = {}
     for place, (number, step) in enumerate(steps):
@@ -99,24 +116,24 @@ def _last_reads(steps: Sequence[tuple[int, Instruction]], wanted: Callable[[Slot
             last[names[number, register]] = place
         if step.op is OpCode.STORE_SLOT:
             slots[step.args["slot"]] = names[number, step.args["src"]]
-    for key, value in slots.items():
-        if wanted(key):
-            last.pop(value, None)
+            if wanted(step.args["slot"]) and names[number, step.args["src"]] == (number, step.args["src"]):
+                kept.add((number, step.args["src"]))
     found: dict[int, list[Value]] = {}
     for value, place in last.items():
         found.setdefault(place, []).append(value)
-    return found
+    return found, kept
 
 
 class _Assembler:
     """The records written so far, and where each live tensor is."""
 
     def __init__(
-        self, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[Value]]
+        self, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[Value]], kept: set[Value],
+        heap: Heap,
     ) -> None:
-        self.layout, self.wanted, self.dying = layout, wanted, dying
+        self.layout, self.wanted, self.dying, self.kept, self.heap = layout, wanted, dying, kept, heap
         self.records: list[np.ndarray] = []
-        self.heap = Heap()
+        self.size = 0
         self.slots: dict[SlotKey, Tensor] = {}
         self._tensors: dict[Value, Tensor] = {}
 
@@ -125,16 +142,17 @@ class _Assembler:
         op, args, spec = step.op, step.args, step.spec
         if op is OpCode.STORE_SLOT:
             tensor = self._tensors[number, args["src"]]
-            if tensor.factor is not None and self.wanted(args["slot"]):
-                tensor = self._contracted([tensor], tensor.spec)
+            if self.wanted(args["slot"]) and (tensor.memory != RESULT or tensor.factor is not None):
+                tensor = self._contracted([tensor], tensor.spec, RESULT)
             self.slots[args["slot"]] = tensor
         elif step.dst is not None and spec is not None:
-            made = self._made(step, [self._tensors[number, register] for register in step.reads])
+            memory = RESULT if (number, step.dst) in self.kept else WORKSPACE
+            made = self._made(step, [self._tensors[number, register] for register in step.reads], memory)
             self._tensors[number, step.dst] = made
         for value in self.dying.get(place, ()):
             self._free(self._tensors[value])
 
-    def _made(self, step: Instruction, inputs: list[Tensor]) -> Tensor:
+    def _made(self, step: Instruction, inputs: list[Tensor], memory: int) -> Tensor:
         assert step.spec is not None
         if step.op is OpCode.LOAD_FACTOR:
             stack, row = self.layout.place(step.args["factor_id"])
@@ -147,33 +165,34 @@ class _Assembler:
             return Tensor(ONE, 0, step.spec, False)
         if step.op is OpCode.NORMALIZE:
             return self._normalized(inputs[0], step)
-        return self._contracted(inputs, step.spec)
+        return self._contracted(inputs, step.spec, memory)
 
     # ------------------------------------------------------------------ records
     def _normalized(self, given: Tensor, step: Instruction) -> Tensor:
         """Write what finds the divisor and its reciprocal, one behind the other."""
         if given.memory == ONE or given.factor is not None:  # the scale is that of elements as they are in memory
-            given = self._contracted([given], given.spec)
+            given = self._contracted([given], given.spec, WORKSPACE)
         number = TensorSpec(())
-        scales = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2),)), given.batched)
+        memory = RESULT if self.wanted(step.args["scale"]) else WORKSPACE
+        scales = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2),)), given.batched, memory)
         batch = self.layout.batch if given.batched else 1
-        self.slots[step.args["scale"]] = Tensor(WORKSPACE, scales.first, number, given.batched)
+        self.slots[step.args["scale"]] = scales._replace(spec=number)
         out, source = (Operand(t.memory, t.first, ()) for t in (scales, given))
         self.records.append(extremes(out, source, given.spec.size, batch))
-        return given._replace(factor=scales.first + batch)
+        return given._replace(factor=scales._replace(first=scales.first + batch, spec=number))
 
-    def _contracted(self, inputs: list[Tensor], spec: TensorSpec) -> Tensor:
+    def _contracted(self, inputs: list[Tensor], spec: TensorSpec, memory: int) -> Tensor:
         """Write the product of tensors, summed over the axes that `spec` lacks: two at a time."""
-        factors = [Tensor(WORKSPACE, t.factor, TensorSpec(()), t.batched) for t in inputs if t.factor is not None]
+        factors = [t.factor for t in inputs if t.factor is not None]
         inputs = [*factors, *(t._replace(factor=None) for t in inputs)]
         left = sorted(inputs, key=lambda t: t.spec.size)
         while len(left) > 2:
-            product = self._pair(left[0], left[1], _union(left[0].spec, left[1].spec))
+            product = self._pair(left[0], left[1], _union(left[0].spec, left[1].spec), WORKSPACE)
             for used in left[:2]:
                 self._free_if_own(used, inputs)
             left[:2] = [product]
             left.sort(key=lambda t: t.spec.size)
-        made = self._pair(left[0], left[1] if len(left) > 1 else UNIT, spec)
+        made = self._pair(left[0], left[1] if len(left) > 1 else UNIT, spec, memory)
         for used in left:
             self._free_if_own(used, inputs)
         return made
@@ -182,20 +201,23 @@ class _Assembler:
         if tensor not in inputs:
             self._free(tensor)
 
-    def _pair(self, a: Tensor, b: Tensor, spec: TensorSpec) -> Tensor:
+    def _pair(self, a: Tensor, b: Tensor, spec: TensorSpec, memory: int) -> Tensor:
         """Write one record; more where so many indices are summed that some are summed first."""
-        whole = _union(_union(spec, a.spec), b.spec)
-        summed = [axis for axis in whole.axes if not spec.has_key(axis.key)]
-        out = self._new(spec, a.batched or b.batched)
+        out = self._new(spec, a.batched or b.batched, memory)
+        self._write(out, a, b)
+        return out
+
+    def _write(self, out: Tensor, a: Tensor, b: Tensor) -> None:
+        whole = _union(_union(out.spec, a.spec), b.spec)
+        summed = [axis for axis in whole.axes if not out.spec.has_key(axis.key)]
         record = self._record(out, a, b, whole, MOST_OFFSETS if len(summed) > 1 else sys.maxsize)
         if record is not None:
             self.records.append(record)
-            return out
-        self._free(out)
-        between = self._pair(a, b, TensorSpec((*spec.axes, *summed[: len(summed) // 2])))
-        made = self._pair(between, UNIT, spec)
+            return
+        between = self._new(TensorSpec((*out.spec.axes, *summed[: len(summed) // 2])), out.batched, WORKSPACE)
+        self._write(between, a, b)
+        self._write(out, between, UNIT)
         self._free(between)
-        return made
 
     def _record(self, out: Tensor, a: Tensor, b: Tensor, whole: TensorSpec, most: int) -> np.ndarray | None:
         batch = self.layout.batch
@@ -204,8 +226,11 @@ class _Assembler:
         return sum_of_products(result, first, second, extents, most)
 
     # ------------------------------------------------------------------ memory
-    def _new(self, spec: TensorSpec, batched: bool) -> Tensor:
+    def _new(self, spec: TensorSpec, batched: bool, memory: int) -> Tensor:
         size = spec.size * (self.layout.batch if batched else 1)
+        if memory == RESULT:
+            self.size += size
+            return Tensor(RESULT, self.size - size, spec, batched)
         return Tensor(WORKSPACE, self.heap.take(size), spec, batched)
 
     def _free(self, tensor: Tensor) -> None:
@@ -230,10 +255,13 @@ def _union(a: TensorSpec, b: TensorSpec) -> TensorSpec:
 
 
 class Heap:
-    """Memory in elements: what is given back is taken again, the first place that fits; neighbours become one."""
+    """Memory in elements: what is given back is taken again, the first place that fits; neighbours become one.
 
-    def __init__(self) -> None:
-        self.size = 0
+    Without `reuses` nothing is taken twice.
+    """
+
+    def __init__(self, *, reuses: bool = True) -> None:
+        self.size, self._reuses = 0, reuses
         self._free: list[tuple[int, int]] = []
 
     def take(self, size: int) -> int:
@@ -252,6 +280,8 @@ class Heap:
 
     def give(self, first: int, size: int) -> None:
         """Give elements back."""
+        if not self._reuses:
+            return
         stop = first + _aligned(size)
         k = next((k for k, (other, _) in enumerate(self._free) if other > first), len(self._free))
         if k < len(self._free) and self._free[k][0] == stop:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ModelError, TooLargeError
+from jitfuse.factors.decoding import Best
 from jitfuse.factors.given import IMPOSSIBLE, Given
 from jitfuse.factors.semirings import Semiring
 
@@ -69,9 +70,13 @@ class Slices:
         shares /= shares.sum()
         return [(s, float(w)) for s, w, log in zip(self.slices, shares, logs) if log > -np.inf]
 
-    def map(self) -> tuple[list[int], float]:
-        """Return a most probable state and the log of its product."""
-        return max((s.map() for s, _ in self._weighed()), key=lambda found: found[1])
+    def map(self) -> Best:
+        """Return the lowest of the most probable states and the log of its product."""
+        found = [s.map() for s in self.slices if s.satisfiable()]
+        if not found:
+            raise ModelError(IMPOSSIBLE)
+        best = max(each.value for each in found)
+        return min(each for each in found if each.value >= best - each.rounding)
 
     def sample(self, n: int, key: Any) -> list[np.ndarray]:
         """Refuse: a sample needs all messages of all slices."""

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings.records import MODULUS_LIMIT
 from jitfuse.factors.plans import Plan
 from jitfuse.factors.semirings import RESIDUES
 from jitfuse.factors.tables import Tables, log2_of_integers
+from jitfuse.ir.semirings.words import MODULUS_LIMIT
 
 _BITS: Final = 48.9
 """What each prime has at least."""

@@ -21,7 +21,9 @@ from jitfuse.factors.ir.schema import (
     SlotKey,
     TensorSpec,
     belief,
+    marginal,
     message,
+    mode,
     scale,
     variable,
 )
@@ -32,11 +34,11 @@ from jitfuse.factors.tree import NO_PARENT, Node, Tree
 class Marginals(NamedTuple):
     """Where marginals are taken from, each by the number of a node.
 
-    cliques     nodes whose clique gives the marginal of its first variable
+    cliques     for nodes the variables that are summed out there whose marginals come from the belief of the clique
     separators  for nodes the variables whose marginals come from what it shares with its parent
     """
 
-    cliques: frozenset[int]
+    cliques: Mapping[int, Sequence[int]]
     separators: Mapping[int, Sequence[int]]
 
 
@@ -62,10 +64,12 @@ def cheapest_marginals(structure: Structure, tree: Tree) -> Marginals:
         found[place] = new
         left.difference_update(new)
     covered = {v for scope in found.values() for v in scope}
-    alone = [p for p, node in enumerate(tree.nodes) if node.parent != NO_PARENT and node.clique[0] not in covered]
-    return Marginals(frozenset(alone), found)
+    alone = {place: [v for v in node.eliminated if v not in covered] for place, node in enumerate(tree.nodes)}
+    return Marginals({place: variables for place, variables in alone.items() if variables}, found)
 
 
+Modes = Mapping[int, int]
+NO_MODES: Final[Modes] = {}
 MOST_INPUTS: Final = 4
 """Registers that one instruction multiplies."""
 SMALL: Final = 1 << 12
@@ -76,10 +80,12 @@ class Emitter:
     """Instructions as they are written: registers are numbered, and known by the axes of what they hold.
 
     Axes are in the one order that the tree gives them.
+
+    `modes` are the sizes of the modes of variables that are conditioned on. A mode has the number of its variable.
     """
 
-    def __init__(self, structure: Structure, tree: Tree) -> None:
-        self.structure, self.tree = structure, tree
+    def __init__(self, structure: Structure, tree: Tree, modes: Modes = NO_MODES) -> None:
+        self.structure, self.tree, self.modes = structure, tree, modes
         self.instructions: list[Instruction] = []
         self.specs: dict[RegID, TensorSpec] = {}
         self.slots: dict[SlotKey, TensorSpec] = {}
@@ -87,8 +93,11 @@ class Emitter:
 
     def spec(self, variables: Iterable[int]) -> TensorSpec:
         """Return the axes of variables."""
-        ordered = sorted(variables, key=self.tree.axes.__getitem__)
-        return TensorSpec(tuple([variable(v, self.structure.sizes[v]) for v in ordered]))
+        return TensorSpec(tuple(map(self.axis, sorted(variables, key=self.tree.axes.__getitem__))))
+
+    def axis(self, v: int) -> Axis:
+        """Return the axis that stands for a variable behind the loads of factors: its mode's, if it has one."""
+        return mode(v, self.modes[v]) if v in self.modes else variable(v, self.structure.sizes[v])
 
     def write(self, op: OpCode, spec: TensorSpec, **args: Any) -> RegID:
         """Append an instruction that makes a register, and return it."""
@@ -110,9 +119,16 @@ class Emitter:
         self.held = []
 
     def load_factor(self, factor: int) -> RegID:
-        """Append the load of a factor: its axes are in the order of its scope, as it lies in memory."""
-        axes = tuple([variable(v, self.structure.sizes[v]) for v in self.structure.scopes[factor]])
-        return self.write(OpCode.LOAD_FACTOR, TensorSpec(axes), factor_id=factor)
+        """Append the load of a factor: its axes are in the order of its scope, as it lies in memory.
+
+        Selectors take its elements at the values of the modes, whose axes are then those of the conditioned variables.
+        """
+        scope = self.structure.scopes[factor]
+        axes = tuple([variable(v, self.structure.sizes[v]) for v in scope])
+        register = self.write(OpCode.LOAD_FACTOR, TensorSpec(axes), factor_id=factor)
+        chosen = [self.write(OpCode.LOAD_SELECTOR, TensorSpec((axis, self.axis(axis.id))), selector_id=number)
+                  for number, v in enumerate(self.modes) for axis in axes if axis.id == v]
+        return self.write(OpCode.CONTRACT, self.spec(scope), inputs=(register, *chosen)) if chosen else register
 
     def load_message(self, source: int, target: int) -> RegID:
         """Append the load of what one node told another: if no instruction here did, with the axes of the interface."""
@@ -127,10 +143,8 @@ class Emitter:
         factors meet before the large message does, which is then read once.
         """
         left = list(inputs)
-        covered = {axis.id for register in left for axis in self.specs[register].axes}
-        missing = [v for v in variables if v not in covered]
-        if missing or not left:
-            left.append(self.write(OpCode.UNIT, self.spec(missing)))
+        left += self.ones(left, variables)
+        left = left or [self.write(OpCode.UNIT, self.spec(()))]
         together = MOST_INPUTS if self.union(left).size <= SMALL else 2
         heap = [(self.specs[register].size, register) for register in left]
         heapify(heap)
@@ -140,6 +154,12 @@ class Emitter:
             heappush(heap, (self.specs[made].size, made))
         return heap[0][1]
 
+    def ones(self, registers: Iterable[RegID], variables: Iterable[int]) -> list[RegID]:
+        """Append ones over those variables that no register has, and return their register; none if all are there."""
+        covered = {axis.id for register in registers for axis in self.specs[register].axes}
+        missing = [v for v in variables if v not in covered]
+        return [self.write(OpCode.UNIT, self.spec(missing))] if missing else []
+
     def union(self, registers: Iterable[RegID]) -> TensorSpec:
         """Return the axes that any of the registers has."""
         axes: dict[Any, Axis] = {axis.key: axis for r in registers for axis in self.specs[r].axes}
@@ -148,7 +168,7 @@ class Emitter:
     def eliminated(self, register: RegID, variables: Sequence[int]) -> RegID:
         """Append the sum over all axes but those of these variables; what stays is in the order of all axes."""
         spec = self.specs[register]
-        kept = spec.subset(variable(v, 0).key for v in variables)
+        kept = spec.subset(self.axis(v).key for v in variables)
         ordered = self.spec(axis.id for axis in kept.axes)
         if ordered != kept:
             return self.write(OpCode.CONTRACT, ordered, inputs=(register,))
@@ -161,7 +181,7 @@ class Emitter:
         axes = self.union(inputs).axes
         if len(axes) == 1:
             register = inputs[0] if len(inputs) == 1 else self.write(OpCode.CONTRACT, TensorSpec(axes), inputs=inputs)
-            self.store(belief(self.tree.rank[axes[0].id]), register)
+            self.store(marginal(axes[0].id), register)
             return
         half = len(axes) // 2
         for part in (axes[:half], axes[half:]):
@@ -176,15 +196,19 @@ class Emitter:
         self.store(slot, register)
 
 
-def emit_upward_program(structure: Structure, tree: Tree, normalized: frozenset[int] = frozenset()) -> Program:
+def emit_upward_program(
+    structure: Structure, tree: Tree, normalized: frozenset[int] = frozenset(), modes: Modes = NO_MODES
+) -> Program:
     """Return the program of all messages to the root, and of the root's belief.
 
     Args:
         structure: variables and scopes.
         tree: its tree.
         normalized: nodes whose messages are divided by their largest element.
+        modes: for each variable that is conditioned on, how many of its states a run takes: the values of its mode.
+            The tree keeps these variables. The results of runs with selectors of other states are summed.
     """
-    out = Emitter(structure, tree)
+    out = Emitter(structure, tree, modes)
     for place, node in enumerate(tree.nodes):
         inputs = [out.load_factor(f) for f in node.factors]
         inputs += [out.load_message(c, place) for c in node.children]
@@ -198,20 +222,22 @@ def emit_upward_program(structure: Structure, tree: Tree, normalized: frozenset[
 
 
 def emit_downward_program(
-    structure: Structure, tree: Tree, wanted: Marginals, normalized: frozenset[int] = frozenset()
+    structure: Structure, tree: Tree, wanted: Marginals, normalized: frozenset[int] = frozenset(),
+    modes: Modes = NO_MODES,
 ) -> Program:
     """Return the program of all messages from the root, and of marginals, after the upward program has run.
 
     Args:
         structure: variables and scopes.
         tree: its tree.
-        wanted: where the marginal of each variable is taken from. It is stored as the belief of the variable's node.
+        wanted: where the marginal of each variable is taken from.
         normalized: nodes whose messages from their parents are divided by their largest element.
+        modes: as in the upward program.
 
     The message to each child is what the node holds but for that child's own message. Prefixes and suffixes of the
     products of children make all of them in a number of products linear in the number of children, without a division.
     """
-    out = Emitter(structure, tree)
+    out = Emitter(structure, tree, modes)
     needed = _needed(tree, (*wanted.cliques, *wanted.separators))
     for place in reversed(range(len(tree.nodes))):
         node = tree.nodes[place]
@@ -221,8 +247,11 @@ def emit_downward_program(
         if node.parent != NO_PARENT:
             base.append(out.load_message(node.parent, place))
         children = [out.load_message(c, place) for c in node.children]
+        base += out.ones([*base, *children], node.clique)
         if place in wanted.cliques:
-            out.store(belief(place), out.eliminated(out.product([*base, *children], node.clique), node.clique[:1]))
+            held = out.eliminated(out.product([*base, *children]), wanted.cliques[place])  # few: fused, so never whole
+            for v in wanted.cliques[place]:
+                out.store(marginal(v), out.eliminated(held, (v,)))
         _tell_children(out, place, node, base, children, needed, normalized, wanted)
         out.free()
     return Program(tuple(out.instructions))
@@ -260,14 +289,15 @@ def _tell_children(
         prefix = register if prefix is None else out.product((prefix, register))
 
 
-def emit_finalize_program(structure: Structure, tree: Tree) -> Program:
+def emit_finalize_program(structure: Structure, tree: Tree, modes: Modes = NO_MODES) -> Program:
     """Return the program of the partition function from the root's belief.
 
     Args:
         structure: variables and scopes.
         tree: its tree. Whoever runs the program multiplies in what messages were divided by.
+        modes: as in the upward program; they are summed, too.
     """
-    out = Emitter(structure, tree)
+    out = Emitter(structure, tree, modes)
     root = tree.nodes[tree.root]
     register = out.write(OpCode.LOAD_SLOT, out.spec(root.interface), slot=belief(tree.root))
     out.store(PARTITION, out.eliminated(register, ()))

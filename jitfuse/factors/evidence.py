@@ -51,7 +51,6 @@ def read_evidence(
                 _state(name, state, sizes[v])
             weights[v] = np.eye(sizes[v])[array]
         elif array.dtype.kind == "f" and array.ndim in (1, 2) and array.shape[-1] == sizes[v]:
-            check_values(f"evidence for {name!r}: the array of weights", array, log=False)
             weights[v] = array
         elif array.dtype.kind in "iu" and isinstance(array, AbstractTensor):
             raise ModelError(f"evidence for {name!r}: states that are values of a fused function are given as weights: "
@@ -60,10 +59,25 @@ def read_evidence(
             raise ModelError(
                 f"evidence for {name!r}: give a state (an integer), states of a batch (integers [batch]), or "
                 f"floating-point weights of its {sizes[v]} states, not {array.dtype}{list(array.shape)}")
+    _check_weights({f"evidence for {name!r}: the array of weights": weights[index[name]]
+                    for name in evidence or () if index[name] in weights})
     batches = {w.shape[0] for w in weights.values() if w.ndim == 2}
     if len(batches) > 1:
         raise ModelError(f"evidence of several batch sizes: {sorted(batches)}")
     return Evidence(states, weights)
+
+
+def _check_weights(weights: Mapping[str, Any]) -> None:
+    """Check arrays of weights, by what messages call them: those of one shape at once."""
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for name, array in weights.items():
+        if not isinstance(array, AbstractTensor):
+            alike.setdefault(array.shape, []).append(name)
+    for names in alike.values():
+        whole = np.stack([weights[name] for name in names])
+        if not (np.isfinite(whole).all() and (whole >= 0).all()):
+            for name in names:
+                check_values(name, weights[name], log=False)
 
 
 def _state(name: Hashable, state: int, size: int) -> int:

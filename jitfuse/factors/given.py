@@ -14,13 +14,14 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.errors import ModelError, TooLargeError
-from jitfuse.factors import decoding
 from jitfuse.factors.counting import count
+from jitfuse.factors.decoding import Best, lowest, most_probable, samples
 from jitfuse.factors.evidence import Evidence, observed
 from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
+from jitfuse.factors.updates import Updates
 
 _LN2: Final = math.log(2)
 
@@ -34,11 +35,16 @@ class Given:
         evidence: states of observed variables, weights of others.
         log: the tables hold logs.
         limit_bytes: what the messages of a query may take.
+        libraries: those that are asked for orders too.
+        base: the tables of the model, if the evidence has no states but those of the model.
+        updates: what keeps messages from one query to the next.
     """
 
     def __init__(
-        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int
+        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int,
+        libraries: tuple[str, ...] = (), base: Tables | None = None, updates: Updates | None = None,
     ) -> None:
+        self.libraries, self.updates = libraries, updates
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
@@ -46,7 +52,9 @@ class Given:
         self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
         self._factors = [*factors, *weights]
-        self.tables = Tables(self.sizes, observed(self._factors, evidence.states), log)
+        self.tables = Tables(self.sizes, observed(factors, evidence.states), log) if base is None else base
+        if weights:
+            self.tables = Tables(self.sizes, weights, log, self.tables)
 
     def plan(self, keep: tuple[int, ...] = (), *, all_messages: bool = False) -> Plan:
         """Return what is compiled for it.
@@ -58,7 +66,7 @@ class Given:
         key = keep, all_messages
         if key not in self._plans:
             structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
-            question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes)
+            question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes, libraries=self.libraries)
             plan = plan_for(question)
             if all_messages and plan.ordered.cost.bytes(ITEMSIZE, keep=True) > self.limit_bytes:
                 plan = plan_for(question._replace(all_messages=True))
@@ -70,12 +78,12 @@ class Given:
 
         Each has states of the variables that are conditioned on as its evidence.
         """
-        sliced = self.plan(all_messages=all_messages).ordered.sliced
+        sliced = self.plan(all_messages=all_messages).schemes[0].modes
         if not sliced:
             return []
         return [
             Given(self.full, self._factors, Evidence({**self.evidence.states, **dict(zip(sliced, states))}, {}),
-                  self.tables.log, self.limit_bytes)
+                  self.tables.log, self.limit_bytes, self.libraries)
             for states in product(*[range(self.sizes[v]) for v in sliced])
         ]
 
@@ -88,8 +96,16 @@ class Given:
     def _run(self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any = None) -> Any:
         """Return a plan's answer: by native code, or by steps of the trace that is on."""
         if self.tables.traced:
-            return plan.ask(query, semiring, stacks, dtype or self.dtype, fused=False)
-        return plan.run(query, semiring, stacks, dtype or self.dtype)[0]
+            return plan.ask(query, semiring, stacks, dtype or self.dtype)
+        return self._native(plan, query, semiring, stacks, dtype or self.dtype)[0]
+
+    def _native(
+        self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any
+    ) -> tuple[Any, float]:
+        """Return a plan's answer from native code, and the smallest element but 0 of all normalized messages."""
+        if self.updates is None:
+            return plan.run(query, semiring, stacks, dtype)
+        return self.updates.run(plan, query, semiring, stacks, dtype)
 
     def _scaled(self, plan: Plan, query: str, semiring: Semiring, *, downward: bool = False) -> Any:
         """Return a plan's answer over probabilities; None where products may leave the range and logs are needed."""
@@ -99,7 +115,7 @@ class Given:
         if key not in self._allowed:
             self._allowed[key] = plan.allowed_spread(self.tables.spreads, self.dtype, downward=downward)
         if self._allowed[key] > 0:
-            answer, least = plan.run(query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
+            answer, least = self._native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
             if least > 0 and math.log(least) >= -self._allowed[key]:
                 return answer
         self._underflows.add((plan, query))
@@ -161,7 +177,7 @@ class Given:
     def custom(self, semiring: Semiring) -> Any:
         """Return the result of a semiring that a person wrote, over the tables as they are."""
         plan, stacks = self.plan(), self.tables.stacks(self.dtype)
-        return plan.ask("partition", semiring, stacks, self.dtype, fused=not self.tables.traced)
+        return plan.ask("partition", semiring, stacks, self.dtype)
 
     # ------------------------------------------------------------------ marginals
     def marginals(self) -> list[Any]:
@@ -219,17 +235,18 @@ class Given:
         return table / total
 
     # ------------------------------------------------------------------ states
-    def map(self) -> tuple[list[int], float]:
-        """Return a most probable state and the log of its product."""
+    def map(self) -> Best:
+        """Return the lowest of the most probable states and the log of its product."""
         self._require_values("map")
-        plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
-        messages = self._run(plan, "messages", MAX_SUM, logs, np.float64)
-        states = decoding.most_probable(plan, logs, messages)
-        value = math.fsum(plan.loader(logs)(f).alone(len(scope))[tuple([states[v] for v in scope])]
-                          for f, scope in enumerate(plan.question.structure.scopes))
-        if value == -math.inf:
+        found, tied = most_probable(self.plan(all_messages=True), self.tables)
+        if found.value == -math.inf:
             raise ModelError(IMPOSSIBLE)
-        return self._with_evidence(states), value
+        if tied:
+            ones = {v: np.ones(size) for v, size in enumerate(self.full) if v not in self.evidence.states}
+            free = Given(self.full, self._factors, Evidence(self.evidence.states, ones), self.tables.log,
+                         self.limit_bytes, self.libraries, self.tables)
+            found = lowest(free.plan(all_messages=True), free.tables, found)
+        return found._replace(states=self._with_evidence(found.states))
 
     def sample(self, n: int, key: Any) -> list[np.ndarray]:
         """Return samples of all variables."""
@@ -237,7 +254,7 @@ class Given:
         self._require_possible()
         plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._run(plan, "messages", LOG, logs, np.float64)
-        found = decoding.samples(plan, logs, messages, n, key)
+        found = samples(plan, logs, messages, n, key)
         return [np.full(n, self.evidence.states[v]) if v in self.evidence.states else states
                 for v, states in enumerate(found)]
 

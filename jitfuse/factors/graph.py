@@ -5,6 +5,7 @@ Owns the public methods. Does not own how they are computed (`given.py`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from jitfuse.factors.plans import LIMIT_BYTES
 from jitfuse.factors.report import Report
 from jitfuse.factors.semirings import Semiring
 from jitfuse.factors.tables import Factor, check_values, read_factor
+from jitfuse.factors.updates import Updates
 from jitfuse.tracing.abstract import AbstractTensor
 
 SMALL: Final = 1 << 18
@@ -39,8 +41,10 @@ class FactorGraph:
         log: the tables hold logs of probabilities; -inf is impossible.
         evidence: {variable: state}: what is known in every query. These variables leave the graph.
         limit_bytes: what the messages of one query may take in memory, for each evidence of a batch.
+        libraries: "goatd", "opt_einsum", "cotengra": those whose orders of elimination compete with our own.
 
     Raises:
+        ArgumentError: such a library is not known or not installed; the first query says so.
         ModelError: sizes, scopes and tables that do not fit together; NaN, negative or infinite values.
 
     Example:
@@ -52,11 +56,13 @@ class FactorGraph:
     def __init__(
         self, sizes: Mapping[Any, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
         log: bool = False, evidence: Mapping[Any, int] | None = None, limit_bytes: int = LIMIT_BYTES,
+        libraries: Sequence[str] = (),
     ) -> None:
         self.sizes = _sizes(sizes)
-        self.log, self.limit_bytes = bool(log), limit_bytes
+        self.log, self.limit_bytes, self.libraries = bool(log), limit_bytes, tuple(libraries)
         self._index = {name: number for number, name in enumerate(self.sizes)}
         self._shape = tuple(self.sizes.values())
+        self._updates: Updates | None = None
         self._factors: list[Factor] = []
         for number, pair in enumerate(factors):
             try:
@@ -94,7 +100,7 @@ class FactorGraph:
             TooLargeError: the tables needed are larger than `limit_bytes`.
 
         Example:
-            >>> float(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition().round(6))
+            >>> round(jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).log_partition(), 6)
             2.302585
         """
         return self._answering(evidence).log_partition()
@@ -190,7 +196,8 @@ class FactorGraph:
     def map(self, evidence: Mapping[Any, Any] | None = None) -> tuple[dict[Any, int], float]:
         """Return a most probable state of all variables, and the log of its product of tables.
 
-        Of equal states of a variable, given those of the variables that are decided before, the lowest is taken.
+        Of several it is the lowest: the first variable has the lowest state that it has in any of them, then the
+        second, and so on. Products count as equal that differ by what rounding may do.
 
         Raises:
             ModelError: evidence that does not fit, or is impossible.
@@ -199,7 +206,7 @@ class FactorGraph:
             >>> jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 1]])]).map()[0]
             {0: 1, 1: 0}
         """
-        states, value = self._answering(evidence, all_messages=True).map()
+        states, value, _ = self._answering(evidence, all_messages=True).map()
         return dict(zip(self.sizes, states)), value
 
     def sample(self, n: int, key: Any, evidence: Mapping[Any, Any] | None = None) -> dict[Any, np.ndarray]:
@@ -218,9 +225,26 @@ class FactorGraph:
             raise ModelError(f"{n} samples: give a number from 0 on")
         return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, key)))
 
+    def updating(self) -> FactorGraph:
+        """Return the graph as one for many queries that differ little: it keeps all messages of the last query.
+
+        With other evidence, only those are computed again that the evidence reaches on the way to the root, and for
+        marginals those on the way back. It takes the memory of all messages, and is for one thread at a time.
+
+        Example:
+            >>> g = jf.factors.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 4]])]).updating()
+            >>> [float(g.log_partition({0: state}).round(4)) for state in (0, 1)]
+            [1.0986, 1.9459]
+        """
+        made = copy(self)
+        made._updates = Updates()
+        return made
+
     # ------------------------------------------------------------------ what is behind it
     def plan(self, evidence: Mapping[Any, Any] | None = None) -> Report:
         """Return what a query costs before anything is allocated: order, width, bytes, operations, and what lost.
+
+        `plan().explain()` adds the program of the partition function before and after each pass over it.
 
         Raises:
             TooLargeError: the tables needed are larger than `limit_bytes`.
@@ -233,7 +257,7 @@ class FactorGraph:
 
     def program(self) -> Program:
         """Return the register program of the partition function, as it runs: see `jitfuse.factors.ir`."""
-        return self._plain.plan().partition_program
+        return self._plain.plan().partition_passes.program
 
     # ------------------------------------------------------------------ inside
     def _number(self, variable: Hashable) -> int:
@@ -252,21 +276,22 @@ class FactorGraph:
     def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
         found = read_evidence(evidence, self._index, self._shape)
-        if not found.states and not found.weights:
+        if not found.states and not found.weights and self._updates is None:
             return self._plain
         known = self._known.states
         if twice := [v for v in known if v in found.states or v in found.weights]:
             raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
-        if as_weights and self._is_small:
+        if as_weights and (self._updates is not None or self._is_small):
             weights = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
             weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
             found = Evidence({}, {**weights, **found.weights})
+        base = None if found.states else self._plain.tables
         found = Evidence({**known, **found.states}, found.weights)
-        return Given(self._shape, self._factors, found, self.log, self.limit_bytes)
+        return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries, base, self._updates)
 
     @cached_property
     def _plain(self) -> Given:
-        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes)
+        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes, self.libraries)
 
     @cached_property
     def _is_small(self) -> bool:

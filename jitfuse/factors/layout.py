@@ -58,7 +58,9 @@ def _colours(tree: Tree) -> tuple[int, ...]:
         colours[v] = number
     for node in reversed(tree.nodes[:-1]):
         taken = {colours[u] for u in node.interface}
-        colours[node.clique[0]] = next(c for c in range(len(taken) + 1) if c not in taken)
+        for v in reversed(node.eliminated):
+            colours[v] = next(c for c in range(len(taken) + 1) if c not in taken)
+            taken.add(colours[v])
     return tuple(colours)
 
 

@@ -1,59 +1,49 @@
-"""Runs tables of records over the stacks of a model.
+"""Runs tables of records over the stacks of a model: natively, or as one step of the trace that is on.
 
-Owns what native code is given: memory, and answers as arrays. Does not own the tables (`assembly.py`).
+Owns answers as arrays. Does not own the tables (`assembly.py`).
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings.records import STACKS, WORKSPACE
-from jitfuse.compile.objects.semiring_object import parallel_address, recycled, semiring_function
-from jitfuse.factors.assembly import Assembled, Tensor
+from jitfuse.compile.objects.semiring_object import empty, run_records
+from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.ir.schema import SlotKey
-
-LARGE: Final = 1 << 17
-"""Numbers from which on memory is recycled."""
+from jitfuse.factors.semirings import Array
+from jitfuse.tracing.abstract import AbstractTensor
 
 
 def run_table(
     table: Assembled, carrier: str, stacks: Sequence[np.ndarray], dtype: Any, *, one: float, modulus: int = 0,
+    memory: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[dict[SlotKey, np.ndarray], float]:
     """Return the wanted slots of a table, and the smallest number but 0 of what was divided by its scale, of scales and
     of one over these.
 
     Args:
         table: what `assemble` made for stacks of these shapes.
-        carrier: the arithmetic, one of `jitfuse.backends.llvm.semirings.records.CARRIERS`.
+        carrier: the arithmetic, one of `jitfuse.ir.semirings.words.CARRIERS`.
         stacks: the tables [rows, *shape, batch], contiguous; batch may be missing.
         dtype: of all of them.
         one: the semiring's one.
         modulus: that of residues.
+        memory: the workspace and the result of the last run, of which parts are written again; None: new memory.
     """
-    function = semiring_function(carrier, np.dtype(dtype).name)
-    workspace = (np.empty if table.workspace < LARGE else recycled)(table.workspace, dtype)
-    least = np.full(1, np.inf, dtype)
-    memories = [workspace, np.full(1, one, dtype), least, *stacks]
-    addresses = np.array([m.__array_interface__["data"][0] for m in memories], np.int64)
-    function(_address(table.code), table.count, _address(addresses), float(modulus or 1),
-             parallel_address() if table.threads else 0)
-    return {key: _read(x, memories, table.batch) for key, x in table.slots.items()}, float(least[0])
+    given = memory is not None
+    workspace, result = memory or (empty(table.workspace, dtype), empty(table.size, dtype))
+    least = run_records(carrier, table.code, table.count, workspace, result, stacks, one=one, modulus=modulus,
+                        threads=table.threads)
+    result = result.copy() if given else result
+    return {key: x.read(result[x.first :], table.batch) for key, x in table.slots.items()}, least
 
 
-def _address(array: np.ndarray) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _read(tensor: Tensor, memories: Sequence[np.ndarray], batch: int) -> np.ndarray:
-    """Return a tensor, with the batch in front."""
-    memory = memories[tensor.memory]
-    if tensor.memory != WORKSPACE and tensor.memory < STACKS:
-        return np.broadcast_to(memory[0], tensor.spec.shape)
-    count = batch if tensor.batched else 1
-    flat = memory.reshape(-1)[tensor.first : tensor.first + tensor.spec.size * count]
-    array = np.moveaxis(flat.reshape((*tensor.spec.shape, count)), -1, 0) if tensor.batched else flat.reshape(
-        tensor.spec.shape)
-    return array.copy() if 2 * array.nbytes < memory.nbytes else array  # it must not hold the memory of all registers
+def traced_table(table: Assembled, carrier: str, stacks: Sequence[Array]) -> dict[SlotKey, Array]:
+    """Return the same of stacks of which some are values of the trace that is on."""
+    any_traced = next(stack for stack in stacks if isinstance(stack, AbstractTensor))
+    first, *others = (s if isinstance(s, AbstractTensor) else any_traced._lift(s) for s in stacks)
+    result = first.call("semiring_sums", *others, carrier=carrier, records=table.code.astype("<i8").tobytes(),
+                        workspace=table.workspace, size=table.size)
+    return {key: x.read(result[x.first :], table.batch) for key, x in table.slots.items()}

@@ -13,8 +13,8 @@ import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
+from jitfuse.factors.array_records import ArrayRecords
 from jitfuse.factors.assembly import Assembled, Layout, assemble
-from jitfuse.factors.contractions import Row
 from jitfuse.factors.emit import (
     cheapest_marginals,
     emit_downward_program,
@@ -22,34 +22,39 @@ from jitfuse.factors.emit import (
     emit_upward_program,
     joined,
 )
-from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief
+from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief, marginal
 from jitfuse.factors.layout import laid_out
-from jitfuse.factors.machine import Machine
-from jitfuse.factors.native import run_table
+from jitfuse.factors.native import run_table, traced_table
 from jitfuse.factors.orders.search import Ordered, best_order
-from jitfuse.factors.rewrites.pipeline import rewritten
+from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
+from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
-from jitfuse.factors.tables import Place
-from jitfuse.factors.tree import Tree, bucket_tree
+from jitfuse.factors.tables import Place, Row
+from jitfuse.factors.tree import Tree
 from jitfuse.factors.underflow import LIMITS, allowed_spread
 from jitfuse.fuse import fuse
+from jitfuse.ir.semirings.tables import CARRIERS
+from jitfuse.tracing.abstract import AbstractTensor
 
 ITEMSIZE: Final = 8
 LIMIT_BYTES: Final = 4 << 30
 """What the messages of one query may take, unless told."""
 MOST_OPERATIONS: Final = 1 << 36
 """Products of numbers, of all slices together, that are not too many: some minutes."""
-MOST_CONTRACTIONS: Final = 1_200
-"""Contractions up to which a query is compiled; of more the machine runs each by NumPy, which takes microseconds."""
+MOST_COMPILED: Final = 1_200
+"""Records up to which the steps of arrays are compiled; of more NumPy runs each, which takes microseconds."""
 SEGMENT: Final = 12
 """Factors, and bits of states, that messages gather before they are normalized."""
+MOST_TOGETHER: Final = 256
+CACHED_BYTES: Final = 1 << 23
+"""Models of a batch that run at the same time, and bytes of their messages, at most."""
 _KEPT: Final = 256
 
 
 class Question(NamedTuple):
     """What a plan is made for: a structure, where its tables lie, the variables that stay in the result, the bytes that
-    messages may take, and whether all messages are kept.
+    messages may take, whether all messages are kept, and the libraries that are asked for orders too.
     """
 
     structure: Structure
@@ -57,6 +62,7 @@ class Question(NamedTuple):
     keep: tuple[int, ...] = ()
     limit_bytes: int = LIMIT_BYTES
     all_messages: bool = False
+    libraries: tuple[str, ...] = ()
 
 
 class Plan:
@@ -68,11 +74,17 @@ class Plan:
         clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
         self.ordered: Ordered = best_order(
             clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
-            most_operations=MOST_OPERATIONS)
-        self.tree: Tree = laid_out(bucket_tree(structure, self.ordered.order, question.keep), structure.sizes)
+            most_operations=MOST_OPERATIONS, libraries=question.libraries)
+        self.schemes: list[Scheme] = self.ways()
+        self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
         self._tables: dict[Any, Assembled] = {}
-        self._functions: dict[Any, tuple[Callable[..., Any], np.ndarray]] = {}
-        self._machines: dict[int, Machine] = {}
+        self._functions: dict[Any, tuple[ArrayRecords, Callable[..., Any], Callable[..., Any]]] = {}
+
+    def ways(self, *, every: bool = False) -> list[Scheme]:
+        """Return the ways to sum, the best first; `every`: also those that are only shown."""
+        question = self.question
+        return schemes_of(question.structure, self.ordered, question.keep, question.limit_bytes,
+                          kept=question.all_messages, every=every)
 
     # ------------------------------------------------------------------ programs
     @cached_property
@@ -84,7 +96,7 @@ class Plan:
         since, bits = [0.0] * len(self.tree.nodes), [0.0] * len(self.tree.nodes)
         for place, node in enumerate(self.tree.nodes[:-1]):
             since[place] += len(node.factors)
-            bits[place] += math.log2(self.question.structure.sizes[node.clique[0]])
+            bits[place] += math.log2(math.prod([self.question.structure.sizes[v] for v in node.eliminated]))
             if since[place] >= SEGMENT or bits[place] >= SEGMENT or node.parent == self.tree.root:
                 found.add(place)
             else:
@@ -103,9 +115,15 @@ class Plan:
         return rewritten(emit_upward_program(self.question.structure, self.tree, self.normalized)).program
 
     @cached_property
-    def partition_program(self) -> Program:
-        """Both as one program, with registers numbered on."""
-        return joined(self.upward, self.finalize)
+    def partition_passes(self) -> Rewritten:
+        """The best scheme as one program, all messages to the root and the partition function, and what each pass did.
+
+        Where it conditions on variables their modes have one value, and the program runs once for each of their states.
+        """
+        structure, best = self.question.structure, self.schemes[0]
+        tree, modes = best.tree if best.modes else self.tree, dict.fromkeys(best.modes, 1)
+        return rewritten(joined(emit_upward_program(structure, tree, modes=modes),
+                                emit_finalize_program(structure, tree, modes)))
 
     @cached_property
     def finalize(self) -> Program:
@@ -139,40 +157,39 @@ class Plan:
         places = self.question.places
         return lambda factor: Row(stacks[places[factor].stack], places[factor].row)
 
-    def ask(
-        self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any, *, fused: bool = True,
-        batch: tuple[int, ...] = (),
-    ) -> Any:
-        """Return the answer to a query, from the program's steps over arrays.
+    def ask(self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any) -> Any:
+        """Return the answer to a query in any semiring, by steps of the trace that is on or by a compiled function.
+
+        In a trace that has the tables, it is one step where the semiring has derivatives in native code (`CARRIERS`).
 
         Args:
-            query: one of `QUERIES`.
+            query: one of `QUERIES`, without scales.
             semiring: what product and sum are.
-            stacks: the tables, an array for each shape.
+            stacks: the tables, an array for each shape; a batch axis may be in front.
             dtype: that of ones.
-            fused: as a compiled function; else as plain steps, or those of the trace that is on.
-            batch: the shape of the axes that all tables have in front.
         """
-        read = QUERIES[query].read
-        machines = [self._machine(program) for program in self._programs(query)]
-
-        def traced(stacks: Sequence[Array], offsets: Array) -> Any:
-            slots: dict[SlotKey, Array] = {}
-            load, start = self.loader(stacks), 0
-            for machine in machines:
-                end = start + len(machine.offsets)
-                machine.run(semiring, load, slots, offsets[start:end], dtype=dtype, batch=batch)
-                start = end
-            return read(self, slots)
-
-        if not fused or sum(len(machine.contractions) for machine in machines) > MOST_CONTRACTIONS:
-            with np.errstate(all="ignore"):
-                return traced(stacks, np.concatenate([machine.offsets for machine in machines]))
-        key = (query, semiring, np.dtype(dtype), batch)
+        batched = tuple([stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)])
+        batch = max([len(stack) for stack, own in zip(stacks, batched) if own], default=1)
+        table = self.table(query, batched, batch)
+        ready = [np.moveaxis(stack, 0, -1) if own else stack for stack, own in zip(stacks, batched)]
+        traced = next((stack for stack in ready if isinstance(stack, AbstractTensor)), None)
+        if traced is not None and semiring.carrier in CARRIERS:
+            return QUERIES[query].read(self, traced_table(table, semiring.carrier, ready))
+        key = query, semiring, np.dtype(dtype), batched, batch
         if key not in self._functions:
-            self._functions[key] = fuse(traced), np.concatenate([machine.offsets for machine in machines])
-        function, offsets = self._functions[key]
-        return function(stacks, offsets)
+            steps = ArrayRecords(table, tuple([stack.size for stack in ready]))
+
+            def answer(stacks: Sequence[Array], offsets: Array) -> Any:
+                return QUERIES[query].read(self, steps.run(semiring, stacks, offsets, dtype))
+
+            self._functions[key] = steps, answer, fuse(answer)
+        steps, plain, compiled = self._functions[key]
+        if traced is not None:
+            return plain(ready, traced._lift(steps.offsets))
+        if len(steps.steps) <= MOST_COMPILED:
+            return compiled(ready, steps.offsets)
+        with np.errstate(all="ignore"):
+            return plain(ready, steps.offsets)
 
     def run(
         self, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any, *, modulus: int = 0
@@ -188,31 +205,49 @@ class Plan:
             modulus: that of residues.
         """
         assert semiring.carrier is not None
-        batches = [stack.shape[: stack.ndim - 1 - rank] for stack, rank in zip(stacks, self._ranks)]
-        batch = max(batches, key=len, default=())
-        kinds, key = QUERIES[query].slots, (query, tuple(map(bool, batches)), batch)
-        if key not in self._tables:
-            layout = Layout(self.question.places.__getitem__, key[1], batch[0] if batch else 1)
-            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds)
-        # a batch runs along the last axes
-        ready = [np.ascontiguousarray(np.moveaxis(s, 0, -1) if own else s, dtype) for s, own in zip(stacks, batches)]
-        slots, least = run_table(self._tables[key], semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+        batched = [stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)]
+        whole = max([len(stack) for stack, own in zip(stacks, batched) if own], default=0)
+        found, least = [], math.inf
+        for start in range(0, max(whole, 1), self._together):
+            size = min(self._together, whole - start)
+            # a batch runs along the last axes
+            ready = [np.ascontiguousarray(np.moveaxis(s[start : start + size], 0, -1) if own else s, dtype)
+                     for s, own in zip(stacks, batched)]
+            table = self.table(query, tuple(batched), size if whole else 1)
+            slots, smallest = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+            found.append(slots)
+            least = min(least, smallest)
+        slots = found[0] if len(found) == 1 else {key: np.concatenate([part[key] for part in found]) if (
+            found[0][key].ndim > tensor.spec.ndim) else found[0][key] for key, tensor in table.slots.items()}
         return QUERIES[query].read(self, slots), least
+
+    @cached_property
+    def _together(self) -> int:
+        """How many models of a batch run at the same time: their messages stay in a cache, and below the limit."""
+        bytes_of_one = max(1, self.ordered.cost.bytes(ITEMSIZE, keep=True))
+        return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
+
+    def table(self, query: str, batched: tuple[bool, ...], batch: int, *, reuses: bool = True) -> Assembled:
+        """Return the records of a query, for stacks with and without a batch of this size.
+
+        `reuses`: what nothing reads any more gives its memory to others.
+        """
+        key = query, batched, batch, reuses
+        if key not in self._tables:
+            kinds = QUERIES[query].slots
+            layout = Layout(self.question.places.__getitem__, batched, batch)
+            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses)
+        return self._tables[key]
 
     def _programs(self, query: str) -> list[Program]:
         return [Plan.programs[name](self) for name in QUERIES[query].programs
                 if not (name == "finalize" and self.question.keep)]
 
     @cached_property
-    def _ranks(self) -> list[int]:
+    def ranks(self) -> list[int]:
         """The number of axes of the tables of each stack."""
         found = dict(zip((p.stack for p in self.question.places), map(len, self.question.structure.scopes)))
         return [found[k] for k in range(len(found))]
-
-    def _machine(self, program: Program) -> Machine:
-        if id(program) not in self._machines:
-            self._machines[id(program)] = Machine(program, lambda factor: self.question.places[factor].row)
-        return self._machines[id(program)]
 
     programs: ClassVar[dict[str, Callable[[Plan], Program]]] = {
         "upward": lambda self: self.upward, "finalize": lambda self: self.finalize,
@@ -241,10 +276,7 @@ class Plan:
 
     def marginals(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the unnormalized marginal of each variable."""
-        found: list[Array] = [None] * len(self.question.structure.sizes)
-        for place, node in enumerate(self.tree.nodes[:-1]):
-            found[node.clique[0]] = slots[belief(place)]
-        return found
+        return [slots[marginal(v)] for v in range(len(self.question.structure.sizes))]
 
     def messages(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
         """Return the message of each node but the root."""
@@ -262,8 +294,8 @@ class Query(NamedTuple):
 QUERIES: Final[Mapping[str, Query]] = {
     "partition": Query(("upward", "finalize"), frozenset({"Z", "bel"}), Plan.root),
     "scaled partition": Query(("scaled upward", "finalize"), frozenset({"Z", "bel", "scale"}), Plan.scaled_root),
-    "marginals": Query(("upward", "downward"), frozenset({"bel"}), Plan.marginals),
-    "scaled marginals": Query(("scaled upward", "scaled downward"), frozenset({"bel"}), Plan.marginals),
+    "marginals": Query(("upward", "downward"), frozenset({"marg"}), Plan.marginals),
+    "scaled marginals": Query(("scaled upward", "scaled downward"), frozenset({"marg"}), Plan.marginals),
     "messages": Query(("upward",), frozenset({"msg"}), Plan.messages),
 }
 

@@ -25,7 +25,7 @@ class Semiring(Record, frozen=True, eq=False):
         zero: what `add` leaves as it is, and what makes every product zero.
         one: what `multiply` leaves as it is.
         reduce: (array, axes) -> the sum over axes; None: by `add`, in the order of the index.
-        carrier: the native code for it (`jitfuse.backends.llvm.semirings.records.CARRIERS`), if there is any.
+        carrier: the native code for it (`jitfuse.ir.semirings.words.CARRIERS`), if there is any.
 
     Example:
         >>> cheapest = jf.factors.Semiring("min_sum", np.minimum, np.add, np.inf, 0.0)

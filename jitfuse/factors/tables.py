@@ -109,101 +109,154 @@ class Place(NamedTuple):
     row: int
 
 
-class Tables:
-    """The tables of a graph, those of one shape in one array: a call then has few arguments.
+class Row(NamedTuple):
+    """A tensor that is one row of an array [batch, rows, *shape of the tensor]; batch may be missing."""
 
-    `shapes` are the shapes of the stacks' rows and `places` where each table lies: both follow from the structure.
+    stack: Table
+    row: int
+
+    def alone(self, ndim: int) -> Table:
+        """Return the tensor, of so many axes, behind its batch axes."""
+        return self.stack[(..., self.row, *(slice(None),) * ndim)]
+
+
+class Stack:
+    """Tables of one shape as rows of one array, behind the batch axis that any of them has; made once in each form.
+
     `log` says that the values are logs.
     """
 
-    def __init__(self, sizes: Sequence[int], factors: Sequence[Factor], log: bool) -> None:
-        self.factors, self.log = tuple(factors), log
-        self.shapes: list[tuple[int, ...]] = []
-        self.places: list[Place] = []
-        rows: dict[tuple[int, ...], list[int]] = {}
-        for number, factor in enumerate(self.factors):
-            shape = tuple([sizes[v] for v in factor.scope])
-            if shape not in rows:
-                self.shapes.append(shape)
-            self.places.append(Place(self.shapes.index(shape), len(rows.setdefault(shape, []))))
-            rows[shape].append(number)
-        self._rows = [rows[shape] for shape in self.shapes]
+    def __init__(self, shape: tuple[int, ...], rows: Sequence[Table], log: bool) -> None:
+        self.shape, self.rows, self.log = shape, tuple(rows), log
         self._made: dict[Any, Any] = {}
-
-    @cached_property
-    def traced(self) -> bool:
-        """Whether any table is a value of a trace."""
-        return any(isinstance(f.table, AbstractTensor) for f in self.factors)
-
-    @cached_property
-    def batch(self) -> tuple[int, ...]:
-        """The batch axes in front of some tables: none, or one."""
-        return max((f.table.shape[: f.table.ndim - len(f.scope)] for f in self.factors), key=len, default=())
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
+    def values(self, dtype: Any) -> Table:
+        """Return the tables as they were given."""
+        return _stacked(self.rows, len(self.shape), dtype)
+
+    def logs(self, dtype: Any) -> Table:
+        """Return the logs of all values."""
+        return self._once(("logs", dtype), lambda: self.values(dtype) if self.log else _log(self.values(dtype)))
+
+    def scaled(self, dtype: Any) -> tuple[Table, np.ndarray]:
+        """Return probabilities with each table divided by its largest value, and the logs of these [batch, rows]."""
+        made: tuple[Table, np.ndarray] = self._once(("scaled", dtype), lambda: self._scaled(dtype))
+        return made
+
+    def _scaled(self, dtype: Any) -> tuple[Table, np.ndarray]:
+        values = self.logs(np.float64) if self.log else self.values(np.float64)
+        top = values.max(axis=tuple(range(values.ndim - len(self.shape), values.ndim)), keepdims=True)
+        if self.log:
+            top = np.where(np.isfinite(top), top, 0.0)
+            scaled, logs = np.exp(values - top), top
+        else:
+            top = np.where(top > 0, top, 1.0)
+            scaled, logs = values / top, np.log(top)
+        return scaled.astype(dtype, copy=False), logs.reshape(logs.shape[: logs.ndim - len(self.shape)])
+
+    @cached_property
+    def spreads(self) -> np.ndarray:
+        """For each row the log of its largest value over its smallest one that is not 0, of any batch."""
+        logs = np.moveaxis(self.logs(np.float64), -1 - len(self.shape), 0).reshape(len(self.rows), -1)
+        least = np.where(logs > -np.inf, logs, np.inf).min(axis=1)
+        possible = least < np.inf
+        with np.errstate(over="ignore"):
+            spreads: np.ndarray = np.where(possible, logs.max(axis=1), 0.0) - np.where(possible, least, 0.0)
+        return spreads
+
+
+class Tables:
+    """The tables of a graph, those of one shape in one array: a call then has few arguments.
+
+    An array that several factors have is one row. `places` are where the tables lie; they follow from the structure and
+    from which tables are the same.
+    """
+
+    def __init__(self, sizes: Sequence[int], factors: Sequence[Factor], log: bool, base: Tables | None = None) -> None:
+        """Stack the tables of factors, behind those of `base` if given, whose stacks are used as they are."""
+        self.log = log
+        self.factors: tuple[Factor, ...] = (*(base.factors if base else ()), *factors)
+        self.places: list[Place] = list(base.places) if base else []
+        self._stacks: list[Stack] = list(base._stacks) if base else []
+        rows: dict[tuple[int, ...], dict[int, Table]] = {}
+        for factor in factors:
+            shape = tuple([sizes[v] for v in factor.scope])
+            rows.setdefault(shape, {}).setdefault(id(factor.table), factor.table)
+        found: dict[tuple[tuple[int, ...], int], Place] = {}
+        for shape, own in rows.items():
+            found |= {(shape, key): Place(len(self._stacks), row) for row, key in enumerate(own)}
+            self._stacks.append(Stack(shape, list(own.values()), log))
+        self.places += [found[tuple([sizes[v] for v in f.scope]), id(f.table)] for f in factors]
+
+    @cached_property
+    def traced(self) -> bool:
+        """Whether any table is a value of a trace."""
+        return any(isinstance(row, AbstractTensor) for stack in self._stacks for row in stack.rows)
+
+    @cached_property
+    def batch(self) -> tuple[int, ...]:
+        """The batch axes in front of some tables: none, or one."""
+        return max((row.shape[: row.ndim - len(stack.shape)] for stack in self._stacks for row in stack.rows),
+                   key=len, default=())
+
     def stacks(self, dtype: Any) -> tuple[Table, ...]:
         """Return an array for each shape: the tables of this shape, one after the other, as they were given."""
-        return tuple([_stacked([self.factors[n] for n in numbers], dtype) for numbers in self._rows])
+        return tuple([stack.values(dtype) for stack in self._stacks])
 
     def logs(self, dtype: Any) -> tuple[Table, ...]:
         """Return the same with the logs of all values."""
-        made: tuple[Table, ...] = self._once(("logs", dtype), lambda: self._logs(dtype))
-        return made
-
-    def _logs(self, dtype: Any) -> tuple[Table, ...]:
-        if self.log:
-            return self.stacks(dtype)
-        with np.errstate(divide="ignore"):
-            return tuple([np.log(stack) for stack in self.stacks(dtype)])
+        return tuple([stack.logs(dtype) for stack in self._stacks])
 
     def scaled(self, dtype: Any) -> tuple[tuple[Table, ...], np.ndarray]:
         """Return the stacks of probabilities with each table divided by its largest value, and the logs of these."""
-        made: tuple[tuple[Table, ...], np.ndarray] = self._once(("scaled", dtype), lambda: self._scaled(dtype))
-        return made
+        found = [stack.scaled(dtype) for stack in self._stacks]
+        logs = [(largest * uses).sum(axis=-1) for (_, largest), uses in zip(found, self._uses)]
+        return tuple([scaled for scaled, _ in found]), sum(logs, np.zeros(()))
 
-    def _scaled(self, dtype: Any) -> tuple[tuple[Table, ...], np.ndarray]:
-        scaled, largest = [], []
-        for shape, stack in zip(self.shapes, self.logs(np.float64) if self.log else self.stacks(np.float64)):
-            top = stack.max(axis=tuple(range(stack.ndim - len(shape), stack.ndim)), keepdims=True)
-            if self.log:
-                top = np.where(np.isfinite(top), top, 0.0)
-                scaled.append(np.exp(stack - top).astype(dtype))
-            else:
-                top = np.where(top > 0, top, 1.0)
-                scaled.append((stack / top).astype(dtype))
-                top = np.log(top)
-            largest.append(top.reshape(top.shape[: top.ndim - len(shape)]).sum(axis=-1))
-        return tuple(scaled), sum(largest, np.zeros(()))
+    @cached_property
+    def _uses(self) -> list[np.ndarray]:
+        """For each stack how many factors each row is the table of."""
+        found = [np.zeros(len(stack.rows)) for stack in self._stacks]
+        for place in self.places:
+            found[place.stack][place.row] += 1
+        return found
+
+    def relative_logs(self) -> tuple[tuple[np.ndarray, ...], float]:
+        """Return the logs less the largest of each table, of tables of values, and the sum of the sizes of these."""
+        relative, sizes = [], 0.0
+        for stack, uses in zip(self.logs(np.float64), self._uses):
+            top = stack.max(axis=tuple(range(1, stack.ndim)), keepdims=True)
+            top = np.where(np.isfinite(top), top, 0.0)
+            relative.append(stack - top)
+            sizes += float((np.abs(top.ravel()) * uses).sum())
+        return tuple(relative), sizes
 
     @cached_property
     def spreads(self) -> list[float]:
         """For each factor the log of its largest value over its smallest one that is not 0."""
-        spreads = np.zeros(len(self.factors))
-        for numbers, shape, stack in zip(self._rows, self.shapes, self.logs(np.float64)):
-            flat = np.moveaxis(stack, -1 - len(shape), 0).reshape(len(numbers), -1)
-            largest = flat.max(axis=1, initial=-np.inf)
-            least = np.where(flat > -np.inf, flat, np.inf).min(axis=1, initial=np.inf)
-            with np.errstate(over="ignore"):
-                apart = largest - least
-            spreads[numbers] = np.where(largest > -np.inf, apart, 0.0)
-        found: list[float] = spreads.tolist()
-        return found
+        found = [stack.spreads.tolist() for stack in self._stacks]
+        return [found[place.stack][place.row] for place in self.places]
 
 
-def _stacked(factors: Sequence[Factor], dtype: Any) -> Table:
-    """Return tables as rows of one array, behind the batch axes that any of them has."""
-    tables: list[Any] = [
-        f.table if isinstance(f.table, AbstractTensor) else np.asarray(f.table, dtype) for f in factors]
-    leads = [table.shape[: table.ndim - len(f.scope)] for f, table in zip(factors, tables)]
+def _stacked(rows: Sequence[Table], axes: int, dtype: Any) -> Table:
+    """Return tables of so many axes as rows of one array, behind the batch axes that any of them has."""
+    tables: list[Any] = [t if isinstance(t, AbstractTensor) else np.asarray(t, dtype) for t in rows]
+    leads = [table.shape[: table.ndim - axes] for table in tables]
     if any(leads):
         lead = max(leads, key=len)
         tables = [np.broadcast_to(t, lead + t.shape[len(own):]) for t, own in zip(tables, leads)]
         return np.stack(tables, axis=len(lead))
     return np.stack([table.astype(dtype, copy=False) for table in tables])
+
+
+def _log(values: Table) -> Table:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
 
 
 def check_values(name: str, table: Table, log: bool) -> None:

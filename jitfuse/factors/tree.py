@@ -1,7 +1,8 @@
 """The tree of buckets: where each factor is multiplied in, and what each node tells its parent.
 
-Owns the shape of one upward and one downward pass. Does not own the order (`jitfuse.factors.orders`), nor the
-instructions (`emit.py`). Source: Dechter, "Bucket elimination: a unifying framework for probabilistic inference", 1996.
+Owns the shape of one upward and one downward pass. Does not own the order and its buckets (`jitfuse.factors.orders`),
+nor the instructions (`emit.py`). Source: Dechter, "Bucket elimination: a unifying framework for probabilistic
+inference", 1996.
 """
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.base.records import Record
+from jitfuse.factors.orders.cost import buckets
 from jitfuse.factors.structure import Structure
 
 NO_PARENT: Final = -1
@@ -17,7 +19,7 @@ NO_PARENT: Final = -1
 class Node(Record, frozen=True):
     """A place of the tree. All variables are in the order of elimination, first the ones that go first.
 
-    clique     the variables of everything that is multiplied here
+    clique     the variables of everything that is multiplied here: first those that are summed out here
     interface  those that stay: the axes of the message to the parent; the root keeps what a query asks for
     factors    the factors that are loaded here
     children   the nodes that send messages here, in the order in which they are made
@@ -30,12 +32,16 @@ class Node(Record, frozen=True):
     children: tuple[int, ...]
     parent: int
 
+    @property
+    def eliminated(self) -> tuple[int, ...]:
+        """The variables that are summed out here: one in a tree of buckets, one or several in a junction tree."""
+        return self.clique[: len(self.clique) - len(self.interface)]
+
 
 class Tree(Record, frozen=True):
     """Nodes in an order in which children come before parents; the last one is the root.
 
-    `rank` is the place of each variable in the order of elimination, which is the number of its node; `axes` its place
-    among the axes of every tensor.
+    `rank` is the place of each variable in the order of elimination; `axes` its place among the axes of every tensor.
     """
 
     nodes: tuple[Node, ...]
@@ -49,7 +55,7 @@ class Tree(Record, frozen=True):
 
 
 def bucket_tree(structure: Structure, order: Sequence[int], keep: Sequence[int] = ()) -> Tree:
-    """Return the tree in which each variable has a node, and the root holds what is left in the end.
+    """Return the tree in which each bucket of the order is a node, and the root holds what is left in the end.
 
     Args:
         structure: variables and scopes.
@@ -57,29 +63,22 @@ def bucket_tree(structure: Structure, order: Sequence[int], keep: Sequence[int] 
         keep: variables that are never eliminated; the root's message has their axes.
     """
     kept = frozenset(keep)
-    eliminated = [v for v in order if v not in kept]
-    rank = [0] * len(structure.sizes)
-    for place, v in enumerate([*eliminated, *(v for v in order if v in kept)]):
-        rank[v] = place
-    root = len(eliminated)
-    loads: list[list[int]] = [[] for _ in range(root + 1)]
-    children: list[list[int]] = [[] for _ in range(root + 1)]
-    scopes: list[set[int]] = [set() for _ in range(root + 1)]
-    for factor, scope in enumerate(structure.scopes):
-        place = min((rank[v] for v in scope), default=root)
-        loads[min(place, root)].append(factor)
-        scopes[min(place, root)].update(scope)
-    parents = [NO_PARENT] * (root + 1)
-    for place, v in enumerate(eliminated):
-        left = scopes[place] - {v}
-        parents[place] = min(min((rank[u] for u in left), default=root), root)
-        children[parents[place]].append(place)
-        scopes[parents[place]] |= left
-        scopes[place].add(v)
-    scopes[root] |= kept
+    ordered = [*(v for v in order if v not in kept), *(v for v in order if v in kept)]
+    rank = {v: place for place, v in enumerate(ordered)}
+    root = len(ordered) - len(kept)
+    made = buckets(structure, ordered)
     nodes = []
-    for place in range(root + 1):
-        clique = tuple(sorted(scopes[place], key=rank.__getitem__))
-        interface = clique if place == root else clique[1:]
-        nodes.append(Node(clique, interface, tuple(loads[place]), tuple(children[place]), parents[place]))
-    return Tree(tuple(nodes), tuple(rank), tuple(rank))
+    above: list[int] = []
+    for place, bucket in enumerate(made[:root]):
+        rest = tuple(sorted([v for v in bucket.scope if v != bucket.variable], key=rank.__getitem__))
+        parent = root if bucket.parent is None else min(rank[bucket.parent], root)
+        if parent == root:
+            above.append(place)
+        nodes.append(Node((bucket.variable, *rest), rest, bucket.factors, tuple([rank[c] for c in bucket.children]),
+                          parent))
+    axes = tuple(ordered[root:])
+    numbers = [factor for factor, scope in enumerate(structure.scopes) if not scope]
+    last = (*(factor for bucket in made[root:] for factor in bucket.factors), *numbers)
+    nodes.append(Node(axes, axes, tuple(sorted(last)), tuple(above), NO_PARENT))
+    places = tuple([rank[v] for v in range(len(rank))])
+    return Tree(tuple(nodes), places, places)

@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 from derivatives_checked import check, check_twice, of_tensors, one_step, run
-from rule_cases import CASES, CONSTANT, REFUSED, RULES, SMOOTH, arrangements, elementwise, indexing, reductions, uniform
+from rule_cases import (
+    CASES,
+    CONSTANT,
+    REFUSED,
+    RULES,
+    SMOOTH,
+    arrangements,
+    elementwise,
+    indexing,
+    reductions,
+    semirings,
+    uniform,
+)
 from rule_cases.linear_algebra import SYMMETRIC, of_symmetric, regular
 
 import jitfuse as jf
@@ -17,7 +29,7 @@ from jitfuse.gradients.programs import forward, reverse
 from jitfuse.gradients.rules.linear_algebra import parts_of
 from jitfuse.ir.operators import ops
 
-FAMILIES = (elementwise, reductions, arrangements, indexing)  # their cases are entered by the import
+FAMILIES = (elementwise, reductions, arrangements, indexing, semirings)  # their cases are entered by the import
 
 
 # ---------------------------------------------------------------- loops and branches

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `exact_functions`
+for _folder in (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[1] / "helpers"):
+    sys.path.insert(0, str(_folder))  # for `exact_functions` and `semiring_tables`
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from semiring_tables import products
+
 from jitfuse.dtypes import SUPPORTED, itemsize, kind
 from jitfuse.errors import JitfuseError
 from jitfuse.gradients.rule import rule_of
@@ -19,7 +21,7 @@ _SAMPLES: Final[dict[str, Any]] = {
     "starts": (0,), "steps": (1,), "counts": (3,), "positions": (0,), "shifts": (1,), "reps": (2,), "times": 2,
     "n": 3, "s": (3,), "sizes": (2,), "dilations": (1,),
     "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
-    "size": 3,
+    "size": 3, **products("log", 3),
 }
 """Attribute values that fit an array of shape (3,), of any dtype."""
 _ONES: Final[dict[str, Any]] = {"bool": True, "int": 1, "uint": 1, "float": 1.0, "complex": 1j}

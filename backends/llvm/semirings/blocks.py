@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from jitfuse.backends.llvm.semirings.carriers import Carrier, Shared, exponentials, logarithms, shift_of
-from jitfuse.backends.llvm.semirings.records import PAIRS, SPLAT, STRIDED, SUM_PAIRS
 from jitfuse.backends.llvm.text.builder import Function, Value, vector, with_element
 from jitfuse.base.records import NamedTuple, Record
+from jitfuse.ir.semirings.words import PAIRS, SPLAT, STRIDED, SUM_PAIRS
 
 VECTORS = 4
 """Vectors that are summed at the same time: chains of sums that do not wait for each other."""
+MANY_VECTORS, FEW_VECTORS = 8, 2
+"""Where a number of b serves many vectors, and for what is left of these."""
 STRIDED_LANES = 4
 _ZERO, _ONE = Value("0", "i64"), Value("1", "i64")
 
@@ -96,17 +98,22 @@ class Writer(Record, frozen=True, eq=False):
         """Write the sums of all elements of an inner axis of the result."""
         f = self.f
         lanes = STRIDED_LANES if self.kind == STRIDED else self.width
-        block = f.const("i64", VECTORS * lanes)
-        whole = f.mul(f.udiv(unit.extent, block), block)
-        with f.loop(_ZERO, whole, VECTORS * lanes) as loop:
-            starts = [f.add(loop.index, f.const("i64", u * lanes)) if u else loop.index for u in range(VECTORS)]
-            self._block(unit, starts, lanes, None)
+        done: Value = _ZERO
+        for vectors in (VECTORS,) if self.carrier.shifts or self.kind == STRIDED else (MANY_VECTORS, FEW_VECTORS):
+            block = f.const("i64", vectors * lanes)
+            whole = f.mul(f.udiv(unit.extent, block), block)
+            with f.loop(done, whole, vectors * lanes) as loop:
+                self._block(unit, self._starts(loop.index, vectors, lanes), lanes, None)
+            done = whole
         if self.kind == STRIDED:
-            with f.loop(whole, unit.extent) as loop:
+            with f.loop(done, unit.extent) as loop:
                 self._block(unit, [loop.index], 1, None)
             return
-        with f.loop(whole, unit.extent, lanes) as loop:
+        with f.loop(done, unit.extent, lanes) as loop:
             self._block(unit, [loop.index], lanes, self._mask(loop.index, unit.extent))
+
+    def _starts(self, index: Value, vectors: int, lanes: int) -> list[Value]:
+        return [self.f.add(index, self.f.const("i64", u * lanes)) if u else index for u in range(vectors)]
 
     def _block(self, unit: Unit, starts: Sequence[Value], lanes: int, mask: Value | None) -> None:
         f, carrier = self.f, self.carrier
@@ -190,7 +197,7 @@ class Writer(Record, frozen=True, eq=False):
             at = self._summed(unit, outer.index)
             with f.loop(_ZERO, whole, VECTORS * lanes) as loop:
                 own = [loop.carry(x) for x in held]
-                starts = [f.add(loop.index, f.const("i64", u * lanes)) if u else loop.index for u in range(VECTORS)]
+                starts = self._starts(loop.index, VECTORS, lanes)
                 for k, value in enumerate(step(own, self._terms(unit, at, starts, lanes, None))):
                     loop.update(k, value)
             with f.loop(whole, unit.extent, lanes) as tail:
@@ -276,10 +283,11 @@ class Writer(Record, frozen=True, eq=False):
         return self._smaller(least, self._smaller(self.f.fdiv(smallest, scale), apart))
 
     def _scale(self, largest: Value) -> Value:
-        """Return the power of two that a float's exponent stands for; 1 where it is that of 0, denormals, infinity."""
+        """Return the power of two next above numbers, so that quotients are at most 1; 1 for 0, denormals, infinity."""
         f, integer = self.f, with_element(largest.type, "i64" if self.type == "double" else "i32")
         exponent = 0x7FF << 52 if self.type == "double" else 0xFF << 23
         power = f.cast("bitcast", f.and_(f.cast("bitcast", largest, integer), f.const(integer, exponent)), largest.type)
+        power = f.fmul(power, f.const(power.type, 2.0))
         usable = f.and_(f.fcmp("ogt", power, f.const(largest.type, 0.0)),
                         f.fcmp("olt", power, f.const(largest.type, math.inf)))
         return f.select(usable, power, f.const(largest.type, 1.0))

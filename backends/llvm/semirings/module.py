@@ -4,33 +4,38 @@ Owns the loop over units, and how records are handed out to threads. Does not ow
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.backends.llvm.semirings.blocks import KEPT, Unit, Writer
 from jitfuse.backends.llvm.semirings.carriers import TABLE, Shared
 from jitfuse.backends.llvm.text.builder import Function, Module, Value
+from jitfuse.ir.semirings import words as r
 
 ENTRY = "jf_semiring"
+_ONE_RECORD = "jf_semiring_one"
 _TYPES = {"float64": "double", "float32": "float"}
 _ZERO, _ONE = Value("0", "i64"), Value("1", "i64")
-_RECORD, _MEMORY, _MODULUS = range(0, 24, 8)
-"""Bytes at which the words of a kernel hold the record, the addresses of memory, and the modulus."""
+_RECORD, _MEMORY, _MODULUS, _MOVES = range(0, 32, 8)
+"""Bytes at which the words of a kernel hold the record, the addresses of memory, the modulus, and by how many elements
+the result, a and b begin later.
+"""
+_WORDS = 6
 
 
 def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> str:
     """Return the object as LLVM assembly.
 
     ``i64 jf_semiring(ptr records, i64 count, ptr memory, double modulus, ptr parallel)`` runs records one after the
-    other. `memory` has the address of each memory, `parallel` is that of `jf_parallel`, or null: one thread. The memory
-    `LEAST` holds one number, which becomes the least number but 0 of all tensors over their scales, of scales, and of
-    one over these, if that is smaller.
+    other; those that a `REPEAT` repeats are not counted. `memory` has the address of each memory, `parallel` is that of
+    `jf_parallel`, or null: one thread. The memory `LEAST` holds one number, which becomes the least number but 0 of all
+    tensors over their scales, of scales, and of one over these, if that is smaller.
     """
     module = Module()
     type_ = _TYPES[dtype]
     width = vector_bytes // (8 if dtype == "float64" else 4)
-    kinds = [k for k in range(r.KINDS) if k != r.EXTREMES or carrier in ("sum_product", "max_product")]
+    kinds = [*r.SUMS, *([r.EXTREMES] if carrier in ("sum_product", "max_product") else [])]
     for kind in kinds:
         _emit_kernel(module, kind, carrier, type_, width, has_fma)
-    _emit_entry(module, kinds)
+    _emit_one(module, kinds)
+    _emit_entry(module)
     return module.text()
 
 
@@ -53,7 +58,8 @@ def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int
 
     def start(number: int) -> Value:
         base = f.load("ptr", f.offset(memory, word(number), "ptr"))
-        return f.offset(base, word(number + 1), type_)
+        moved = f.field("i64", words, _MOVES + 4 * (number - r.OUT))
+        return f.offset(base, f.add(word(number + 1), moved), type_)
 
     rank = word(r.RANK)
     axes = f.offset(record, 8 * r.AXES)
@@ -144,28 +150,66 @@ class _Walk:
         f.label(done)
 
 
-def _emit_entry(module: Module, kinds: list[int]) -> None:
+def _emit_one(module: Module, kinds: list[int]) -> None:
+    """``void jf_semiring_one(ptr record, ptr words, ptr parallel)``: run a record on tensors that the words move."""
+    f = module.function(_ONE_RECORD, "void", [("record", "ptr"), ("words", "ptr"), ("parallel", "ptr")], internal=True)
+    record, words, parallel = f.args
+    f.set_field(record, words, _RECORD)
+    kind, units = f.field("i64", record, 8 * r.KIND), f.field("i64", record, 8 * r.UNITS)
+    function = Value(f"@{_name(kinds[0])}", "ptr")
+    for other in kinds[1:]:
+        function = f.select(f.icmp("eq", kind, f.const("i64", other)), Value(f"@{_name(other)}", "ptr"), function)
+    threads = f.field("i64", record, 8 * r.PARALLEL)
+    with f.if_(f.and_(f.icmp("ne", threads, _ZERO), f.icmp("ne", parallel, f.null))):
+        f.call_pointer(parallel, "i64", [function, words, units, _ZERO, f.null, _ZERO])
+        f.ret()
+    f.call_pointer(function, "i64", [words, _ZERO, units, f.null])
+    f.ret()
+
+
+def _emit_entry(module: Module) -> None:
     f = module.function(ENTRY, "i64", [
         ("records", "ptr"), ("count", "i64"), ("memory", "ptr"), ("modulus", "double"), ("parallel", "ptr")])
     records, count, memory, modulus, parallel = f.args
-    words = f.alloca("i64", 3)
+    words = f.alloca("i64", _WORDS)
     f.set_field(memory, words, _MEMORY)
     f.set_field(modulus, words, _MODULUS)
+    moves = f.offset(words, _MOVES)
+    for k in range(3):
+        f.store(_ZERO, f.offset(moves, k, "i64"))
     with f.loop(_ZERO, count) as loop:
         record = loop.carry(records)
-        f.set_field(record, words, _RECORD)
-        kind, units = f.field("i64", record, 8 * r.KIND), f.field("i64", record, 8 * r.UNITS)
-        function = Value(f"@{_name(kinds[0])}", "ptr")
-        for other in kinds[1:]:
-            function = f.select(f.icmp("eq", kind, f.const("i64", other)), Value(f"@{_name(other)}", "ptr"), function)
-        threads = f.field("i64", record, 8 * r.PARALLEL)
-        many, one, done = f.fresh("many"), f.fresh("one"), f.fresh("ran")
-        f.cond_br(f.and_(f.icmp("ne", threads, _ZERO), f.icmp("ne", parallel, f.null)), many, one)
-        f.label(many)
-        f.call_pointer(parallel, "i64", [function, words, units, _ZERO, f.null, _ZERO])
+        repeat, alone, done = f.fresh("repeat"), f.fresh("alone"), f.fresh("ran")
+        following = f.alloca("ptr")
+        f.store(_behind(f, record), following)
+        f.cond_br(f.icmp("eq", f.field("i64", record, 8 * r.KIND), f.const("i64", r.REPEAT)), repeat, alone)
+        f.label(repeat)
+        _emit_repeat(f, record, words, parallel, following)
         f.br(done)
-        f.label(one)
-        f.call_pointer(function, "i64", [words, _ZERO, units, f.null])
+        f.label(alone)
+        f.call(_ONE_RECORD, "void", [record, words, parallel])
         f.label(done)
-        loop.update(0, f.offset(record, f.field("i64", record, 8 * r.LENGTH), "i64"))
+        loop.update(0, f.load("ptr", following))
     f.ret(_ZERO)
+
+
+def _behind(f: Function, record: Value) -> Value:
+    return f.offset(record, f.field("i64", record, 8 * r.LENGTH), "i64")
+
+
+def _emit_repeat(f: Function, repeat: Value, words: Value, parallel: Value, following: Value) -> None:
+    """Run the records behind a REPEAT as often as it says; `following` is where the address behind them goes."""
+    first, body = _behind(f, repeat), f.field("i64", repeat, 8 * r.BODY)
+    moves, moved = f.offset(repeat, 8 * r.MOVES), f.offset(words, _MOVES)
+    with f.loop(_ZERO, f.field("i64", repeat, 8 * r.TIMES)) as times, f.loop(_ZERO, body) as loop:
+        record = loop.carry(first)
+        for k in range(3):
+            number = f.add(f.mul(loop.index, f.const("i64", 3)), f.const("i64", k))
+            move = f.load("i64", f.offset(moves, number, "i64"))
+            f.store(f.mul(move, times.index), f.offset(moved, k, "i64"))
+        f.call(_ONE_RECORD, "void", [record, words, parallel])
+        behind = _behind(f, record)
+        f.store(behind, following)
+        loop.update(0, behind)
+    for k in range(3):
+        f.store(_ZERO, f.offset(moved, k, "i64"))

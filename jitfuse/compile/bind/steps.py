@@ -23,7 +23,7 @@ from jitfuse.dtypes import numpy_dtype
 if TYPE_CHECKING:
     from jitfuse.compile.bind.launch_loops import Course
 
-host_functions = Later("jitfuse.compile.call_plans.host_functions")
+host_functions = Later("jitfuse.compile.bind.host_functions")
 
 PARALLEL_NS: Final = 3_000
 """Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""

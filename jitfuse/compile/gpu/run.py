@@ -13,7 +13,7 @@ from jitfuse.backends.wgsl.runtime.buffers import Block, Pool
 from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.backends.wgsl.runtime.pipelines import BufferRange, workgroups
 from jitfuse.base.records import NamedTuple
-from jitfuse.compile.call_plans.host_functions import host_function
+from jitfuse.compile.bind.host_functions import host_function
 from jitfuse.compile.gpu.kernels import GpuKernel
 from jitfuse.compile.gpu.step import GpuStep
 from jitfuse.dtypes import numpy_dtype

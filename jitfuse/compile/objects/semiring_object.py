@@ -1,14 +1,15 @@
 """The native code of semirings: a function for each carrier and dtype, from the cache or compiled when first asked for.
 
-Does not own its code (`jitfuse.backends.llvm.semirings.module`), nor the records that it runs.
+Owns the memory that it is given. Does not own its code (`jitfuse.backends.llvm.semirings.module`), nor the records that
+it runs.
 """
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +19,35 @@ from jitfuse.compile.objects.keys import LEVEL
 from jitfuse.compile.objects.runtime_object import load_runtime_object, native_runtime
 
 Run = Callable[[int, int, int, float, int], int]
+LARGE: Final = 1 << 17
+"""Numbers from which on memory is recycled."""
+
+
+def run_records(
+    carrier: str, code: np.ndarray, count: int, workspace: np.ndarray, result: np.ndarray,
+    stacks: Sequence[np.ndarray], *, one: float, modulus: int = 0, threads: bool = False,
+) -> float:
+    """Run a table of records; return the smallest number but 0 of what was divided by its largest one.
+
+    Args:
+        carrier: the arithmetic, one of `jitfuse.ir.semirings.words.CARRIERS`.
+        code: the words of all records.
+        count: number of records.
+        workspace: the memory of the workspace.
+        result: that of the result.
+        stacks: the operands; all arrays are contiguous, and of one dtype.
+        one: the semiring's one.
+        modulus: that of residues.
+        threads: whether units may be handed out to threads.
+    """
+    dtype = result.dtype
+    least = np.full(1, np.inf, dtype)
+    memories = [workspace, np.full(1, one, dtype), least, result, *stacks]
+    addresses = np.array([m.__array_interface__["data"][0] for m in memories], np.int64)
+    words, pool = code.__array_interface__["data"][0], parallel_address() if threads else 0
+    semiring_function(carrier, dtype.name)(
+        words, count, addresses.__array_interface__["data"][0], float(modulus or 1), pool)
+    return float(least[0])
 
 
 @cache
@@ -27,7 +57,7 @@ def semiring_function(carrier: str, dtype: str) -> Run:
     `pool` is `parallel_address`, or 0: one thread.
 
     Args:
-        carrier: one of `jitfuse.backends.llvm.semirings.records.CARRIERS`.
+        carrier: one of `jitfuse.ir.semirings.words.CARRIERS`.
         dtype: "float64" or "float32".
     """
     parts: dict[str, str | int] = {"level": LEVEL, "machine": " ".join(machine_identity())}
@@ -61,11 +91,13 @@ def parallel_address() -> int:
     return address
 
 
-def recycled(count: int, dtype: Any) -> np.ndarray:
-    """Return an array without values, in memory that the runtime keeps for the next one when it is dropped.
+def empty(count: int, dtype: Any) -> np.ndarray:
+    """Return an array without values: a large one in memory that the runtime keeps for the next when it is dropped.
 
     The system hands out new memory page by page, which takes as long as some passes over it.
     """
+    if count < LARGE:
+        return np.empty(count, dtype)
     alloc, free = _allocator()
     size = count * np.dtype(dtype).itemsize
     address = alloc(size)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.compile.bind.host_functions import host_function
 from jitfuse.compile.call_plans.call_plan import BodyPlan, KernelCall, LibraryCall, Window
-from jitfuse.compile.call_plans.host_functions import host_function
 from jitfuse.compile.call_plans.literals import literal_arrays
 from jitfuse.compile.call_plans.status import kernel_error
 from jitfuse.compile.objects.kernel_object import KERNEL, Kernels

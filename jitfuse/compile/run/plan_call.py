@@ -16,7 +16,7 @@ from jitfuse.compile.objects.kernel_object import KERNEL, Kernels
 from jitfuse.dtypes import numpy_dtype
 
 bodies = Later("jitfuse.compile.run.bodies")
-host_functions = Later("jitfuse.compile.call_plans.host_functions")
+host_functions = Later("jitfuse.compile.bind.host_functions")
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 OnStatus = Callable[[Any, int], Any]

@@ -1,7 +1,7 @@
 """Axes, specifications of tensors, the nine opcodes, instructions, programs and the keys of slots.
 
 Owns the data alone. Does not own which programs are valid (`verify.py`), how they are made (`jitfuse.factors.emit`),
-nor what they compute (`jitfuse.factors.machine`).
+nor what they compute (`jitfuse.factors.assembly`).
 """
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ AxisKey = tuple[AxisType, int]
 """``(GEOMETRIC, 3)`` is variable 3, ``(TOPOLOGICAL, 3)`` mode 3: two axes."""
 RegID = int
 SlotKey = tuple[str | int, ...]
-"""``("msg", u, v)``, ``("bel", a)``, ``("scale", a)``, ``("Z",)``: see `message`, `belief`, `scale` and `PARTITION`."""
+"""``("msg", u, v)``, ``("bel", a)``, ``("marg", v)``, ``("scale", a)``, ``("Z",)``: see `message`, `belief`,
+`marginal`, `scale` and `PARTITION`."""
 
 
 class Axis(Record, frozen=True):
@@ -172,6 +173,11 @@ def message(source: int, target: int) -> SlotKey:
 def belief(node: int) -> SlotKey:
     """Return the slot of a node's belief."""
     return "bel", node
+
+
+def marginal(v: int) -> SlotKey:
+    """Return the slot of a variable's marginal, which is not normalized."""
+    return "marg", v
 
 
 def scale(*key: str | int) -> SlotKey:

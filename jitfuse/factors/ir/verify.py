@@ -37,7 +37,7 @@ RULES: Final = {
     "axis_twice": "a spec has every axis once",
     "axis_size": "an axis has one size in the whole program",
     "table_spec": "a factor or selector is loaded with its own spec, the same in the whole program",
-    "selector_axes": "a selector has two axes of one size, of a variable and of a mode",
+    "selector_axes": "a selector has two axes, of a variable and of a mode of no more values",
     "new_axis": "CONTRACT makes no axis that none of its inputs has",
     "absent_axis": "ELIMINATE keeps axes that its input has",
     "result_spec": "ELIMINATE leaves the kept axes in the order of its input, NORMALIZE all of them",
@@ -201,9 +201,9 @@ class _Walk:
             if spec is not None and (known := self.tables.setdefault((op, index), spec)) != spec:
                 self.note("table_spec", f"{code} {index} is {spec_text(known)}, not {spec_text(spec)}")
         if op is OpCode.LOAD_SELECTOR and spec is not None:
-            kinds = {axis.kind for axis in spec.axes}
-            if (spec.ndim, len(kinds), len({*spec.shape})) != (2, 2, 1):
-                self.note("selector_axes", f"{spec_text(spec)} is not a variable and a mode of one size")
+            sizes = {axis.kind: axis.size for axis in spec.axes}
+            if (spec.ndim, len(sizes)) != (2, 2) or sizes[AxisType.TOPOLOGICAL] > sizes[AxisType.GEOMETRIC]:
+                self.note("selector_axes", f"{spec_text(spec)} is not a variable and a mode of no more values")
 
     def result(self, op: OpCode, args: Mapping[str, Any], spec: TensorSpec | None) -> None:
         """Compare the spec of what is made with those of what it is made of."""

@@ -58,6 +58,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "size": _COUNT, "return_index": _BOOL, "return_inverse": _BOOL, "return_counts": _BOOL, "sorted": _BOOL,
     "assume_unique": _BOOL, "return_indices": _BOOL,
     "arrays": _COUNT, "reads": _PATH, "writes": _PATH, "sizes": _EXTENTS, "dilations": _EXTENTS,
+    "carrier": _WORD, "records": _BYTES, "workspace": _COUNT,
 }
 """What an attribute of each name holds: the check, and a text for messages."""
 

@@ -44,6 +44,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
         nanpercentile
     """,
     "random_and_mode": "random_uniform random_advance dropout mode_select",
+    "semirings": "semiring_sums",
     "special": """
         gammaln gamma rgamma beta betaln gammainc gammaincc gammaincinv i0 i0e i1 i1e ndtr log_ndtr erfinv erfcinv ndtri
         digamma zeta riemann_zeta

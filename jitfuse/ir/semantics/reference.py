@@ -270,7 +270,9 @@ def arange(*, start: Any, step: Any, count: int, dtype: str) -> Array:
     """Return start, start + step, ... as NumPy fills them: start + i * delta, delta = (start + step) - start."""
     target = numpy_dtype(dtype)
     wide = np.dtype("float32") if dtype in ("float16", "bfloat16") else target
-    first, second = (np.asarray(v).astype(target).astype(wide) for v in (start, start + step))
+    ends = [np.asarray(v, float) if abs(v) >= 1 << 63 and wide is not target else np.asarray(v)
+            for v in (start, start + step)]  # bfloat16 takes no Python integer beyond 64 bits
+    first, second = (v.astype(target).astype(wide) for v in ends)
     with np.errstate(over="ignore"):
         return (first + np.arange(count).astype(wide) * (second - first)).astype(target)
 

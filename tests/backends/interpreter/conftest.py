@@ -11,6 +11,7 @@ from typing import Any
 import amount
 import numpy as np
 import pytest
+from semiring_tables import products
 
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import JitfuseError
@@ -177,6 +178,9 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
         for axis, n, norm in itertools.product(range(-1, len(shape)), (1, 4, 5), ("backward", "ortho", "forward")):
             attrs = {"n": n, "axis": axis} if "n" in op.attrs else {"s": (n,), "axes": (axis,)}
             yield [x], {**attrs, "norm": norm}
+    elif op.name == "semiring_sums":
+        if np.asarray(x).dtype.name in ("float32", "float64"):
+            yield from (([x, x], products(carrier, math.prod(shape))) for carrier in ("log", "sum_product"))
     elif op.name in FAMILIES["counted"]:
         yield from _counted(op, x, shape)
     elif op.name == "searchsorted":

@@ -225,6 +225,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     **{op.name: op.numpy for op in ops.table() if op.name.startswith("generator_")},  # tests/end_to_end compare them
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
     "make_complex": reference.make_complex,
+    "semiring_sums": lambda a, b, carrier, **table: np.ravel(a + b if carrier == "log" else a * b),
     **{op.name: op.numpy for op in ops.table() if hasattr(linear_algebra, op.name)},  # NumPy's, side by side
     **{op.name: getattr(np.fft, op.name) for op in ops.table() if "norm" in op.attrs},
     "dropout": reference.dropout, "mode_select": lambda a, b, training: a if training else b,

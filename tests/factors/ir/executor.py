@@ -15,9 +15,13 @@ from jitfuse.factors.ir.schema import AxisKey, OpCode, Program, SlotKey, TensorS
 
 
 def run(
-    program: Program, factors: Mapping[int, np.ndarray], slots: Mapping[SlotKey, np.ndarray]
+    program: Program, factors: Mapping[int, np.ndarray], slots: Mapping[SlotKey, np.ndarray],
+    selectors: Mapping[int, np.ndarray] | None = None,
 ) -> dict[SlotKey, np.ndarray]:
-    """Return all slots after the program; fails where it reads what is not there, or leaves a register."""
+    """Return all slots after the program; fails where it reads what is not there, or leaves a register.
+
+    Without `selectors` each mode's values are all the states of its variable.
+    """
     kept = dict(slots)
     registers: dict[int, tuple[TensorSpec, np.ndarray]] = {}
     written: set[int] = set()
@@ -38,7 +42,7 @@ def run(
             made = factors[args["factor_id"]]
         elif step.op is OpCode.LOAD_SELECTOR:
             assert spec.ndim == 2
-            made = np.eye(*spec.shape)
+            made = np.eye(*spec.shape) if selectors is None else selectors[args["selector_id"]]
         elif step.op is OpCode.LOAD_SLOT:
             made = kept[args["slot"]]
         elif step.op is OpCode.CONTRACT:

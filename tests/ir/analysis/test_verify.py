@@ -166,6 +166,7 @@ WRONG: dict[str, list[Any]] = {
     "count": [-1, 2.0, None], "data": ["", None], "p": [None, "0.5", True], "largest": [0, None],
     "eps": [None, "1e-5"],
     "status": [None, -1, 1.0],
+    "carrier": [None, b"log"], "records": ["", None], "workspace": [-1, 1.0],
     "method": [None, 1], "sorting": [None, 1], "side": [None, 1], "positions": [0, (1.5,)],
     "shifts": [0, (1.5,)], "reps": [(-1,), 2], "times": [-1, 1.5], "before": [(-1,)], "after": [(-1,)], "mode": [None],
     "values": [0, ("1",)], "lengths": [None, (1.5,)], "odd": [0], "k": [1.5], "offset": [None],

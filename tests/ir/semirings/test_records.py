@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jitfuse.backends.llvm.semirings import records as r
-from jitfuse.backends.llvm.semirings.records import CARRIERS, MODULUS_LIMIT, PAIRS, SPLAT, STRIDED, SUM_PAIRS, SUM_SPLAT
 from jitfuse.compile.objects.semiring_object import parallel_address, semiring_function
-from jitfuse.factors.records import CHUNK, MOST_OFFSETS, THREADED, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings import words as r
+from jitfuse.ir.semirings.loops import CHUNK, MOST_OFFSETS, THREADED, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings.words import CARRIERS, MODULUS_LIMIT, PAIRS, SPLAT, STRIDED, SUM_PAIRS, SUM_SPLAT
 
 PRIME = MODULUS_LIMIT - 139
 """Any modulus below the limit will do for one product and its sums."""
@@ -44,7 +44,7 @@ def record_of(out: str, a: str, b: str, sizes: dict[str, int]) -> np.ndarray:
 def run(carrier: str, records: Sequence[np.ndarray], memories: Sequence[np.ndarray], parallel: bool = False) -> None:
     """Run records over memories, the workspace and the least number first."""
     workspace, least, *stacks = memories
-    held = [workspace, np.full(1, ONES.get(carrier, 0.0), workspace.dtype), least, *stacks]
+    held = [workspace, np.full(1, ONES.get(carrier, 0.0), workspace.dtype), least, np.empty(0), *stacks]
     addresses = np.array([m.ctypes.data for m in held], np.int64)
     code = np.concatenate(records)
     semiring_function(carrier, workspace.dtype.name)(
@@ -234,7 +234,7 @@ def test_a_record_lists_no_more_offsets_than_it_may() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("carrier", ["sum_product", "max_product"])
 def test_scales(carrier: str, dtype: Any, count: int, batch: int) -> None:
-    """Of each tensor of a batch the power of two below its largest element, and one over it; and the least of all."""
+    """For each tensor of a batch: the power of two above its largest element, and one over it; and the least of all."""
     draw, info = np.random.default_rng(count), np.finfo(dtype)
     for kind in range(5):
         x = draw.random((count, batch)) * 10.0 ** draw.uniform(-20, 15, batch)
@@ -252,7 +252,7 @@ def test_scales(carrier: str, dtype: Any, count: int, batch: int) -> None:
         run(carrier, [extremes(out, source, count, batch)], [found, least, x])
         largest = x.max(axis=0)
         usable = (largest >= info.smallest_normal) & np.isfinite(largest)
-        scales = np.where(usable, 2.0 ** np.floor(np.log2(np.where(usable, largest, 1).astype(np.longdouble))), 1)
+        scales = np.where(usable, 2.0 ** (1 + np.floor(np.log2(np.where(usable, largest, 1).astype(np.longdouble)))), 1)
         assert np.array_equal(found, np.concatenate([scales, 1 / scales]).astype(dtype))
         with np.errstate(all="ignore"):
             below = np.where(x > 0, x / scales.astype(dtype), np.inf).min()

@@ -1,18 +1,19 @@
 """One sum of products of two tensors as a record for native code: which loops it has, and in which order.
 
 Source of the idea, loops over merged axes with one that is a vector: Matthews, "High-performance tensor contraction
-without transposition", 2018. Does not own the record's words (`jitfuse.backends.llvm.semirings.records`).
+without transposition", 2018. Does not own the record's words (`words.py`).
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.semirings import records as r
 from jitfuse.base.records import NamedTuple
+from jitfuse.ir.semirings import words as r
 
 LANES: Final = 4
 """Numbers of a vector, for the choice of loops: the same on every machine."""
@@ -58,12 +59,31 @@ def sum_of_products(out: Operand, a: Operand, b: Operand, extents: Sequence[int]
         extents: that of each axis.
         most: summed indices besides the inner axis that a record may list.
     """
-    axes = [Axis(n, *strides) for n, *strides in zip(extents, out.strides, a.strides, b.strides) if n != 1]
+    pattern = _pattern(tuple(extents), out.strides, a.strides, b.strides, most)
+    if pattern is None:
+        return None
+    record = pattern.record.copy()
+    first, second = (b, a) if pattern.swapped else (a, b)
+    record[r.OUT : r.B + 2] = out.memory, out.first, first.memory, first.first, second.memory, second.first
+    return record
+
+
+class _Pattern(NamedTuple):
+    """A record without places, and whether a and b changed theirs."""
+
+    record: np.ndarray
+    swapped: bool
+
+
+@lru_cache(2048)
+def _pattern(
+    extents: tuple[int, ...], out: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...], most: int
+) -> _Pattern | None:
+    axes = [Axis(*each) for each in zip(extents, out, a, b) if each[0] != 1]
     kept = _merged([x for x in axes if x.out])
     summed = _merged(sorted((x for x in axes if not x.out), key=lambda x: (-max(x.a, x.b), -min(x.a, x.b))))
     inner, kind, swap = _inner(kept, summed)
     if swap:
-        a, b = b, a
         kept, summed, inner = ([_swapped(x) for x in kept], [_swapped(x) for x in summed], _swapped(inner))
     units = [x for x in kept if x != inner]
     offsets = [x for x in summed if x != inner]
@@ -76,10 +96,9 @@ def sum_of_products(out: Operand, a: Operand, b: Operand, extents: Sequence[int]
         inner = inner._replace(extent=chunk)
     units.sort(key=lambda x: (x.a == 0, -x.a))  # a is read in order; its chunk stays in the cache for axes of b alone
     number = prod(x.extent for x in units)
-    work = number * inner.extent * count
-    head = [0, kind, int(work >= THREADED and number > 1), number, out.memory, out.first, a.memory, a.first, b.memory,
-            b.first, *inner, count, len(units)]
-    return _record(head, units, np.stack([_offsets(offsets, 2), _offsets(offsets, 3)], axis=-1))
+    threads = int(number * inner.extent * count >= THREADED and number > 1)
+    head = [0, kind, threads, number, 0, 0, 0, 0, 0, 0, *inner, count, len(units)]
+    return _Pattern(_record(head, units, np.stack([offsets_of(offsets, 2), offsets_of(offsets, 3)], axis=-1)), swap)
 
 
 def extremes(out: Operand, a: Operand, count: int, batch: int) -> np.ndarray:
@@ -135,7 +154,7 @@ def _inner(kept: Sequence[Axis], summed: Sequence[Axis]) -> tuple[Axis, int, boo
     return best[1:]
 
 
-def _offsets(axes: Sequence[Axis], tensor: int) -> np.ndarray:
+def offsets_of(axes: Sequence[Axis], tensor: int) -> np.ndarray:
     """Return the offset of each summed index in a tensor, the last axis fastest."""
     offsets = np.zeros(1, np.int64)
     for axis in axes:

@@ -1,4 +1,4 @@
-"""Records: how one sum of products of two tensors is written for native code, as 64-bit words.
+"""Records: how one sum of products of two tensors is written, as 64-bit words.
 
     out[k] = sum over s of a[k, s] * b[k, s]
 
@@ -8,7 +8,7 @@ fixed distance apart; and a list of offsets for all that is summed besides. Loop
 | word | is |
 |---|---|
 | 0 | words of the record |
-| 1 | what the inner axis is, `SPLAT` to `EXTREMES` |
+| 1 | what the inner axis is, `SPLAT` to `EXTREMES`, or `REPEAT` |
 | 2 | 1: units may run at the same time in several threads |
 | 3 | number of units |
 | 4, 5 | the result: number of its memory, first element |
@@ -30,26 +30,32 @@ from typing import Final
 LENGTH, KIND, PARALLEL, UNITS = 0, 1, 2, 3
 OUT, A, B = 4, 6, 8
 """Where the two words of each tensor are."""
-EXTENT, INNER_STRIDES, OFFSETS, RANK, AXES = 10, 11, 14, 15, 16
+EXTENT, INNER_STRIDES, OFFSETS, RANK = 10, 11, 14, 15
+AXES: Final = 16
+"""Words before those of the axes of the units."""
 MAX_RANK: Final = 64
 """Axes of the units."""
 
-SPLAT, PAIRS, STRIDED, SUM_SPLAT, SUM_PAIRS, EXTREMES = range(6)
-"""Kinds of the inner axis:
+SPLAT, PAIRS, STRIDED, SUM_SPLAT, SUM_PAIRS, EXTREMES, REPEAT = range(7)
+"""Kinds of the inner axis, and loops over records:
 
 SPLAT      elements of the result and of a are neighbours, b is one number
 PAIRS      those of b are neighbours too
 STRIDED    any strides
 SUM_SPLAT  summed: elements of a are neighbours, b is one number
 SUM_PAIRS  summed: those of b are neighbours too
-EXTREMES   the result is a scale of a, and one over it: the largest power of two that is not above its largest element,
-           or 1 where that is 0 or infinite; the inner axis is a batch of tensors
+EXTREMES   the result is a scale of a, and one over it: the power of two next above its largest element, or 1 where that
+           is 0 or infinite; the inner axis is a batch of tensors
+REPEAT     word 2: how often the records behind it run; word 3: how many these are; then for each of them by how many
+           elements the result, a and b move on each time
 """
-KINDS: Final = 6
+SUMS: Final = (SPLAT, PAIRS, STRIDED, SUM_SPLAT, SUM_PAIRS)
+TIMES, BODY, MOVES = 2, 3, 4
+"""Where words of REPEAT are."""
 
-WORKSPACE, ONE, LEAST, STACKS = range(4)
+WORKSPACE, ONE, LEAST, RESULT, STACKS = range(5)
 """Numbers of memories: what records write and read, a number one, the least of tensors over their scales and of these,
-others.
+what stays when all records have run, and the operands, one after the other.
 """
 
 CARRIERS: Final = ("sum_product", "max_product", "max_sum", "min_sum", "log", "modular")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.compile.call_plans.host_functions import host_function
+from jitfuse.compile.bind.host_functions import host_function
 from jitfuse.ir.operators import ops
 from jitfuse.plans import HostCall
 

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitfuse.base.later import Later
 from jitfuse.errors import BoundsError
 from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram
+
+semiring_step = Later("jitfuse.compile.bind.semiring_step")
 
 if TYPE_CHECKING:
     from jitfuse.compile.call_plans.call_plan import LibraryCall
@@ -32,6 +35,8 @@ def host_function(
     assert op is not None and op.kind in ops.ON_HOST, call.name
     if call.name == "matmul":
         return np.matmul  # its third parameter is `out`
+    if call.name == "semiring_sums":
+        return semiring_step.semiring_step(call)
     attrs, count = dict(call.attrs), len(call.inputs)
     reference, is_of_many, into = op.numpy, op.is_of_many, op.into
     where = f"in {call.name}" + (f", written at {call.source}" if call.source else "")

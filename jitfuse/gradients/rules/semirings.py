@@ -1,0 +1,78 @@
+"""Sums of products in a semiring: derivatives of tables of records are tables of records."""
+from __future__ import annotations
+
+import math
+
+from jitfuse.gradients.rule import RULES, Call, Parts, Rule
+from jitfuse.gradients.values import Tensor, choose, part
+from jitfuse.ir.semirings.derivatives import pulled_back, pushed_forward
+from jitfuse.ir.semirings.tape import Table
+
+_TINY = {"float64": 1e-150, "float32": 1e-18}
+"""What stands for a change of 0 whose log has a derivative."""
+
+
+def _table(call: Call) -> tuple[Table, tuple[int, ...]]:
+    attrs = call.attrs
+    return Table(attrs["records"], attrs["workspace"], attrs["size"]), tuple([x.size for x in call.xs])
+
+
+def _run(call: Call, table: Table, others: list[Tensor]) -> Tensor:
+    """Return the result of a table over the operands, others and a zero of the semiring."""
+    zero = call.x.create("full", shape=(1,), value=-math.inf if _is_log(call) else 0.0, dtype=str(call.x.dtype))
+    return call.x.call("semiring_sums", *call.xs[1:], *others, zero, carrier=call.attrs["carrier"], **table._asdict())
+
+
+def _is_log(call: Call) -> bool:
+    return bool(call.attrs["carrier"] == "log")
+
+
+def _logs(change: Tensor, scale: Tensor) -> list[Tensor]:
+    """Return logs of two numbers whose difference is a change, each times exp(scale); -inf where scale is infinite.
+
+    Only the first one moves with the change, whatever its sign: so derivatives of derivatives hold at 0 too.
+    """
+    tiny = _TINY[str(change.dtype)]
+    taken = choose(change.greater(0), 0, choose(change.less(0), change.multiply(-2), tiny)).call("stop_gradient")
+    finite = scale.call("isfinite")
+    shift = choose(finite, scale, 0)
+    first = change.add(taken).call("log")
+    positive = taken.greater(0)
+    second = choose(positive, choose(positive, taken, 1).call("log"), -math.inf)
+    return [choose(finite, x.add(shift), -math.inf) for x in (first, second)]
+
+
+def _difference(first: Tensor, second: Tensor, scale: Tensor) -> Tensor:
+    """Return exp(first + scale) - exp(second + scale)."""
+    return first.add(scale).call("exp").subtract(second.add(scale).call("exp"))
+
+
+def _reverse(call: Call, cotangents: Parts) -> Parts:
+    table, operands = _table(call)
+    wanted = tuple([k for k, w in enumerate(call.wanted) if w])
+    seeds = _logs(cotangents[0], call.y.negative()) if _is_log(call) else [cotangents[0]]
+    found = _run(call, pulled_back(table, operands, wanted, len(seeds)), seeds)
+    made: list[Tensor | None] = [None] * len(operands)
+    size, start = sum([operands[k] for k in wanted]), 0
+    for k in wanted:
+        parts = [part(found, 0, start + s * size, operands[k]).reshape(call.xs[k].shape) for s in range(len(seeds))]
+        made[k] = _difference(parts[0], parts[1], call.xs[k]) if _is_log(call) else parts[0]
+        start += operands[k]
+    return made
+
+
+def _forward(call: Call, tangents: Parts) -> Parts:
+    table, operands = _table(call)
+    moved = tuple([k for k, tangent in enumerate(tangents) if tangent is not None])
+    pairs = [_logs(tangents[k], call.xs[k]) if _is_log(call) else [tangents[k]] for k in moved]
+    seeds = [x for parts in zip(*pairs) for x in parts]
+    count = len(pairs[0])
+    found = _run(call, pushed_forward(table, operands, moved, count), seeds)
+    parts = [part(found, 0, s * table.size, table.size) for s in range(count)]
+    if not _is_log(call):
+        return parts
+    scale = call.y.negative()
+    return [_difference(parts[0], parts[1], choose(scale.call("isfinite"), scale, 0))]
+
+
+RULES["semiring_sums"] = Rule(_forward, _reverse)
