@@ -64,6 +64,8 @@ def read_evidence(
     batches = {w.shape[0] for w in weights.values() if w.ndim == 2}
     if len(batches) > 1:
         raise ModelError(f"evidence of several batch sizes: {sorted(batches)}")
+    if 0 in batches:
+        raise ModelError("a batch of no evidence at all: give one state or more")
     return Evidence(states, weights)
 
 

@@ -62,6 +62,13 @@ def test_no_semiring_and_no_variable() -> None:
         pair().marginal("a", "c")
 
 
+@pytest.mark.parametrize("query", ["log_partition", "marginals"])
+def test_a_batch_of_nothing(query: str) -> None:
+    graph = factors.FactorGraph([2, 3], [((0, 1), np.ones((2, 3)))])
+    with pytest.raises(ModelError, match="no evidence"):
+        getattr(graph, query)({0: np.zeros((0, 2))})
+
+
 def test_counting_of_what_are_no_integers() -> None:
     with pytest.raises((JitfuseError, TypeError, ValueError)):
         factors.FactorGraph({"a": 2}, [(("a",), [0.5, 1.0])]).partition("counting")
