@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from jitfuse.backends.llvm.math import emit_many
+from jitfuse.backends.llvm.math.double_double import less_product, two_product
+from jitfuse.backends.llvm.math.lockstep import Context
 from jitfuse.backends.llvm.text.builder import Function, Value, lanes
 from jitfuse.base.records import Record
 
@@ -67,12 +69,12 @@ def _residue_product(f: Function, a: Value, b: Value, shared: Shared) -> Value:
     The product is high + low; high - q p is exact for the rounded quotient q, and the sum lies within p of 0. Source:
     van der Hoeven, Lecerf and Quintin, "Modular SIMD arithmetic in Mathemagix", 2016.
     """
-    p, inverse = (f.splat(v, lanes(a.type)) for v in (shared.modulus, shared.reciprocal))
-    high = f.fmul(a, b)
-    low = f.fma(a, b, f.fneg(high))
-    quotient = f.intrinsic("floor", a.type, f.fmul(high, inverse))
-    rest = f.fadd(f.fma(f.fneg(quotient), p, high), low)
-    return _within(f, rest, p)
+    context = Context(f, shared.has_fma)
+    left, right, p, inverse = (context.batch([v]) for v in (
+        a, b, *(f.splat(x, lanes(a.type)) for x in (shared.modulus, shared.reciprocal))))
+    high, low = two_product(left, right)
+    quotient = context.batch(emit_many(f, "floor", [(high * inverse).values], has_fma=shared.has_fma))
+    return _within(f, (less_product(high, quotient, p) + low).values[0], p.values[0])
 
 
 def _residue_sum(f: Function, a: Value, b: Value, shared: Shared) -> Value:

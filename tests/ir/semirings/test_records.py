@@ -1,6 +1,7 @@
 """Sums of products as records of native code, beside NumPy: all carriers, axes in any order, every kind of loop."""
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from math import prod
@@ -41,13 +42,16 @@ def record_of(out: str, a: str, b: str, sizes: dict[str, int]) -> np.ndarray:
     return record
 
 
-def run(carrier: str, records: Sequence[np.ndarray], memories: Sequence[np.ndarray], parallel: bool = False) -> None:
-    """Run records over memories, the workspace and the least number first."""
+def run(
+    carrier: str, records: Sequence[np.ndarray], memories: Sequence[np.ndarray], parallel: bool = False,
+    function: Any = None,
+) -> None:
+    """Run records over memories, the workspace and the least number first; `function`: not by the host's code."""
     workspace, least, *stacks = memories
     held = [workspace, np.full(1, ONES.get(carrier, 0.0), workspace.dtype), least, np.empty(0), *stacks]
     addresses = np.array([m.ctypes.data for m in held], np.int64)
     code = np.concatenate(records)
-    semiring_function(carrier, workspace.dtype.name)(
+    (function or semiring_function(carrier, workspace.dtype.name))(
         code.ctypes.data, len(records), addresses.ctypes.data, float(PRIME), parallel_address() if parallel else 0)
 
 
@@ -273,3 +277,23 @@ def test_records_run_in_turn_and_read_what_was_written() -> None:
         records.append(result)
     run("sum_product", records, [workspace, np.full(1, np.inf), matrices])
     assert np.allclose(workspace[-81:].reshape(9, 9), np.linalg.multi_dot([*matrices]), rtol=1e-13)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_processors_without_fused_multiply_add(carrier: str) -> None:
+    from jitfuse.backends.llvm.jit import compile_text
+    from jitfuse.backends.llvm.loader import load
+    from jitfuse.backends.llvm.semirings.module import module_text
+
+    library = load(compile_text(module_text(carrier, "float64", 16, has_fma=False)))
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    function = ctypes.CFUNCTYPE(number, pointer, number, pointer, ctypes.c_double, pointer)(
+        library.address("jf_semiring"))
+    draw = np.random.default_rng(0)
+    a, b = (draw.integers(PRIME, size=shape).astype(float) if carrier == "modular" else draw.random(shape)
+            for shape in ((5, 9), (9, 7)))
+    sizes = {"i": 5, "k": 9, "j": 7}
+    workspace = np.zeros(5 * 7 + 2 * GUARD)
+    run(carrier, [record_of("ij", "ik", "kj", sizes)], [workspace, np.full(1, np.inf), a, b], function=function)
+    wanted = expected(carrier, "ij", "ik", "kj", (a, b)).astype(float)
+    np.testing.assert_allclose(workspace[GUARD:-GUARD].reshape(5, 7), wanted, rtol=0 if carrier == "modular" else 1e-13)
