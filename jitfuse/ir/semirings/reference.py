@@ -24,7 +24,8 @@ def semiring_sums(*stacks: Array, carrier: str, records: bytes, workspace: int, 
         behind = AXES + 4 * rank
         extents, *strides = np.transpose([*np.reshape(record[AXES:behind], (-1, 4)), inner])
         into, left, right = memories[out], memories[a], memories[b]
-        out, a, b = [_places(first, extents, s) for first, s in zip((out_first, a_first, b_first), strides)]
+        firsts = (out_first, a_first, b_first)
+        out, a, b = [_places(first, extents, s) for first, s in zip(firsts, strides, strict=True)]
         total: Any = None
         for first, second in np.reshape(record[behind:], (-1, 2)):
             product = multiply(left[a + first], right[b + second])
@@ -38,6 +39,6 @@ def semiring_sums(*stacks: Array, carrier: str, records: bytes, workspace: int, 
 def _places(first: int, extents: Array, strides: Array) -> Array:
     """Return the number of each element that the loops come to."""
     places = np.full((), first, np.int64)
-    for extent, stride in zip(extents, strides):
+    for extent, stride in zip(extents, strides, strict=True):
         places = places[..., None] + stride * np.arange(extent)
     return places
