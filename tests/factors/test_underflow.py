@@ -86,6 +86,7 @@ def test_logs_further_apart_than_any_float() -> None:
     assert graph.marginals()[0].tolist() == [0, 1]
 
 
+@pytest.mark.full
 def test_the_best_state_is_in_a_slice_of_no_weight() -> None:
     """Where variable 0 is 1 one state has e**-760; where it is 0 all weight is spread over 2**1200 states."""
     core: FACTORS = [((a, b), np.ones((2, 2))) for a in range(10) for b in range(a)]
