@@ -5,18 +5,18 @@ Owns the memory of each pass. Does not own the models (`chains.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.compile.objects.semiring_object import empty, semiring_function
+from jitfuse.compile.objects.semiring_object import empty, run_records
 from jitfuse.ir.semirings import words as r
 from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
 
 Move = tuple[int, int, int]
-MOVES, SEEN, AHEAD, BEHIND, SCALES = range(r.RESULT, r.RESULT + 5)
-"""Numbers of memories: chances of moves, likelihoods of what was seen, messages of both directions, scales."""
+MOVES, SEEN, MESSAGES, SCALES = range(r.RESULT, r.RESULT + 4)
+"""Numbers of memories: chances of moves, likelihoods of what was seen, the messages of one direction, their scales."""
 STAY: Final = (0, 0, 0)
 
 
@@ -52,18 +52,18 @@ def ahead(
     start = first + seen[0] if carrier != "sum_product" else first * seen[0]
     row, smallest = (1,), 1.0
     product, scaled = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    step = [(_moved(product, Operand(AHEAD, 0, row), states), (0, 0, move))]
+    step = [(_moved(product, Operand(MESSAGES, 0, row), states), (0, 0, move))]
     if carrier == "sum_product":
         scale = _power_above(start.max())
         messages[0], scales[0, 0] = start / scale, scale
         smallest = float(messages[0][messages[0] > 0].min(initial=1.0))
         step += [(_times(scaled, product, Operand(SEEN, states, row), states), (0, 0, states)),
-                 *_normalized(Operand(AHEAD, move, row), scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
+                 *_normalized(Operand(MESSAGES, move, row), scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
     else:
         messages[0] = start
-        step.append((_times(Operand(AHEAD, move, row), product, Operand(SEEN, states, row), states), (move, 0, states)))
-    least = _run(carrier, [_repeated(steps - 1, step)], states, {
-        MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: messages, SCALES: scales})
+        out = Operand(MESSAGES, move, row)
+        step.append((_times(out, product, Operand(SEEN, states, row), states), (move, 0, states)))
+    least = _run(carrier, _repeated(steps - 1, step), states, (moves, seen, messages, scales))
     return Ahead(messages, scales[:, 0], min(least, smallest))
 
 
@@ -80,15 +80,14 @@ def behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarra
     messages[-1] = carrier == "sum_product"
     end = (steps - 1) * states
     told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    out = Operand(BEHIND, end - states, row)
-    step = [(_times(told, Operand(SEEN, end, row), Operand(BEHIND, end, row), states), (0, -states, -states))]
+    out = Operand(MESSAGES, end - states, row)
+    step = [(_times(told, Operand(SEEN, end, row), Operand(MESSAGES, end, row), states), (0, -states, -states))]
     if carrier == "sum_product":
         step += [(_moved(product, told, states), STAY),
                  *_normalized(out, product, Operand(SCALES, 0, ()), states, (-states, 0, 0), 0)]
     else:
         step.append((_moved(out, told, states), (-states, 0, 0)))
-    least = _run(carrier, [_repeated(steps - 1, step)], states, {
-        MOVES: moves, SEEN: seen, AHEAD: messages, BEHIND: messages, SCALES: np.empty(2)})
+    least = _run(carrier, _repeated(steps - 1, step), states, (moves, seen, messages, np.empty(2)))
     return messages, least
 
 
@@ -122,16 +121,10 @@ def _repeated(times: int, step: Sequence[tuple[np.ndarray, Move]]) -> np.ndarray
     return np.concatenate([head, *(record for record, _ in step)])
 
 
-def _run(carrier: str, tables: Sequence[np.ndarray], states: int, memories: dict[int, np.ndarray]) -> float:
-    """Run records over memories, and return the least element but 0 of messages over their scales."""
-    one, least = np.full(1, float(carrier == "sum_product")), np.full(1, np.inf)
-    workspace = np.empty(2 * states)
-    found = [workspace, one, least, *(memories[k] for k in range(r.RESULT, r.RESULT + len(memories)))]
-    addresses = np.array([x.__array_interface__["data"][0] for x in found], np.int64)
-    code = np.concatenate(tables)
-    run: Any = semiring_function(carrier, "float64")
-    run(code.__array_interface__["data"][0], len(tables), addresses.__array_interface__["data"][0], 1.0, 0)
-    return float(least[0])
+def _run(carrier: str, table: np.ndarray, states: int, memories: Sequence[np.ndarray]) -> float:
+    """Run a repeated step over memories, and return the least element but 0 of messages over their scales."""
+    return run_records(carrier, table, 1, np.empty(2 * states), memories[0], memories[1:],
+                       one=float(carrier == "sum_product"))
 
 
 def _power_above(number: float) -> float:

@@ -225,7 +225,7 @@ class HiddenMarkovModel:
     def _logs(self, seen: np.ndarray) -> np.ndarray:
         return seen if self.log else _logs_of(seen)
 
-    def _probabilities(self, seen: np.ndarray) -> Given:
+    def _probabilities(self, seen: np.ndarray) -> Probabilities:
         """Return what was seen as probabilities, with how far messages may spread before a product underflows."""
         offset = 0.0
         if self.log:
@@ -239,10 +239,10 @@ class HiddenMarkovModel:
         model = model[model > -np.inf]
         below += max(0.0, -model.min(initial=0.0))
         above += max(0.0, model.max(initial=0.0)) + math.log(self.states)
-        return Given(seen, offset, LIMIT - below if above < LIMIT else -1.0)
+        return Probabilities(seen, offset, LIMIT - below if above < LIMIT else -1.0)
 
 
-class Given(NamedTuple):
+class Probabilities(NamedTuple):
     """What was seen as probabilities, the log of what they were divided by, and how far below 1 messages may be."""
 
     seen: np.ndarray

@@ -2,7 +2,7 @@
 
 A sum of products runs along the last axes that the large tensor and the result share. It is fast where the variable
 that is summed, and those that are new, come before many elements of these. Owns which orders are tried and how they are
-scored. Does not own the loops (`records.py`).
+scored. Does not own the loops of a record (`jitfuse.ir.semirings.loops`).
 """
 from __future__ import annotations
 
