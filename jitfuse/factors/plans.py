@@ -16,7 +16,6 @@ from jitfuse.base.records import NamedTuple
 from jitfuse.factors.array_records import ArrayRecords
 from jitfuse.factors.assembly import Assembled, Layout, assemble
 from jitfuse.factors.emit import (
-    cheapest_marginals,
     emit_downward_program,
     emit_finalize_program,
     emit_upward_program,
@@ -24,6 +23,7 @@ from jitfuse.factors.emit import (
 )
 from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief, marginal
 from jitfuse.factors.layout import laid_out
+from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.native import run_table, traced_table
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten

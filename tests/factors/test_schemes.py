@@ -13,7 +13,6 @@ from factors.ir.executor import run
 
 from jitfuse import factors
 from jitfuse.factors.emit import (
-    cheapest_marginals,
     emit_downward_program,
     emit_finalize_program,
     emit_upward_program,
@@ -21,6 +20,7 @@ from jitfuse.factors.emit import (
 )
 from jitfuse.factors.ir.schema import PARTITION, AxisType, OpCode, Program, marginal
 from jitfuse.factors.ir.verify import verify
+from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.orders.cost import cost
 from jitfuse.factors.orders.search import best_order
 from jitfuse.factors.rewrites.pipeline import rewritten
