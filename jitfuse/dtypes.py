@@ -116,8 +116,8 @@ def ufunc_type(operands: tuple[tuple[str, bool], ...]) -> tuple[str, bool]:
 
 
 def _promoted(operands: tuple[tuple[str, bool], ...], bfloat16_with_float: str, exact: bool) -> tuple[str, bool]:
-    strong = [d for d, weak in operands if not weak]
-    weak_ = [d for d, weak in operands if weak]
+    strong = [str(d) for d, weak in operands if not weak]  # never the caller's object: a cache keeps what this returns
+    weak_ = [str(d) for d, weak in operands if weak]
     if not strong:
         return max(weak_, key=lambda d: _RANK[KINDS[d]]), True
     result = _common(strong, exact)

@@ -53,8 +53,8 @@ CONTROL = {op.name for op in ops.table() if op.kind == ops.CONTROL}
 """Not drawn: steps that hold programs of their own, of which programs as flat lists of statements know nothing."""
 COUNTED = set(FAMILIES["counted"])
 """Not drawn: steps that come after a look at how many elements there are, which programs without data cannot have."""
-TORCHS = {"topk"}
-"""Not drawn: what only torch's functions become."""
+OTHERS = {"topk", *FAMILIES["semirings"]}
+"""Not drawn: what only torch's functions and factor graphs become."""
 
 
 @pytest.mark.full
@@ -62,7 +62,7 @@ def test_every_operator_and_every_dtype_is_drawn() -> None:
     names: Counter[str] = Counter()
     dtypes: set[str] = set()
     traced: Counter[str] = Counter()
-    expected = set(ops.names()) - CONTROL - COUNTED - TORCHS - {"stop_gradient"}
+    expected = set(ops.names()) - CONTROL - COUNTED - OTHERS - {"stop_gradient"}
     for number in range(PROGRAMS):
         if expected <= names.keys() and dtypes == set(SUPPORTED):
             break

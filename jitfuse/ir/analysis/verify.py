@@ -240,7 +240,7 @@ def _is_shape(meta: Meta) -> bool:
 def _meta_problems(meta: Meta, i: int = 0) -> list[str]:
     """Return what is wrong with the meta of a value."""
     problems = []
-    if meta.dtype not in SUPPORTED:
+    if type(meta.dtype) is not str or meta.dtype not in SUPPORTED:
         problems.append(f"the dtype {meta.dtype} of %{i} is not supported")
     if not _is_shape(meta):
         problems.append(f"%{i} has the shape {meta.shape}")
