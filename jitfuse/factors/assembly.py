@@ -6,15 +6,17 @@ loops of a record (`jitfuse.ir.semirings.loops`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
+from jitfuse.factors.branches import parts_of
 from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
 from jitfuse.factors.semirings import Array
-from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, branches, extremes, sum_of_products
 from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
 
 ALIGNED: Final = 8
@@ -74,20 +76,42 @@ class Layout(NamedTuple):
 
 
 def assemble(
-    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True
+    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True,
+    threads: int = 1,
 ) -> Assembled:
     """Return the table of programs that run one after the other; of their slots those that are wanted stay.
 
-    `reuses`: registers that nothing reads any more give their memory to others.
+    Args:
+        programs: the upward one first, a downward one last.
+        layout: where tables are.
+        wanted: whether a slot is.
+        reuses: registers that nothing reads any more give their memory to others.
+        threads: how many may share branches out.
     """
-    steps = [(number, step) for number, program in enumerate(programs) for step in program.instructions]
+    given = [(number, step) for number, program in enumerate(programs) for step in program.instructions
+             if step.op is not OpCode.FREE]
+    parts = parts_of(given, threads if reuses else 1, layout.batch)
+    steps = [given[place] for part in parts for branch in part for place in branch]
     writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted), Heap(reuses=reuses))
-    for place, (number, step) in enumerate(steps):
-        writer.step(place, number, step)
+    done = count = 0
+    for part in parts:
+        before, lengths = len(writer.records), []
+        for branch in part:
+            first = len(writer.records)
+            with writer.heap.apart() if len(part) > 1 else nullcontext():
+                for place in range(done, done + len(branch)):
+                    writer.step(place, *steps[place])
+            done += len(branch)
+            lengths.append([len(record) for record in writer.records[first:]])
+        count += len(writer.records) - before
+        if len(part) > 1:
+            writer.heap.join()
+            writer.records.insert(before, branches(lengths))
+            count -= sum(map(len, lengths)) - 1
     code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
     slots = {key: tensor for key, tensor in writer.slots.items() if wanted(key)}
-    threads = any(record[PARALLEL] for record in writer.records)
-    return Assembled(code, len(writer.records), writer.heap.size, writer.size, threads, slots, layout.batch)
+    any_threads = any(record[PARALLEL] for record in writer.records)
+    return Assembled(code, count, writer.heap.size, writer.size, any_threads, slots, layout.batch)
 
 
 Value = tuple[int, int]
@@ -261,8 +285,23 @@ class Heap:
     """
 
     def __init__(self, *, reuses: bool = True) -> None:
-        self.size, self._reuses = 0, reuses
+        self.size, self._reuses, self._floor = 0, reuses, 0
         self._free: list[tuple[int, int]] = []
+        self._late: list[tuple[int, int]] = []
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Take only memory that nobody had before, and that no other branch takes: they run at the same time."""
+        outside, self._free, self._floor = self._free, [], self.size
+        yield
+        self._late += self._free
+        self._free, self._floor = outside, 0
+
+    def join(self) -> None:
+        """All branches have run: what they gave back may be taken again."""
+        late, self._late = self._late, []
+        for first, size in late:
+            self.give(first, size)
 
     def take(self, size: int) -> int:
         """Return the first element of `size` elements that nobody holds."""
@@ -281,6 +320,9 @@ class Heap:
     def give(self, first: int, size: int) -> None:
         """Give elements back."""
         if not self._reuses:
+            return
+        if first < self._floor:  # other branches may still read it
+            self._late.append((first, size))
             return
         stop = first + _aligned(size)
         k = next((k for k, (other, _) in enumerate(self._free) if other > first), len(self._free))

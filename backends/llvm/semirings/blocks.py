@@ -230,7 +230,7 @@ class Writer(Record, frozen=True, eq=False):
         reciprocal = f.fdiv(f.const(self.type, 1.0), scale)
         f.store(scale, unit.out)
         f.store(reciprocal, f.offset(unit.out, 1, self.type))
-        f.store(self._smallest(f.load(self.type, least), smallest, scale, reciprocal), least)
+        self._keep_least(self._smallest(f.const(self.type, math.inf), smallest, scale, reciprocal), least)
         f.br(end)
         f.label(many)
         self._lanes_extremes(unit, least)
@@ -238,9 +238,8 @@ class Writer(Record, frozen=True, eq=False):
 
     def _lanes_extremes(self, unit: Unit, least: Value) -> None:
         f, type_, align = self.f, vector(self.type, self.width), _bytes(self.type)
-        first = f.splat(f.load(self.type, least), self.width)
         with f.loop(_ZERO, unit.extent, self.width) as loop:
-            held = loop.carry(first)
+            held = loop.carry(f.const(type_, math.inf))
             mask = self._mask(loop.index, unit.extent)
             with f.loop(_ZERO, unit.terms) as rows:
                 large, small = rows.carry(f.const(type_, 0.0)), rows.carry(f.const(type_, math.inf))
@@ -258,7 +257,15 @@ class Writer(Record, frozen=True, eq=False):
         total = f.extract(found, 0) if self.width > 1 else found
         for lane in range(1, self.width):
             total = self._smaller(total, f.extract(found, lane))
-        f.store(total, least)
+        self._keep_least(total, least)
+
+    def _keep_least(self, x: Value, least: Value) -> None:
+        """Write a positive number where it is smaller than what is there, while others do: as integers, its bits have
+        the same order.
+        """
+        integer = "i64" if self.type == "double" else "i32"
+        bits = self.f.cast("bitcast", x, integer)
+        self.f.value(integer, f"atomicrmw umin ptr {least.ref}, {integer} {bits.ref} monotonic")
 
     def _folded_larger(self, held: list[Value], terms: list[tuple[Value, Value]]) -> list[Value]:
         return [self._larger(x, a) for x, (a, _) in zip(held, terms)]

@@ -107,6 +107,16 @@ def extremes(out: Operand, a: Operand, count: int, batch: int) -> np.ndarray:
     return _record(head, (), np.zeros((0, 2), np.int64))
 
 
+def branches(lengths: Sequence[Sequence[int]]) -> np.ndarray:
+    """Return the record that runs the records behind it as branches: `lengths` are the words of those of each."""
+    words = [sum(each) for each in lengths]
+    starts = [sum(words[:k]) for k in range(len(words))]
+    pairs = [word for start, each in zip(starts, lengths) for word in (start, len(each))]
+    record = np.array([0, r.BRANCHES, 1, len(words), sum(words), *pairs], np.int64)
+    record[r.LENGTH] = len(record)
+    return record
+
+
 def _record(head: list[int], units: Sequence[Axis], offsets: np.ndarray) -> np.ndarray:
     words = np.array([*head, *(word for axis in units for word in axis)], np.int64)
     record = np.concatenate([words, offsets.reshape(-1)])
