@@ -238,7 +238,10 @@ class _Assembler:
         if record is not None:
             self.records.append(record)
             return
-        between = self._new(TensorSpec((*out.spec.axes, *summed[: len(summed) // 2])), out.batched, WORKSPACE)
+        # the first axes are summed first: what is left are rows
+        first = {axis.key for axis in summed[: len(summed) // 2]}
+        rest = TensorSpec(tuple([axis for axis in whole.axes if axis.key not in first]))
+        between = self._new(rest, out.batched, WORKSPACE)
         self._write(between, a, b)
         self._write(out, between, UNIT)
         self._free(between)
@@ -274,8 +277,16 @@ def _operand(tensor: Tensor, keys: Iterable[AxisKey], batch: int, with_batch: bo
 
 
 def _union(a: TensorSpec, b: TensorSpec) -> TensorSpec:
-    """Return the axes of both, those that only the second one has behind."""
-    return TensorSpec((*a.axes, *(axis for axis in b.axes if not a.has_key(axis.key))))
+    """Return the axes of both: those that only the second one has come before the next one that both have."""
+    axes, keys = list(a.axes), list(a.keys)
+    at = len(axes)
+    for axis in reversed(b.axes):
+        if a.has_key(axis.key):
+            at = keys.index(axis.key)
+        else:
+            axes.insert(at, axis)
+            keys.insert(at, axis.key)
+    return TensorSpec(tuple(axes))
 
 
 class Heap:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -51,6 +52,9 @@ MOST_TOGETHER: Final = 256
 CACHED_BYTES: Final = 1 << 23
 """Models of a batch that run at the same time, and bytes of their messages, at most."""
 _KEPT: Final = 256
+
+
+_threads = cache(thread_count)
 
 
 class Question(NamedTuple):
@@ -214,7 +218,7 @@ class Plan:
             # a batch runs along the last axes
             ready = [np.ascontiguousarray(np.moveaxis(s[start : start + size], 0, -1) if own else s, dtype)
                      for s, own in zip(stacks, batched)]
-            table = self.table(query, tuple(batched), size if whole else 1, threads=thread_count())
+            table = self.table(query, tuple(batched), size if whole else 1, threads=_threads())
             slots, smallest = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
             found.append(slots)
             least = min(least, smallest)

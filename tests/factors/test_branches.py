@@ -27,7 +27,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def use_threads(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(plans, "thread_count", lambda: count)
+    monkeypatch.setattr(plans, "_threads", lambda: count)
 
 
 def wide_tree(depth: int, seed: int = 0) -> factors.FactorGraph:
