@@ -16,11 +16,13 @@ from jitfuse.base.records import NamedTuple, Record
 from jitfuse.factors.branches import parts_of
 from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
 from jitfuse.factors.semirings import Array
-from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, branches, extremes, sum_of_products
+from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, branches, extremes, extremes_of_parts, sum_of_products
 from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
 
 ALIGNED: Final = 8
 """Elements that every register begins at a multiple of."""
+PART: Final = 1 << 14
+"""Elements of a part of a tensor whose extremes are found on their own, at most: it is read twice."""
 
 
 class Tensor(NamedTuple):
@@ -201,9 +203,23 @@ class _Assembler:
         scales = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2),)), given.batched, memory)
         batch = self.layout.batch if given.batched else 1
         self.slots[step.args["scale"]] = scales._replace(spec=number)
-        out, source = (Operand(t.memory, t.first, ()) for t in (scales, given))
-        self.records.append(extremes(out, source, given.spec.size, batch))
+        self._extremes(Operand(scales.memory, scales.first, ()), given, batch)
         return given._replace(factor=scales._replace(first=scales.first + batch, spec=number))
+
+    def _extremes(self, out: Operand, given: Tensor, batch: int) -> None:
+        source, size = Operand(given.memory, given.first, ()), given.spec.size
+        parts = 1
+        for axis in given.spec.axes:
+            parts *= axis.size if size * batch > parts * PART else 1
+        if parts == 1:
+            self.records.append(extremes(out, source, source, size, batch))
+            return
+        found = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2 * parts),)), given.batched, WORKSPACE)
+        largest = Operand(found.memory, found.first, ())
+        self.records.append(extremes_of_parts(largest, source, parts, size // parts, batch))
+        smallest = largest._replace(first=largest.first + parts * batch)
+        self.records.append(extremes(out, largest, smallest, parts, batch))
+        self._free(found)
 
     def _contracted(self, inputs: list[Tensor], spec: TensorSpec, memory: int) -> Tensor:
         """Write the product of tensors, summed over the axes that `spec` lacks: two at a time."""
@@ -238,9 +254,8 @@ class _Assembler:
         if record is not None:
             self.records.append(record)
             return
-        # the first axes are summed first: what is left are rows
-        first = {axis.key for axis in summed[: len(summed) // 2]}
-        rest = TensorSpec(tuple([axis for axis in whole.axes if axis.key not in first]))
+        first = summed[: len(summed) // 2]  # what is left are rows
+        rest = TensorSpec(tuple([axis for axis in whole.axes if axis not in first]))
         between = self._new(rest, out.batched, WORKSPACE)
         self._write(between, a, b)
         self._write(out, between, UNIT)

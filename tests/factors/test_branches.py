@@ -11,14 +11,15 @@ from factors.judge import findings
 from factors.models import TABLES, draw_model
 
 from jitfuse import factors
-from jitfuse.factors import branches, plans
+from jitfuse.factors import assembly, branches, plans
 from jitfuse.factors.assembly import Assembled
 from jitfuse.ir.semirings import words as w
 
 
 @pytest.fixture
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small programs have branches, too."""
+    """Small programs have branches, too, and small tensors parts whose extremes are found on their own."""
+    monkeypatch.setattr(assembly, "PART", 4)
     monkeypatch.setattr(branches, "_SAVED_NS", -np.inf)
     monkeypatch.setattr(branches, "_LEAST_NS", 0.0)
     monkeypatch.setattr(branches, "_BRANCH_NS", 0.0)
@@ -117,9 +118,9 @@ def lists(table: Assembled) -> list[list[list[np.ndarray]]]:
 
 def blocks(record: np.ndarray) -> list[tuple[int, int, int]]:
     """Return the blocks that a record writes and reads: memory, first and last element."""
-    if record[w.KIND] == w.EXTREMES:
-        batch, count = int(record[w.EXTENT]), int(record[w.OFFSETS])
-        sizes = [2 * batch - 1, batch * count - 1, batch * count - 1]
+    if record[w.KIND] in (w.EXTREMES, w.PARTS):
+        parts, batch, count = (int(record[at]) for at in (w.UNITS, w.EXTENT, w.OFFSETS))
+        sizes = [2 * parts * batch - 1, parts * batch * count - 1, parts * batch * count - 1]
     else:
         axes = record[w.AXES : w.AXES + 4 * record[w.RANK]].reshape(-1, 4)
         inner = record[w.EXTENT : w.EXTENT + 4]

@@ -31,7 +31,7 @@ def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> s
     module = Module()
     type_ = _TYPES[dtype]
     width = vector_bytes // (8 if dtype == "float64" else 4)
-    kinds = [*r.SUMS, *([r.EXTREMES] if carrier in ("sum_product", "max_product") else [])]
+    kinds = [*r.SUMS, *([r.EXTREMES, r.PARTS] if carrier in ("sum_product", "max_product") else [])]
     for kind in kinds:
         _emit_kernel(module, kind, carrier, type_, width, has_fma)
     _emit_branches(module)
@@ -68,11 +68,13 @@ def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int
     strides = (word(r.INNER_STRIDES), word(r.INNER_STRIDES + 1), word(r.INNER_STRIDES + 2))
     whole = Unit(start(r.OUT), start(r.A), start(r.B), word(r.EXTENT), strides, offsets, word(r.OFFSETS))
     writer = Writer(f, kind, TABLE[carrier], type_, width, Shared(has_fma, modulus, reciprocal))
-    if kind == r.EXTREMES:
+    if kind in (r.EXTREMES, r.PARTS):
         one_offset = f.alloca("i64", 2)
         f.store(_ZERO, one_offset)
         f.store(_ZERO, f.offset(one_offset, 1, "i64"))
-        writer.extremes(whole._replace(offsets=one_offset), f.field("ptr", memory, 8 * r.LEAST))
+        whole = whole._replace(offsets=one_offset)
+    if kind == r.EXTREMES:
+        writer.extremes(whole, f.field("ptr", memory, 8 * r.LEAST))
         f.ret(_ZERO)
         return
     walk = _Walk(f, axes, rank, type_, (whole.out, whole.a, whole.b))
@@ -80,7 +82,10 @@ def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int
     with f.loop(begin, end):
         out, a, b = walk.pointers()
         unit = whole._replace(out=out, a=a, b=b)
-        (writer.kept if kind in KEPT else writer.summed)(unit)
+        if kind == r.PARTS:
+            writer.extremes(unit, None, f.mul(word(r.UNITS), unit.extent))
+        else:
+            (writer.kept if kind in KEPT else writer.summed)(unit)
         walk.advance()
     f.ret(_ZERO)
 
