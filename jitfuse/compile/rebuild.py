@@ -158,9 +158,12 @@ def _shader(entry: Entry, parts: Any) -> Entry | None:
         return None
     if parts != kernels.device_parts(device):
         return None
-    data, _, variant = entry.canonical.rpartition(b"\0")
-    form = _form(data)
-    return kernels.shader_entry(form, _variant(form, variant), device, _NO_ORIGIN)
+    source: kernels.Source | None = kernels.RECORD_SOURCES.get(entry.canonical)
+    if source is None:
+        data, _, variant = entry.canonical.rpartition(b"\0")
+        form = _form(data)
+        source = kernels.FormSource(form, _variant(form, variant))
+    return kernels.shader_entry(source, device, _NO_ORIGIN)
 
 
 def _variant(form: KernelForm, text: bytes) -> Any:

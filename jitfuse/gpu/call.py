@@ -100,7 +100,7 @@ class GpuCall:
         plan = self.prepare()
         arrays = {f: self._resident(f) for f in plan.array_feeds}
         results = plan.run(arrays, self._scalars(plan), self._take_random(plan))
-        self.launches = len(plan.launches)
+        self.launches = plan.dispatches
         for feed, block in results.written.items():
             self._write(feed, block)
         views = plan.plan.views

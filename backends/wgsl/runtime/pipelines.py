@@ -59,17 +59,17 @@ class Pipeline:
     def encode(self, compute: Any, words: BufferRange, buffers: Sequence[Block], groups: int) -> None:
         """Put one dispatch into a compute pass."""
         compute.set_pipeline(self._pipeline)
-        compute.set_bind_group(0, self._group(words, buffers))
+        compute.set_bind_group(0, self._group(words, buffers), [words.offset])
         compute.dispatch_workgroups(groups)
 
     def _group(self, words: BufferRange, buffers: Sequence[Block]) -> Any:
-        key = (id(words.block.handle), words.offset, *(id(b.handle) for b in buffers))
+        key = (id(words.block.handle), words.size, *(id(b.handle) for b in buffers))
         found = self._groups.get(key)
         if found is not None:
             self._groups.move_to_end(key)
             return found[0]
         resources = [
-            {"buffer": words.block.handle, "offset": words.offset, "size": words.size},
+            {"buffer": words.block.handle, "offset": 0, "size": words.size},
             *({"buffer": b.handle, "offset": 0, "size": b.size} for b in buffers),
         ]
         entries = [{"binding": k, "resource": r} for k, r in enumerate(resources)]
@@ -84,11 +84,11 @@ class Pipeline:
 def _layout_entries(shader: Shader) -> list[dict[str, Any]]:
     from wgpu import BufferBindingType, ShaderStage
 
-    types = [BufferBindingType.uniform]
-    types += [BufferBindingType.storage if w else BufferBindingType.read_only_storage for w in shader.writes]
-    return [
-        {"binding": k, "visibility": ShaderStage.COMPUTE, "buffer": {"type": t}} for k, t in enumerate(types)
-    ]
+    # where a dispatch's words begin is told with it, so that one group serves all dispatches over the same buffers
+    layouts: list[dict[str, Any]] = [{"type": BufferBindingType.uniform, "has_dynamic_offset": True}]
+    layouts += [{"type": BufferBindingType.storage if w else BufferBindingType.read_only_storage}
+                for w in shader.writes]
+    return [{"binding": k, "visibility": ShaderStage.COMPUTE, "buffer": each} for k, each in enumerate(layouts)]
 
 
 def workgroups(variant: Variant, sizes: Sequence[int], n_grid: int) -> int:

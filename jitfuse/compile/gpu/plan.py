@@ -14,7 +14,8 @@ from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.backends.wgsl.runtime.pipelines import BufferRange, workgroups
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile.call_plans.literals import literal_arrays
-from jitfuse.compile.gpu.kernels import GpuKernel, gpu_kernel
+from jitfuse.compile.gpu.kernels import FormSource, GpuKernel, gpu_kernel
+from jitfuse.compile.gpu.records import RecordStep, record_step
 from jitfuse.compile.gpu.run import Buffer, GpuRun, Resident
 from jitfuse.compile.gpu.step import GpuStep
 from jitfuse.compile.objects.origin import Origin
@@ -42,12 +43,13 @@ class GpuPlan:
         self.pool: Pool = pool_of(device)
         self._origin, self._use_cache = origin, use_cache
         self.random = [f for f in plan.program.state_out if plan.program.is_random_state(f)]
-        self.steps = [
-            GpuStep(s, scalars) if isinstance(s, Launch) else s for s in (*plan.steps, *plan.commits)
-            if not (isinstance(s, Launch) and self._reserves(s))
+        self.steps: list[GpuStep | RecordStep | HostCall] = [
+            GpuStep(s, scalars) if isinstance(s, Launch) else record_step(s, device, scalars) or s
+            for s in (*plan.steps, *plan.commits) if not (isinstance(s, Launch) and self._reserves(s))
         ]
         self.host_calls = [s for s in self.steps if isinstance(s, HostCall)]
         self.launches = [s for s in self.steps if isinstance(s, GpuStep)]
+        self.queries = [s for s in self.steps if isinstance(s, RecordStep)]
         touched = {b[1] for step in self.steps for b, _ in _buffers(step) if b[0] == "feed"}
         self.scalar_feeds = tuple(sorted(touched & scalars))
         self.array_feeds = tuple(sorted(touched - scalars))
@@ -93,12 +95,21 @@ class GpuPlan:
     @property
     def kernels(self) -> list[GpuKernel]:
         """Every kernel that the plan has used so far."""
-        return [k for step in self.launches for k in step.kernels.values()]
+        made = [*(k for step in self.launches for k in step.kernels.values()),
+                *(k for query in self.queries for k in query.kernels)]
+        return list(dict.fromkeys(made))
+
+    @property
+    def dispatches(self) -> int:
+        """How many kernels a run launches."""
+        return len(self.launches) + sum(len(query.dispatches) for query in self.queries)
 
     def prepare(self, scalars: Mapping[int, int]) -> None:
         """Make the kernels for these scalars; raises CompileError if one is unsupported."""
         for step in self.launches:
             self.kernel(step, scalars)
+        for query in self.queries:
+            query.prepare(self.device, self._origin, use_cache=self._use_cache)
 
     def kernel(self, step: GpuStep, scalars: Mapping[int, int]) -> GpuKernel:
         """Return the kernel of a launch for these scalars, made once."""
@@ -106,7 +117,7 @@ class GpuPlan:
         found = step.kernels.get(variant)
         if found is None:
             found = step.kernels[variant] = gpu_kernel(
-                step.launch.form, variant, self.device, self._origin, use_cache=self._use_cache
+                FormSource(step.launch.form, variant), self.device, self._origin, use_cache=self._use_cache
             )
             workgroups(variant, step.launch.sizes, len(step.launch.form.grid))
         return found
@@ -158,7 +169,8 @@ class GpuPlan:
         return windows
 
 
-def _buffers(step: GpuStep | HostCall) -> Sequence[tuple[Any, int]]:
+def _buffers(step: GpuStep | RecordStep | HostCall) -> Sequence[tuple[Any, int]]:
     if isinstance(step, GpuStep):
         return step.launch.buffers
-    return [(o.buffer, o.offset) for o in (*step.inputs, *step.outputs)]
+    call = step.call if isinstance(step, RecordStep) else step
+    return [(o.buffer, o.offset) for o in (*call.inputs, *call.outputs)]

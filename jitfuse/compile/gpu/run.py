@@ -15,6 +15,7 @@ from jitfuse.backends.wgsl.runtime.pipelines import BufferRange, workgroups
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile.bind.host_functions import host_function
 from jitfuse.compile.gpu.kernels import GpuKernel
+from jitfuse.compile.gpu.records import RecordStep, groups
 from jitfuse.compile.gpu.step import GpuStep
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.plans import HostCall, HostOperand, RuntimePlan
@@ -88,24 +89,44 @@ class GpuRun:
         self._outside().copy_buffer_to_buffer(block.handle, 0, new.handle, 0, min(block.size, new.size))
         return new
 
-    def step(self, step: GpuStep | HostCall) -> None:
-        """Encode a launch, or run a library call on the host."""
+    def step(self, step: GpuStep | RecordStep | HostCall) -> None:
+        """Encode a launch or a query, or run a library call on the host."""
         if isinstance(step, HostCall):
             self._host(step)
+        elif isinstance(step, RecordStep):
+            self._query(step)
         else:
             self._dispatch(step)
 
     def _dispatch(self, step: GpuStep) -> None:
         form, launch = step.launch.form, step.launch
-        kernel = self.plan.kernel(step, self.scalars)
+        kernel, variant = self.plan.kernel(step, self.scalars), step.variant(self.scalars)
         bound: dict[int, Block] = {}
-        for o, (b, (buffer, _)) in enumerate(zip(kernel.variant.bindings, launch.buffers, strict=True)):
+        for o, (b, (buffer, _)) in enumerate(zip(variant.bindings, launch.buffers, strict=True)):
             if b >= 0 and b not in bound:
                 bound[b] = self.block(buffer, out=form.operands[o].out)
         buffers = [bound[b] for b in range(len(bound))]
         buffers += [self.plan.pool.get(n) for n in step.scratch]
-        groups = workgroups(kernel.variant, launch.sizes, len(form.grid))
-        kernel.pipeline.encode(self._inside(), next(self._windows), buffers, groups)
+        count = workgroups(variant, launch.sizes, len(form.grid))
+        kernel.pipeline.encode(self._inside(), next(self._windows), buffers, count)
+
+    def _query(self, step: RecordStep) -> None:
+        """Encode a table of records: the operands' way into its memory, its dispatches, the result's way out."""
+        table, arguments = step.bound(self.plan.pool)
+        memory = self.plan.pool.get(step.bytes)
+        outside = self._outside()
+        outside.copy_buffer_to_buffer(table.handle, 0, memory.handle, 0, step.one_bytes)
+        for operand, start, to, size in step.copies:
+            kind, number = operand.buffer
+            at = start + (self.arrays[number].offset if kind == "feed" else 0)
+            block = self.block(operand.buffer, out=False)
+            outside.copy_buffer_to_buffer(block.handle, at, memory.handle, to, size)
+        assert step.kernel is not None
+        for dispatch, words in zip(step.dispatches, arguments, strict=True):
+            step.kernel.pipeline.encode(self._inside(), words, [table, memory], groups(dispatch))
+        start, size = step.result
+        result = self.block(step.call.outputs[0].buffer, out=True)
+        self._outside().copy_buffer_to_buffer(memory.handle, start, result.handle, 0, size)
 
     # ------------------------------------------------------------------ commands
     def _outside(self) -> Any:

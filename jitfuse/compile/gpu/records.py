@@ -1,0 +1,142 @@
+"""A query of a factor graph in a plan on the GPU: a table of records over one buffer, run by the shader of its semiring.
+
+The operands are copied behind each other into that buffer, and the result out of it: a shader cannot bind a buffer to
+read and to write, and a table may have any number of operands. What is no block of memory is gathered by a record more.
+Does not own when the step runs (`jitfuse.compile.gpu.run`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.backends.wgsl.codegen.record_table import Dispatch, pack
+from jitfuse.backends.wgsl.codegen.records import GROUP
+from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, Block, Pool
+from jitfuse.backends.wgsl.runtime.device import Device
+from jitfuse.backends.wgsl.runtime.pipelines import MAX_GROUPS, BufferRange
+from jitfuse.base.records import NamedTuple
+from jitfuse.compile.gpu.kernels import GpuKernel, RecordSource, gpu_kernel
+from jitfuse.compile.objects.origin import Origin
+from jitfuse.dtypes import itemsize, numpy_dtype
+from jitfuse.ir.semirings import words as w
+from jitfuse.ir.semirings.loops import Axis, Operand
+from jitfuse.ir.semirings.tables import Sum, sums
+from jitfuse.plans import HostCall, HostOperand
+
+MOST_ELEMENTS: Final = 1 << 31
+"""Elements that 32 bits count, with room for the step of a loop."""
+
+
+class Copy(NamedTuple):
+    """Bytes that are copied from an operand's buffer, behind the first element of a feed, to a place of the memory."""
+
+    operand: HostOperand
+    start: int
+    to: int
+    size: int
+
+
+class RecordStep:
+    """A `semiring_sums` step: its table, and where each operand and the result lie in the memory."""
+
+    def __init__(self, call: HostCall) -> None:
+        self.call = call
+        self.kernel: GpuKernel | None = None
+        attrs = dict(call.attrs)
+        dtype = call.inputs[0].dtype
+        self._source, self._size = RecordSource(attrs["carrier"], dtype), itemsize(dtype)
+        operands = tuple([prod(o.layout.shape) for o in call.inputs])
+        table = sums(attrs["records"], operands, attrs["workspace"], attrs["size"])  # no other runs: it stays in bounds
+        self._bases = {w.ONE: 0}
+        self.elements = 1
+        self.copies: list[Copy] = []
+        gathers = [g for k, o in enumerate(call.inputs) for g in self._placed(k, o)]
+        self._place(w.WORKSPACE, attrs["workspace"])
+        self.result = (self._place(w.RESULT, attrs["size"]) * self._size, attrs["size"] * self._size)
+        one = np.array([0.0 if attrs["carrier"] == "log" else 1.0], numpy_dtype(dtype))
+        self._words: np.ndarray[Any, Any]
+        self.dispatches: list[Dispatch]
+        self._words, self.dispatches = pack([*gathers, *table], self._bases, one)
+        self._bound: tuple[Block, list[BufferRange]] | None = None
+
+    def _place(self, memory: int, count: int) -> int:
+        """Give a memory so many elements of the buffer; return the first."""
+        first = self._bases[memory] = self.elements
+        self.elements += count
+        return first
+
+    def _placed(self, number: int, operand: HostOperand) -> Sequence[Sum]:
+        """Place an operand, and what its strides span if it is no block; return the record that gathers it."""
+        layout, memory = operand.layout, w.STACKS + number
+        count = prod(layout.shape)
+        if layout.contiguous or not count:
+            to = self._place(memory, count)
+            self.copies.append(Copy(operand, operand.offset, to * self._size, count * self._size))
+            return ()
+        extents = [stride * (extent - 1) for stride, extent in zip(layout.strides, layout.shape, strict=True)]
+        before, behind = (sum(f(0, x) for x in extents) for f in (min, max))
+        spanned = w.STACKS + len(self.call.inputs) + number
+        to = self._place(spanned, (behind - before) // self._size + 1)
+        self.copies.append(Copy(operand, operand.offset + before, to * self._size, behind - before + self._size))
+        self._place(memory, count)
+        axes, step = [Axis(1, 0, 0, 0)], 1
+        for extent, stride in zip(reversed(layout.shape), reversed(layout.strides), strict=True):
+            axes.append(Axis(extent, step, stride // self._size, 0))
+            step *= extent
+        tensors = [Operand(m, first, ()) for m, first in ((memory, 0), (spanned, -before // self._size), (w.ONE, 0))]
+        return [Sum(*tensors, tuple(axes), np.zeros((1, 2), np.int64), False)]
+
+    @property
+    def kernels(self) -> list[GpuKernel]:
+        """The kernel, once it is made."""
+        return [self.kernel] if self.kernel is not None else []
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the memory."""
+        return self.elements * self._size
+
+    @property
+    def one_bytes(self) -> int:
+        """Bytes of the semiring's one, which begins the table, and the memory."""
+        return self._size
+
+    def runs_on(self, device: Device) -> bool:
+        """Return whether the device has buffers as large, and 32 bits count their elements."""
+        largest = max(self.bytes, self._words.nbytes, len(self.dispatches) * device.alignment)
+        return self.elements < MOST_ELEMENTS and largest <= device.binding_bytes
+
+    def prepare(self, device: Device, origin: Origin, *, use_cache: bool) -> None:
+        """Make the kernel; raises CompileError if the adapter does not support it."""
+        if self.kernel is None:
+            self.kernel = gpu_kernel(self._source, device, origin, use_cache=use_cache)
+
+    def bound(self, pool: Pool) -> tuple[Block, list[BufferRange]]:
+        """Return the table and each dispatch's kernel arguments on the GPU, written once."""
+        if self._bound is None:
+            table = pool.get(self._words.nbytes)
+            pool.write(table, self._words.tobytes())
+            alignment = pool.device.alignment
+            arguments = np.zeros((max(len(self.dispatches), 1), alignment // 4), np.uint32)
+            for row, dispatch in zip(arguments, self.dispatches):
+                row[2:4] = dispatch.first, dispatch.last
+            uniform = pool.get(arguments.nbytes, UNIFORM)
+            pool.write(uniform, arguments.tobytes())
+            self._bound = table, [BufferRange(uniform, k * alignment, 16) for k in range(len(self.dispatches))]
+        return self._bound
+
+
+def groups(dispatch: Dispatch) -> int:
+    """Return the number of workgroups of a dispatch."""
+    return min(max(-(-dispatch.elements // GROUP), 1), MAX_GROUPS)
+
+
+def record_step(call: HostCall, device: Device, scalars: frozenset[int]) -> RecordStep | None:
+    """Return a query as a step on the GPU; None for other steps, and for what does not fit there."""
+    if call.name != "semiring_sums" or any(o.buffer[0] == "feed" and o.buffer[1] in scalars for o in call.inputs):
+        return None
+    step = RecordStep(call)
+    return step if step.runs_on(device) else None
