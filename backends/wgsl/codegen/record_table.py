@@ -36,12 +36,17 @@ ONE_GROUP: Final = 1024
 class Dispatch(NamedTuple):
     """The levels from `first` to before `last`, in one dispatch: a single large one, or several small ones.
 
-    `elements` are those of the largest level; 0 where one workgroup runs all.
+    `elements` are those of the largest level.
     """
 
     first: int
     last: int
     elements: int
+
+    @property
+    def small(self) -> bool:
+        """Whether one workgroup runs all levels."""
+        return self.elements <= ONE_GROUP
 
 
 def pack(sums: Sequence[Sum], bases: Mapping[int, int], one: np.ndarray) -> tuple[np.ndarray, list[Dispatch]]:
@@ -73,12 +78,10 @@ def pack(sums: Sequence[Sum], bases: Mapping[int, int], one: np.ndarray) -> tupl
 def _dispatches(elements: Sequence[int]) -> list[Dispatch]:
     found: list[Dispatch] = []
     for k, count in enumerate(elements):
-        if count > ONE_GROUP:
-            found.append(Dispatch(k, k + 1, count))
-        elif found and not found[-1].elements:
-            found[-1] = found[-1]._replace(last=k + 1)
+        if count <= ONE_GROUP and found and found[-1].small:
+            found[-1] = Dispatch(found[-1].first, k + 1, max(found[-1].elements, count))
         else:
-            found.append(Dispatch(k, k + 1, 0))
+            found.append(Dispatch(k, k + 1, count))
     return found
 
 

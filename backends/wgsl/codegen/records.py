@@ -1,7 +1,8 @@
-"""The shader that runs any table of records of a semiring: sums of products, an invocation for each element.
+"""The shaders that run any table of records of a semiring: sums of products, an invocation for each element.
 
-A sum of "log" takes two passes: the largest term first, by which exponents are shifted. Does not own the words that it
-reads (`record_table.py`).
+There are two of each: one workgroup runs small levels one after the other, with a barrier behind each; a large level is
+a dispatch of its own, without. A sum of "log" takes two passes: the largest term first, by which exponents are shifted.
+Does not own the words that they read (`record_table.py`).
 """
 from __future__ import annotations
 
@@ -14,21 +15,22 @@ from jitfuse.backends.wgsl.codegen.record_table import HEADER, LEVEL_WORDS
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts
 
-GROUP: Final = 256
+GROUP: Final = 128
 """Invocations of a workgroup."""
 
 
-def emit_records(carrier: str, dtype: str, facts: Facts) -> Shader:
+def emit_records(carrier: str, dtype: str, facts: Facts, *, small: bool) -> Shader:
     """Return the shader of a semiring, "sum_product" or "log", for "float32" or "float64".
 
-    Kernel arguments: two zeros, the first level and the one behind the last. Buffers: the table, and the memory of all
-    elements. Raises UnknownOperatorError for a dtype that the adapter lacks.
+    `small` is whether it is for one workgroup. Kernel arguments: two zeros, the first level and the one behind the
+    last. Buffers: the table, and the memory of all elements. Raises UnknownOperatorError for a dtype that the adapter
+    lacks.
     """
     missing = facts.missing(REGISTER[dtype])
     if missing:
         raise UnknownOperatorError(f"semiring_sums of {dtype} needs {' and '.join(missing)}")
     text = Text()
-    _Records(text, carrier, dtype).write()
+    _Records(text, carrier, dtype).write(small)
     main = str(text)
     functions = library.needed(main)
     bindings = [
@@ -48,17 +50,23 @@ class _Records:
     def __init__(self, text: Text, carrier: str, dtype: str) -> None:
         self.text, self.carrier, self.dtype, self.type = text, carrier, dtype, REGISTER[dtype]
 
-    def write(self) -> None:
+    def write(self, small: bool) -> None:
         self._element()
         head = (f"@compute @workgroup_size({GROUP})\nfn {ENTRY}(@builtin(workgroup_id) at: vec3<u32>, "
                 "@builtin(num_workgroups) all: vec3<u32>, @builtin(local_invocation_index) local: u32)")
-        with self.text.block(head), self.text.block("for (var level = words[0].z; level < words[0].w; level++)"):
-            self.text.line(f"let head = {HEADER}u + level * {LEVEL_WORDS}u;")
-            start, step = f"at.x * {GROUP}u + local", f"all.x * {GROUP}u"
-            with self.text.block(f"for (var k = {start}; k < table[head + 2u]; k += {step})"):
-                self._found_record()
-                self.text.line("compute(table[list + 2u * low + 1u], k - table[list + 2u * low]);")
-            self.text.line("storageBarrier();")
+        with self.text.block(head):
+            if small:
+                with self.text.block("for (var level = words[0].z; level < words[0].w; level++)"):
+                    self._level("level", "local", f"{GROUP}u")
+                    self.text.line("storageBarrier();")
+            else:
+                self._level("words[0].z", f"at.x * {GROUP}u + local", f"all.x * {GROUP}u")
+
+    def _level(self, level: str, first: str, step: str) -> None:
+        self.text.line(f"let head = {HEADER}u + {level} * {LEVEL_WORDS}u;")
+        with self.text.block(f"for (var k = {first}; k < table[head + 2u]; k += {step})"):
+            self._found_record()
+            self.text.line("compute(table[list + 2u * low + 1u], k - table[list + 2u * low]);")
 
     def _found_record(self) -> None:
         """Find the record of an element of a level, the last one that begins at it or before."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from itertools import product
 from typing import Any, Final
 
 from jitfuse.backends.wgsl.codegen.kernel import Shader, emit_shader
@@ -49,15 +50,16 @@ class FormSource(NamedTuple):
 
 
 class RecordSource(NamedTuple):
-    """What the kernel that runs tables of records is made from."""
+    """What a kernel that runs tables of records is made from; `small` is that of small levels."""
 
     carrier: str
     dtype: str
+    small: bool
 
     @property
     def canonical(self) -> bytes:
         """The bytes that name it."""
-        return f"records {self.carrier} {self.dtype}".encode()
+        return f"records {self.carrier} {self.dtype} {'small' if self.small else 'large'}".encode()
 
     def text(self) -> str:
         """Return it for users."""
@@ -65,11 +67,12 @@ class RecordSource(NamedTuple):
 
     def emit(self, facts: Facts) -> Shader:
         """Return the shader; raises UnknownOperatorError for a dtype that such an adapter lacks."""
-        return emit_records(self.carrier, self.dtype, facts)
+        return emit_records(self.carrier, self.dtype, facts, small=self.small)
 
 
 RECORD_SOURCES: Final = {
-    source.canonical: source for source in (RecordSource(c, d) for c in CARRIERS for d in ("float32", "float64"))}
+    source.canonical: source
+    for source in (RecordSource(*each) for each in product(CARRIERS, ("float32", "float64"), (False, True)))}
 """All of them, by their names."""
 Source = FormSource | RecordSource
 

@@ -6,7 +6,7 @@ Does not own when the step runs (`jitfuse.compile.gpu.run`).
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -44,10 +44,10 @@ class RecordStep:
 
     def __init__(self, call: HostCall) -> None:
         self.call = call
-        self.kernel: GpuKernel | None = None
+        self._kernels: dict[bool, GpuKernel] = {}
         attrs = dict(call.attrs)
         dtype = call.inputs[0].dtype
-        self._source, self._size = RecordSource(attrs["carrier"], dtype), itemsize(dtype)
+        self._carrier, self._dtype, self._size = attrs["carrier"], dtype, itemsize(dtype)
         operands = tuple([prod(o.layout.shape) for o in call.inputs])
         table = sums(attrs["records"], operands, attrs["workspace"], attrs["size"])  # no other runs: it stays in bounds
         self._bases = {w.ONE: 0}
@@ -91,8 +91,8 @@ class RecordStep:
 
     @property
     def kernels(self) -> list[GpuKernel]:
-        """The kernel, once it is made."""
-        return [self.kernel] if self.kernel is not None else []
+        """The kernels, once they are made."""
+        return list(self._kernels.values())
 
     @property
     def bytes(self) -> int:
@@ -110,9 +110,16 @@ class RecordStep:
         return self.elements < MOST_ELEMENTS and largest <= device.binding_bytes
 
     def prepare(self, device: Device, origin: Origin, *, use_cache: bool) -> None:
-        """Make the kernel; raises CompileError if the adapter does not support it."""
-        if self.kernel is None:
-            self.kernel = gpu_kernel(self._source, device, origin, use_cache=use_cache)
+        """Make the kernels; raises CompileError if the adapter does not support them."""
+        for small in {each.small for each in self.dispatches} - self._kernels.keys():
+            source = RecordSource(self._carrier, self._dtype, small)
+            self._kernels[small] = gpu_kernel(source, device, origin, use_cache=use_cache)
+
+    def launches(self, pool: Pool) -> Iterator[tuple[GpuKernel, BufferRange, int]]:
+        """Yield the kernel of each dispatch, its arguments, and its number of workgroups."""
+        for dispatch, words in zip(self.dispatches, self.bound(pool)[1], strict=True):
+            count = 1 if dispatch.small else min(-(-dispatch.elements // GROUP), MAX_GROUPS)
+            yield self._kernels[dispatch.small], words, count
 
     def bound(self, pool: Pool) -> tuple[Block, list[BufferRange]]:
         """Return the table and each dispatch's kernel arguments on the GPU, written once."""
@@ -127,11 +134,6 @@ class RecordStep:
             pool.write(uniform, arguments.tobytes())
             self._bound = table, [BufferRange(uniform, k * alignment, 16) for k in range(len(self.dispatches))]
         return self._bound
-
-
-def groups(dispatch: Dispatch) -> int:
-    """Return the number of workgroups of a dispatch."""
-    return min(max(-(-dispatch.elements // GROUP), 1), MAX_GROUPS)
 
 
 def record_step(call: HostCall, device: Device, scalars: frozenset[int]) -> RecordStep | None:

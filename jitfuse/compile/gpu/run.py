@@ -15,7 +15,7 @@ from jitfuse.backends.wgsl.runtime.pipelines import BufferRange, workgroups
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile.bind.host_functions import host_function
 from jitfuse.compile.gpu.kernels import GpuKernel
-from jitfuse.compile.gpu.records import RecordStep, groups
+from jitfuse.compile.gpu.records import RecordStep
 from jitfuse.compile.gpu.step import GpuStep
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.plans import HostCall, HostOperand, RuntimePlan
@@ -112,7 +112,7 @@ class GpuRun:
 
     def _query(self, step: RecordStep) -> None:
         """Encode a table of records: the operands' way into its memory, its dispatches, the result's way out."""
-        table, arguments = step.bound(self.plan.pool)
+        table, _ = step.bound(self.plan.pool)
         memory = self.plan.pool.get(step.bytes)
         outside = self._outside()
         outside.copy_buffer_to_buffer(table.handle, 0, memory.handle, 0, step.one_bytes)
@@ -121,9 +121,8 @@ class GpuRun:
             at = start + (self.arrays[number].offset if kind == "feed" else 0)
             block = self.block(operand.buffer, out=False)
             outside.copy_buffer_to_buffer(block.handle, at, memory.handle, to, size)
-        assert step.kernel is not None
-        for dispatch, words in zip(step.dispatches, arguments, strict=True):
-            step.kernel.pipeline.encode(self._inside(), words, [table, memory], groups(dispatch))
+        for kernel, words, count in step.launches(self.plan.pool):
+            kernel.pipeline.encode(self._inside(), words, [table, memory], count)
         start, size = step.result
         result = self.block(step.call.outputs[0].buffer, out=True)
         self._outside().copy_buffer_to_buffer(memory.handle, start, result.handle, 0, size)
