@@ -282,8 +282,9 @@ class FactorGraph:
         if twice := [v for v in known if v in found.states or v in found.weights]:
             raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
         if as_weights and (self._updates is not None or self._is_small):
-            weights = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
-            weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
+            dtype = self._plain.dtype
+            weights = {v: np.ones(size, dtype) for v, size in enumerate(self._shape) if v not in known}
+            weights.update({v: np.eye(self._shape[v], dtype=dtype)[state] for v, state in found.states.items()})
             found = Evidence({}, {**weights, **found.weights})
         base = None if found.states else self._plain.tables
         found = Evidence({**known, **found.states}, found.weights)

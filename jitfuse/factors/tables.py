@@ -245,13 +245,14 @@ class Tables:
 
 def _stacked(rows: Sequence[Table], axes: int, dtype: Any) -> Table:
     """Return tables of so many axes as rows of one array, behind the batch axes that any of them has."""
-    tables: list[Any] = [t if isinstance(t, AbstractTensor) else np.asarray(t, dtype) for t in rows]
+    arrays: list[Any] = [t if isinstance(t, AbstractTensor) else np.asarray(t) for t in rows]
+    tables = [array.astype(dtype, copy=False) for array in arrays]
     leads = [table.shape[: table.ndim - axes] for table in tables]
     if any(leads):
         lead = max(leads, key=len)
         tables = [np.broadcast_to(t, lead + t.shape[len(own):]) for t, own in zip(tables, leads)]
         return np.stack(tables, axis=len(lead))
-    return np.stack([table.astype(dtype, copy=False) for table in tables])
+    return np.stack(tables)
 
 
 def _log(values: Table) -> Table:

@@ -51,6 +51,20 @@ def test_a_batch_is_as_one_by_one() -> None:
     assert all(np.allclose(together[v][k], alone[k][v], rtol=1e-12) for v in range(4) for k in range(5))
 
 
+def test_float32_tables_with_traced_evidence_are_computed_in_float32() -> None:
+    tables = [table.astype(np.float32) for table in TABLES]
+    weights = np.random.default_rng(1).random((5, 3)).astype(np.float32)
+
+    def queries(weights: np.ndarray, *tables: np.ndarray) -> Any:
+        graph = factors.FactorGraph(SIZES, list(zip(SCOPES, tables)))
+        return graph.log_partition({1: weights, 0: 1}), graph.marginals({1: weights, 0: 1})[2]
+
+    wanted = queries(weights.astype(float), *(table.astype(float) for table in tables))
+    for found, value in zip(jf.fuse(queries, strict=True)(weights, *tables), wanted, strict=True):
+        assert found.dtype == np.float32
+        assert np.allclose(found, value, rtol=1e-5)
+
+
 @pytest.mark.parametrize("limit", [None, 0], ids=["all evidence as weights", "states leave the graph"])
 @pytest.mark.parametrize("query", [
     lambda graph, evidence: graph.entropy(2, 0, evidence=evidence),

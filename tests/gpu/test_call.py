@@ -247,20 +247,6 @@ def test_library_steps_run_on_the_host_and_are_counted() -> None:
     assert f.stats()["fallbacks"] == 1
 
 
-def test_queries_of_factor_graphs_run_on_the_host_and_are_counted() -> None:
-    scopes = ((0, 1), (1, 2), (0, 2))
-
-    @jf.fuse(device="gpu")
-    def f(*tables: Any) -> Any:
-        return jf.factors.FactorGraph([3] * 3, list(zip(scopes, tables)), log=True).log_partition()
-
-    tables = [filled((3, 3)) * k for k in (1, 2, 3)]
-    wanted = np.log(np.exp(tables[0][:, :, None] + tables[1] + tables[2][:, None]).sum())
-    with pytest.warns(jf.FallbackWarning, match="semiring_sums"):
-        same(f(*tables), wanted, 1e-6)
-    assert f.stats()["fallbacks"] == 1
-
-
 def test_kernels_and_explain() -> None:
     @jf.fuse(device="gpu")
     def f(x: Any) -> Any:

@@ -8,7 +8,7 @@ lie one after the other in one buffer, and addresses count its elements.
 | first two | the semiring's one |
 | 3 for each level | where its list begins, its records, the elements of all their results |
 | 2 for each record of a list | elements of the results before its own, where its words begin |
-| 8 of a record | first elements of the result, a, b; axes of the result; the summed axis: extent, strides of a, b; offsets |
+| 8 of a record | first elements of the result, a, b; axes of the result; summed axis: extent, strides; offsets |
 | 4 for each axis | extent, strides of the result, a, b; the fastest axis of the result first |
 | 2 for each offset | that of a, that of b |
 
@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.ir.semirings.loops import Axis, Operand
+from jitfuse.ir.semirings import words as w
+from jitfuse.ir.semirings.loops import Axis
 from jitfuse.ir.semirings.tables import Sum
 
 HEADER: Final = 2
@@ -31,6 +32,8 @@ HEADER: Final = 2
 LEVEL_WORDS: Final = 3
 ONE_GROUP: Final = 1024
 """Most elements of a level that one workgroup computes, which goes on to the next level behind a barrier."""
+MOST_UNSHARED: Final = 1 << 22
+"""Most elements of a workspace of which nothing is written again."""
 
 
 class Dispatch(NamedTuple):
@@ -85,10 +88,33 @@ def _dispatches(elements: Sequence[int]) -> list[Dispatch]:
     return found
 
 
+def unshared(sums: Sequence[Sum], workspace: int) -> tuple[Sequence[Sum], int]:
+    """Return records that each write a part of the workspace of their own, and its size: half as many levels for grids.
+
+    Large workspaces stay as they are, and those where a record reads what several wrote.
+    """
+    total = sum(each.size for each in sums if each.out.memory == w.WORKSPACE)
+    places: dict[int, tuple[int, int]] = {}
+    made: list[Sum] = []
+    end = 0
+    for each in sums:
+        out, *factors = each[:3]
+        for k, operand in enumerate(factors):
+            if operand.memory == w.WORKSPACE:
+                first, size = places[operand.first]  # what is read begins where something was written
+                if total > MOST_UNSHARED or _touched(each, 1 + k)[1] > size:
+                    return sums, workspace
+                factors[k] = operand._replace(first=first)
+        if out.memory == w.WORKSPACE:
+            places[out.first] = end, each.size
+            out, end = out._replace(first=end), end + each.size
+        made.append(each._replace(out=out, a=factors[0], b=factors[1]))
+    return made, total
+
+
 def _levels(sums: Sequence[Sum], bases: Mapping[int, int]) -> list[list[int]]:
     """Return the numbers of the records of each level: the first one behind those of all that it must wait for."""
-    blocks = np.array([[_range(operand, each, bases, tensor) for tensor, operand in enumerate((each.out, each.a, each.b))]
-                       for each in sums], np.int64).reshape(-1, 3, 2)
+    blocks = np.array([_blocks(each, bases) for each in sums], np.int64).reshape(-1, 3, 2)
     level_of = np.zeros(len(sums), np.int64)
     levels: list[list[int]] = []
     for k, (own, *reads) in enumerate(blocks):
@@ -105,15 +131,18 @@ def _levels(sums: Sequence[Sum], bases: Mapping[int, int]) -> list[list[int]]:
     return levels
 
 
-def _range(operand: Operand, each: Sum, bases: Mapping[int, int], tensor: int) -> tuple[int, int]:
-    """Return the elements of the buffer, from the first to behind the last, that a record may touch of a tensor."""
+def _blocks(each: Sum, bases: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Return the elements of the buffer, from the first to behind the last, that a record may touch of each tensor."""
+    starts = [bases[operand.memory] + operand.first for operand in each[:3]]
+    return [(start + least, start + end) for start, (least, end) in zip(starts, (_touched(each, k) for k in range(3)))]
+
+
+def _touched(each: Sum, tensor: int) -> tuple[int, int]:
+    """Return the same of one tensor, from its first element on."""
     steps = [axis[1 + tensor] * (axis.extent - 1) for axis in each.axes]
-    first = bases[operand.memory] + operand.first
-    least = most = 0
-    if tensor:
-        offsets = each.offsets[:, tensor - 1]
-        least, most = int(offsets.min()), int(offsets.max())
-    return first + least + sum(s for s in steps if s < 0), first + most + sum(s for s in steps if s > 0) + 1
+    offsets = each.offsets[:, tensor - 1] if tensor else np.zeros(1, np.int64)
+    least, most = int(offsets.min()), int(offsets.max())
+    return least + sum(s for s in steps if s < 0), most + sum(s for s in steps if s > 0) + 1
 
 
 def _words(each: Sum, bases: Mapping[int, int]) -> np.ndarray:

@@ -28,7 +28,6 @@ from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.semirings.tables import CARRIERS
 
 
-
 class FormSource(NamedTuple):
     """What a kernel of a plan is made from: a form, and one of its variants."""
 

@@ -1,4 +1,4 @@
-"""A query of a factor graph in a plan on the GPU: a table of records over one buffer, run by the shader of its semiring.
+"""A query of a factor graph on the GPU: a table of records over one buffer, run by the shaders of its semiring.
 
 The operands are copied behind each other into that buffer, and the result out of it: a shader cannot bind a buffer to
 read and to write, and a table may have any number of operands. What is no block of memory is gathered by a record more.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.backends.wgsl.codegen.record_table import Dispatch, pack
+from jitfuse.backends.wgsl.codegen.record_table import Dispatch, pack, unshared
 from jitfuse.backends.wgsl.codegen.records import GROUP
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, Block, Pool
 from jitfuse.backends.wgsl.runtime.device import Device
@@ -45,17 +45,19 @@ class RecordStep:
     def __init__(self, call: HostCall) -> None:
         self.call = call
         self._kernels: dict[bool, GpuKernel] = {}
-        attrs = dict(call.attrs)
+        attrs: dict[str, Any] = dict(call.attrs)
         dtype = call.inputs[0].dtype
         self._carrier, self._dtype, self._size = attrs["carrier"], dtype, itemsize(dtype)
         operands = tuple([prod(o.layout.shape) for o in call.inputs])
-        table = sums(attrs["records"], operands, attrs["workspace"], attrs["size"])  # no other runs: it stays in bounds
+        # a table that is not proved to stay in bounds does not run
+        checked = sums(attrs["records"], operands, attrs["workspace"], attrs["size"])
+        table, workspace = unshared(checked, attrs["workspace"])
         self._bases = {w.ONE: 0}
         self.elements = 1
         self.copies: list[Copy] = []
         gathers = [g for k, o in enumerate(call.inputs) for g in self._placed(k, o)]
-        self._place(w.WORKSPACE, attrs["workspace"])
-        self.result = (self._place(w.RESULT, attrs["size"]) * self._size, attrs["size"] * self._size)
+        self._place(w.WORKSPACE, workspace)
+        self.result: tuple[int, int] = (self._place(w.RESULT, attrs["size"]) * self._size, attrs["size"] * self._size)
         one = np.array([0.0 if attrs["carrier"] == "log" else 1.0], numpy_dtype(dtype))
         self._words: np.ndarray[Any, Any]
         self.dispatches: list[Dispatch]
@@ -86,8 +88,8 @@ class RecordStep:
         for extent, stride in zip(reversed(layout.shape), reversed(layout.strides), strict=True):
             axes.append(Axis(extent, step, stride // self._size, 0))
             step *= extent
-        tensors = [Operand(m, first, ()) for m, first in ((memory, 0), (spanned, -before // self._size), (w.ONE, 0))]
-        return [Sum(*tensors, tuple(axes), np.zeros((1, 2), np.int64), False)]
+        out, a, b = Operand(memory, 0, ()), Operand(spanned, -before // self._size, ()), Operand(w.ONE, 0, ())
+        return [Sum(out, a, b, tuple(axes), np.zeros((1, 2), np.int64), False)]
 
     @property
     def kernels(self) -> list[GpuKernel]:
