@@ -11,6 +11,7 @@ from amount import drawn
 from semiring_tables import FIRST, SECOND, attributes, products, random_table, record, walks
 
 import jitfuse as jf
+from jitfuse.backends.wgsl.codegen import record_table
 from jitfuse.compile.gpu import records
 from jitfuse.compile.rebuild import Verdict, check
 from jitfuse.ir.semirings import words as w
@@ -59,9 +60,11 @@ def test_products_and_matrices_of_any_size(carrier: str, dtype: str, tolerance: 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("limit", [1024, 16], ids=["small levels", "large ones too"])
-def test_random_tables(carrier: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.backends.wgsl.codegen.record_table.ONE_GROUP", limit)
-    for _ in range(drawn(12)):
+@pytest.mark.parametrize("unshared", [1 << 22, 0], ids=["a workspace for all", "a workspace written again"])
+def test_random_tables(carrier: str, limit: int, unshared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_table, "ONE_GROUP", limit)
+    monkeypatch.setattr(record_table, "MOST_UNSHARED", unshared)
+    for _ in range(drawn(8)):
         stacks = [filled(carrier, 300), filled(carrier, 257)]
         attrs = random_table(RNG, carrier, (300, 257))
         same(step(attrs)(*stacks), stacks, attrs, 1e-5)
