@@ -89,8 +89,9 @@ class _Records:
             line("let offsets = axis + 4u * rank;")
             line("var rest = element;")
             with self.text.block("for (; axis < offsets; axis += 4u)"):
-                line("let index = rest % table[axis];")
-                line("rest = rest / table[axis];")
+                line("let above = rest / table[axis];")
+                line("let index = rest - above * table[axis];")
+                line("rest = above;")
                 for k, name in enumerate(("out", "a", "b"), 1):
                     line(f"{name} += index * table[axis + {k}u];")
             if self.carrier == "log":
