@@ -233,3 +233,10 @@ def test_what_does_not_fit_runs_on_the_host(monkeypatch: pytest.MonkeyPatch) -> 
     fused = jf.fuse(lambda x, y: x.call("semiring_sums", y, **attrs), device="gpu")
     with pytest.warns(jf.FallbackWarning, match="semiring_sums"):
         same(fused(*stacks), stacks, attrs, 1e-6)
+
+
+def test_numbers_as_operands_run_on_the_host() -> None:
+    fused = jf.fuse(lambda x, y: x.reshape(1).call("semiring_sums", y, **products("log", 1)))
+    with pytest.warns(jf.FallbackWarning, match="semiring_sums"):
+        found = fused(np.float32(2), on_gpu(np.full(1, 0.5, "float32")))
+    assert np.asarray(found).tolist() == [2.5]

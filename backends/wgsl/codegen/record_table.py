@@ -94,6 +94,8 @@ def unshared(sums: Sequence[Sum], workspace: int) -> tuple[Sequence[Sum], int]:
     Large workspaces stay as they are, and those where a record reads what several wrote.
     """
     total = sum(each.size for each in sums if each.out.memory == w.WORKSPACE)
+    if total > MOST_UNSHARED:
+        return sums, workspace
     places: dict[int, tuple[int, int]] = {}
     made: list[Sum] = []
     end = 0
@@ -102,7 +104,7 @@ def unshared(sums: Sequence[Sum], workspace: int) -> tuple[Sequence[Sum], int]:
         for k, operand in enumerate(factors):
             if operand.memory == w.WORKSPACE:
                 first, size = places[operand.first]  # what is read begins where something was written
-                if total > MOST_UNSHARED or _touched(each, 1 + k)[1] > size:
+                if _touched(each, 1 + k)[1] > size:
                     return sums, workspace
                 factors[k] = operand._replace(first=first)
         if out.memory == w.WORKSPACE:

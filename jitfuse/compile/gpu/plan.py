@@ -109,7 +109,7 @@ class GpuPlan:
         for step in self.launches:
             self.kernel(step, scalars)
         for query in self.queries:
-            query.prepare(self.device, self._origin, use_cache=self._use_cache)
+            query.prepare(self.pool, self._origin, use_cache=self._use_cache)
 
     def kernel(self, step: GpuStep, scalars: Mapping[int, int]) -> GpuKernel:
         """Return the kernel of a launch for these scalars, made once."""

@@ -111,31 +111,37 @@ class RecordStep:
         largest = max(self.bytes, self._words.nbytes, len(self.dispatches) * device.alignment)
         return self.elements < MOST_ELEMENTS and largest <= device.binding_bytes
 
-    def prepare(self, device: Device, origin: Origin, *, use_cache: bool) -> None:
-        """Make the kernels; raises CompileError if the adapter does not support them."""
+    def prepare(self, pool: Pool, origin: Origin, *, use_cache: bool) -> None:
+        """Make the kernels, and write the table and all kernel arguments, once.
+
+        Not while commands are recorded: what is written reaches the GPU before them. Raises CompileError if the adapter
+        does not support a kernel.
+        """
         for small in {each.small for each in self.dispatches} - self._kernels.keys():
             source = RecordSource(self._carrier, self._dtype, small)
-            self._kernels[small] = gpu_kernel(source, device, origin, use_cache=use_cache)
-
-    def launches(self, pool: Pool) -> Iterator[tuple[GpuKernel, BufferRange, int]]:
-        """Yield the kernel of each dispatch, its arguments, and its number of workgroups."""
-        for dispatch, words in zip(self.dispatches, self.bound(pool)[1], strict=True):
-            count = 1 if dispatch.small else min(-(-dispatch.elements // GROUP), MAX_GROUPS)
-            yield self._kernels[dispatch.small], words, count
-
-    def bound(self, pool: Pool) -> tuple[Block, list[BufferRange]]:
-        """Return the table and each dispatch's kernel arguments on the GPU, written once."""
+            self._kernels[small] = gpu_kernel(source, pool.device, origin, use_cache=use_cache)
         if self._bound is None:
-            table = pool.get(self._words.nbytes)
-            pool.write(table, self._words.tobytes())
             alignment = pool.device.alignment
             arguments = np.zeros((max(len(self.dispatches), 1), alignment // 4), np.uint32)
             for row, dispatch in zip(arguments, self.dispatches):
                 row[2:4] = dispatch.first, dispatch.last
-            uniform = pool.get(arguments.nbytes, UNIFORM)
+            table, uniform = pool.get(self._words.nbytes), pool.get(arguments.nbytes, UNIFORM)
+            pool.write(table, self._words.tobytes())
             pool.write(uniform, arguments.tobytes())
             self._bound = table, [BufferRange(uniform, k * alignment, 16) for k in range(len(self.dispatches))]
-        return self._bound
+
+    @property
+    def table(self) -> Block:
+        """The table on the GPU, once it is written."""
+        assert self._bound is not None
+        return self._bound[0]
+
+    def launches(self) -> Iterator[tuple[GpuKernel, BufferRange, int]]:
+        """Yield the kernel of each dispatch, its arguments, and its number of workgroups."""
+        assert self._bound is not None
+        for dispatch, words in zip(self.dispatches, self._bound[1], strict=True):
+            count = 1 if dispatch.small else min(-(-dispatch.elements // GROUP), MAX_GROUPS)
+            yield self._kernels[dispatch.small], words, count
 
 
 def record_step(call: HostCall, device: Device, scalars: frozenset[int]) -> RecordStep | None:

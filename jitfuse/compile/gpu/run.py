@@ -112,17 +112,16 @@ class GpuRun:
 
     def _query(self, step: RecordStep) -> None:
         """Encode a table of records: the operands' way into its memory, its dispatches, the result's way out."""
-        table, _ = step.bound(self.plan.pool)
         memory = self.plan.pool.get(step.bytes)
         outside = self._outside()
-        outside.copy_buffer_to_buffer(table.handle, 0, memory.handle, 0, step.one_bytes)
+        outside.copy_buffer_to_buffer(step.table.handle, 0, memory.handle, 0, step.one_bytes)
         for operand, start, to, size in step.copies:
             kind, number = operand.buffer
             at = start + (self.arrays[number].offset if kind == "feed" else 0)
             block = self.block(operand.buffer, out=False)
             outside.copy_buffer_to_buffer(block.handle, at, memory.handle, to, size)
-        for kernel, words, count in step.launches(self.plan.pool):
-            kernel.pipeline.encode(self._inside(), words, [table, memory], count)
+        for kernel, words, count in step.launches():
+            kernel.pipeline.encode(self._inside(), words, [step.table, memory], count)
         start, size = step.result
         result = self.block(step.call.outputs[0].buffer, out=True)
         self._outside().copy_buffer_to_buffer(memory.handle, start, result.handle, 0, size)
