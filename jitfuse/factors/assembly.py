@@ -6,6 +6,7 @@ loops of a record (`jitfuse.ir.semirings.loops`).
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -54,6 +55,7 @@ class Assembled(Record, frozen=True, eq=False):
     threads    whether any record has work for several threads
     slots      where in the result each wanted slot is
     batch      number of models that run at the same time
+    starts     for each part of the programs its first word, and how many records come before it
     """
 
     code: np.ndarray
@@ -63,6 +65,7 @@ class Assembled(Record, frozen=True, eq=False):
     threads: bool
     slots: Mapping[SlotKey, Tensor]
     batch: int
+    starts: tuple[tuple[int, int], ...]
 
 
 class Layout(NamedTuple):
@@ -74,20 +77,31 @@ class Layout(NamedTuple):
 
 
 def assemble(
-    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True
+    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True,
+    parts: Sequence[int] = (0,),
 ) -> Assembled:
     """Return the table of programs that run one after the other; of their slots those that are wanted stay.
 
-    `reuses`: registers that nothing reads any more give their memory to others.
+    Args:
+        programs: what is to run.
+        layout: where tables are.
+        wanted: which slots stay.
+        reuses: registers that nothing reads any more give their memory to others.
+        parts: numbers of the instructions of all programs with which parts begin, in order. A part may run again, with
+            all behind it: what it reads of earlier ones keeps its memory.
     """
     steps = [(number, step) for number, program in enumerate(programs) for step in program.instructions]
-    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted), Heap(reuses=reuses))
+    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted, parts), Heap(reuses=reuses))
+    before = [0]
     for place, (number, step) in enumerate(steps):
         writer.step(place, number, step)
+        before.append(len(writer.records))
+    words = np.cumsum([0, *map(len, writer.records)]).tolist()
     code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
     slots = {key: tensor for key, tensor in writer.slots.items() if wanted(key)}
     threads = any(record[PARALLEL] for record in writer.records)
-    return Assembled(code, len(writer.records), writer.heap.size, writer.size, threads, slots, layout.batch)
+    return Assembled(code, len(writer.records), writer.heap.size, writer.size, threads, slots, layout.batch,
+                     tuple([(words[before[part]], before[part]) for part in parts]))
 
 
 Value = tuple[int, int]
@@ -95,12 +109,16 @@ Value = tuple[int, int]
 
 
 def _lifetimes(
-    steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool]
+    steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool], parts: Sequence[int]
 ) -> tuple[dict[int, list[Value]], set[Value]]:
-    """Return for each place the registers that nothing reads behind it, and those that lie in the result."""
+    """Return for each place the registers that nothing reads behind it, and those that lie in the result.
+
+    The memory of a register that a later part reads is never given back.
+    """
     names: dict[Value, Value] = {}
     kept: set[Value] = set()
     slots: dict[SlotKey, Value] = {}
+    made: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for place, (number, step) in enumerate(steps):
         if step.op is OpCode.LOAD_SLOT:
@@ -111,7 +129,7 @@ def _lifetimes(
             names[number, step.dst] = names[number, step.args["src"]]
         elif step.dst is not None:
             names[number, step.dst] = number, step.dst
-            last[number, step.dst] = place
+            last[number, step.dst] = made[number, step.dst] = place
         for register in step.reads:
             last[names[number, register]] = place
         if step.op is OpCode.STORE_SLOT:
@@ -120,7 +138,8 @@ def _lifetimes(
                 kept.add((number, step.args["src"]))
     found: dict[int, list[Value]] = {}
     for value, place in last.items():
-        found.setdefault(place, []).append(value)
+        if bisect_right(parts, place) == bisect_right(parts, made[value]):
+            found.setdefault(place, []).append(value)
     return found, kept
 
 

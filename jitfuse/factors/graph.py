@@ -270,8 +270,8 @@ class FactorGraph:
     ) -> Given | Slices:
         """Return the model under evidence, or its slices where it is too large."""
         given = self._given(evidence, as_weights=as_weights)
-        slices = given.slices(all_messages=all_messages)
-        return Slices(slices) if slices else given
+        modes = given.modes(all_messages=all_messages)
+        return Slices(given, modes) if modes else given
 
     def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""

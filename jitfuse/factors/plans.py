@@ -25,6 +25,7 @@ from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belie
 from jitfuse.factors.layout import laid_out
 from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.native import run_table, traced_table
+from jitfuse.factors.nesting import Modes, Nested, nested
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
 from jitfuse.factors.schemes import Scheme, schemes_of
@@ -78,6 +79,7 @@ class Plan:
         self.schemes: list[Scheme] = self.ways()
         self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
         self._tables: dict[Any, Assembled] = {}
+        self._nested: dict[Any, Nested] = {}
         self._functions: dict[Any, tuple[ArrayRecords, Callable[..., Any], Callable[..., Any]]] = {}
 
     def ways(self, *, every: bool = False) -> list[Scheme]:
@@ -238,6 +240,22 @@ class Plan:
             layout = Layout(self.question.places.__getitem__, batched, batch)
             self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses)
         return self._tables[key]
+
+    def nested(self, query: str, modes: Modes, sizes: tuple[int, ...]) -> Nested:
+        """Return the records of a query for all states of modes in turn.
+
+        Args:
+            query: one of `QUERIES`.
+            modes: those of each factor.
+            sizes: number of states of each mode.
+        """
+        key = query, modes, sizes
+        if key not in self._nested:
+            kinds = QUERIES[query].slots
+            layout = Layout(self.question.places.__getitem__, (False,) * len(self.ranks), 1)
+            self._nested[key] = nested(self._programs(query), modes, sizes, layout, lambda slot: slot[0] in kinds,
+                                       self.question.limit_bytes)
+        return self._nested[key]
 
     def _programs(self, query: str) -> list[Program]:
         return [Plan.programs[name](self) for name in QUERIES[query].programs

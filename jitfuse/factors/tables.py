@@ -226,6 +226,11 @@ class Tables:
             found[place.stack][place.row] += 1
         return found
 
+    def log_of(self, factor: Factor) -> Table:
+        """Return the logs of a factor's table, in float64."""
+        table = factor.table.astype(np.float64)
+        return table if self.log else _log(table)
+
     def relative_logs(self) -> tuple[tuple[np.ndarray, ...], float]:
         """Return the logs less the largest of each table, of tables of values, and the sum of the sizes of these."""
         relative, sizes = [], 0.0
