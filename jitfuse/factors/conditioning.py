@@ -105,7 +105,8 @@ class Slices:
     # ------------------------------------------------------------------ the partition function
     def log_partition(self) -> Any:
         """Return log Z."""
-        return self._combined(Given.log_partition, lambda found: LOG.sum(found, (0,)))
+        with np.errstate(divide="ignore"):
+            return self._combined(Given.log_partition, lambda found: LOG.sum(found, (0,)))
 
     def partition(self) -> Any:
         """Return Z."""
@@ -205,22 +206,22 @@ class Slices:
             tables.log_of, tables.factors)])
         return 16 * float(np.finfo(np.float64).eps) * (len(tables.factors) + len(self.given.sizes)) * (1 + size)
 
-    def sample(self, n: int, key: Any) -> list[np.ndarray]:
-        """Return samples of all variables: of each the slice is drawn by its share, then the states in it."""
-        from jitfuse.random import fold_in, uniform  # jf.random is imported with the first sample
+    def sample(self, n: int, draw: Callable[[int], np.ndarray]) -> list[np.ndarray]:
+        """Return n samples of all variables: of each the slice is drawn by its share of Z, then the states in it.
 
+        `draw` returns n numbers from 0 to 1 for a number: that of a variable, or the one behind all of them.
+        """
         self.given.require_values("sample")
         numbers, shares = _shares(self._each(partial(Given.of_logs, semiring=LOG)))
-        bounds, last = shares.cumsum(), len(self.given.sizes)
-        drawn = np.asarray(uniform((n,), key=fold_in(key, last))) * bounds[-1]
-        chosen = np.minimum(np.searchsorted(bounds, drawn, side="right"), np.searchsorted(bounds, bounds[-1]))
+        bounds = shares.cumsum()
+        chosen = np.searchsorted(bounds, draw(len(self.given.sizes)) * bounds[-1], side="right")
+        chosen = np.minimum(chosen, np.searchsorted(bounds, bounds[-1]))
         found = [np.zeros(n, np.int64) for _ in self.given.sizes]
         for which in np.unique(chosen).tolist():
             own = np.flatnonzero(chosen == which)
-            number = int(numbers[which])
-            states = self._at(number).sample(len(own), fold_in(fold_in(key, last + 1), number))
-            for v, drawn_states in enumerate(states):
-                found[v][own] = drawn_states
+            states = self._at(int(numbers[which])).sample(len(own), lambda v, own=own: draw(v)[own])
+            for v, drawn in enumerate(states):
+                found[v][own] = drawn
         return found
 
 

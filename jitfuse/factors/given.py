@@ -278,13 +278,13 @@ class Given:
             found = lowest(free.plan(all_messages=True), free.tables, found)
         return found._replace(states=self._with_evidence(found.states))
 
-    def sample(self, n: int, key: Any) -> list[np.ndarray]:
-        """Return samples of all variables."""
+    def sample(self, n: int, draw: Callable[[int], np.ndarray]) -> list[np.ndarray]:
+        """Return n samples of all variables; `draw` returns n numbers from 0 to 1 for each of them."""
         self.require_values("sample")
         self._require_possible()
         plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._run(plan, "messages", LOG, logs, np.float64)
-        found = samples(plan, logs, messages, n, key)
+        found = samples(plan, logs, messages, n, draw)
         return [np.full(n, self.evidence.states[v]) if v in self.evidence.states else states
                 for v, states in enumerate(found)]
 

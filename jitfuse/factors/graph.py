@@ -13,6 +13,7 @@ import numpy as np
 from jitfuse.base.lazy import cached_property
 from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.conditioning import Slices
+from jitfuse.factors.decoding import drawn_by
 from jitfuse.factors.evidence import Evidence, read_evidence
 from jitfuse.factors.given import Given
 from jitfuse.factors.ir.schema import Program
@@ -223,7 +224,7 @@ class FactorGraph:
         """
         if n < 0:
             raise ModelError(f"{n} samples: give a number from 0 on")
-        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, key)))
+        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, drawn_by(key, n))))
 
     def updating(self) -> FactorGraph:
         """Return the graph as one for many queries that differ little: it keeps all messages of the last query.

@@ -75,6 +75,21 @@ def test_programs_as_tables(seed: int, batch: int, all_slots: bool) -> None:
                 assert np.allclose(one / one.max(), wanted[key] / wanted[key].max(), rtol=1e-12, atol=0), key
 
 
+@given(st.integers(0, 1 << 32), st.lists(st.integers(0, 60), max_size=3))
+def test_parts_run_again_on_what_earlier_ones_left(seed: int, begins: list[int]) -> None:
+    program, factors = tables_alone(draw_program(seed))
+    stacks, places = stacked(factors, dict.fromkeys(factors, False))
+    parts = sorted([0, *(min(place, len(program.instructions)) for place in begins)])
+    table = assemble([program], Layout(places.__getitem__, [False] * len(stacks), 1), lambda key: key[-1] % 2 == 0,
+                     parts=parts)
+    memory = np.full(table.workspace, np.nan), np.full(table.size, np.nan)
+    whole, _ = run_table(table, "sum_product", stacks, np.float64, one=1.0, memory=memory)
+    for word, before in reversed(table.starts):
+        part = table.replace(code=table.code[word:], count=table.count - before)
+        again, _ = run_table(part, "sum_product", stacks, np.float64, one=1.0, memory=memory)
+        assert all(np.array_equal(again[key], value) for key, value in whole.items())
+
+
 def scales_of(program: Program) -> set[SlotKey]:
     """Return the slots that depend on what was divided by a scale."""
     scaled: set[Any] = set()
