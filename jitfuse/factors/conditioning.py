@@ -69,9 +69,9 @@ class Slices:
         return sizes, Tables(sizes, same, self.given.tables.log), others, modes
 
     def _parts(self, numbers: np.ndarray, result: int = 0) -> Iterator[tuple[np.ndarray, Given, slice]]:
-        """Yield the states of some slices, all of these as one model with a batch axis, and which of `numbers` they are.
+        """Yield the states of some slices, the slices as one model with a batch axis, and which of `numbers` they are.
 
-        `result`: numbers of each one's result, if these are more than all variables have states.
+        `result`: how many numbers the result of each has, if these are more than all variables have states.
         """
         sizes, same, others, modes = self._shared
         each = sum(self.given.sizes) + sum([prod(f.table.shape[len(own) :]) for own, f in others]) + result
@@ -219,7 +219,7 @@ class Slices:
         found = [np.zeros(n, np.int64) for _ in self.given.sizes]
         for which in np.unique(chosen).tolist():
             own = np.flatnonzero(chosen == which)
-            states = self._at(int(numbers[which])).sample(len(own), lambda v, own=own: draw(v)[own])
+            states = self._at(int(numbers[which])).sample(len(own), partial(_some, draw, own))
             for v, drawn in enumerate(states):
                 found[v][own] = drawn
         return found
@@ -233,6 +233,12 @@ def _shares(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     shares /= shares.sum()
     numbers = np.flatnonzero(shares)
     return numbers, shares[numbers]
+
+
+def _some(draw: Callable[[int], np.ndarray], own: np.ndarray, number: int) -> np.ndarray:
+    """Return some of the numbers that are drawn for a number."""
+    some: np.ndarray = draw(number)[own]
+    return some
 
 
 class Selected:

@@ -84,10 +84,7 @@ class Given:
         return self._plans[key]
 
     def modes(self, *, all_messages: bool = False) -> tuple[int, ...]:
-        """Return the variables over whose states models are summed where the messages of one would take too much memory.
-
-        There are none where they do not.
-        """
+        """Return the variables to condition on: none where the messages of the whole do not take too much memory."""
         return self.plan(all_messages=all_messages).schemes[0].modes
 
     def observing(self, states: Mapping[int, int]) -> Given:

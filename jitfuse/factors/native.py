@@ -42,8 +42,8 @@ def run_table(
 
 
 def run_nested(
-    nested: Nested, carrier: str, stacks: Sequence[np.ndarray], selected: Sequence[bool], states: np.ndarray, dtype: Any,
-    *, one: float, modulus: int = 0,
+    nested: Nested, carrier: str, stacks: Sequence[np.ndarray], selected: Sequence[bool], states: np.ndarray,
+    dtype: Any, *, one: float, modulus: int = 0,
 ) -> tuple[dict[SlotKey, np.ndarray], float]:
     """Return what `run_table` does for each row of states of modes, along a first axis.
 

@@ -1,4 +1,4 @@
-"""Sums over slices beside the model as a whole: every query, any variables as modes, what runs again and what is kept."""
+"""Sums over slices beside the model as a whole: every query, any modes, what runs again and what is kept."""
 from __future__ import annotations
 
 from collections import Counter
