@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
+from jitfuse.factors.branches import parts_of
 from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
 from jitfuse.factors.semirings import Array
-from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, branches, extremes, extremes_of_parts, sum_of_products
 from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
 
 ALIGNED: Final = 8
 """Elements that every register begins at a multiple of."""
+PART: Final = 1 << 14
+"""Elements of a part of a tensor whose extremes are found on their own, at most: it is read twice."""
 
 
 class Tensor(NamedTuple):
@@ -55,7 +59,7 @@ class Assembled(Record, frozen=True, eq=False):
     threads    whether any record has work for several threads
     slots      where in the result each wanted slot is
     batch      number of models that run at the same time
-    starts     for each part of the programs its first word, and how many records come before it
+    starts     for each place from which on all may run again its first word, and how many records come before it
     """
 
     code: np.ndarray
@@ -78,30 +82,48 @@ class Layout(NamedTuple):
 
 def assemble(
     programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True,
-    parts: Sequence[int] = (0,),
+    threads: int = 1, begins: Sequence[int] = (0,),
 ) -> Assembled:
     """Return the table of programs that run one after the other; of their slots those that are wanted stay.
 
     Args:
-        programs: what is to run.
+        programs: the upward one first, a downward one last.
         layout: where tables are.
-        wanted: which slots stay.
+        wanted: whether a slot is.
         reuses: registers that nothing reads any more give their memory to others.
-        parts: numbers of the instructions of all programs with which parts begin, in order. A part may run again, with
-            all behind it: what it reads of earlier ones keeps its memory.
+        threads: how many may share branches out; one where anything may run again.
+        begins: numbers of the instructions but FREE from which on all may run again, in order: what they read of
+            earlier ones keeps its memory.
     """
-    steps = [(number, step) for number, program in enumerate(programs) for step in program.instructions]
-    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted, parts), Heap(reuses=reuses))
-    before = [0]
-    for place, (number, step) in enumerate(steps):
-        writer.step(place, number, step)
-        before.append(len(writer.records))
-    words = np.cumsum([0, *map(len, writer.records)]).tolist()
+    given = [(number, step) for number, program in enumerate(programs) for step in program.instructions
+             if step.op is not OpCode.FREE]
+    parts = parts_of(given, threads if reuses else 1, layout.batch)
+    steps = [given[place] for part in parts for branch in part for place in branch]
+    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted, begins), Heap(reuses=reuses))
+    done = count = 0
+    before_step: list[int] = []
+    for part in parts:
+        before, lengths = len(writer.records), []
+        for branch in part:
+            first = len(writer.records)
+            with writer.heap.apart() if len(part) > 1 else nullcontext():
+                for place in range(done, done + len(branch)):
+                    before_step.append(len(writer.records))
+                    writer.step(place, *steps[place])
+            done += len(branch)
+            lengths.append([len(record) for record in writer.records[first:]])
+        count += len(writer.records) - before
+        if len(part) > 1:
+            writer.heap.join()
+            writer.records.insert(before, branches(lengths))
+            count -= sum(map(len, lengths)) - 1
+    before_step.append(count)
+    words = np.cumsum([0, *map(len, writer.records)])
+    starts = tuple([(int(words[before_step[place]]), before_step[place]) for place in begins])
     code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
     slots = {key: tensor for key, tensor in writer.slots.items() if wanted(key)}
-    threads = any(record[PARALLEL] for record in writer.records)
-    return Assembled(code, len(writer.records), writer.heap.size, writer.size, threads, slots, layout.batch,
-                     tuple([(words[before[part]], before[part]) for part in parts]))
+    any_threads = any(record[PARALLEL] for record in writer.records)
+    return Assembled(code, count, writer.heap.size, writer.size, any_threads, slots, layout.batch, starts)
 
 
 Value = tuple[int, int]
@@ -109,11 +131,11 @@ Value = tuple[int, int]
 
 
 def _lifetimes(
-    steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool], parts: Sequence[int]
+    steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool], begins: Sequence[int]
 ) -> tuple[dict[int, list[Value]], set[Value]]:
     """Return for each place the registers that nothing reads behind it, and those that lie in the result.
 
-    The memory of a register that a later part reads is never given back.
+    The memory of a register that is read by what may run again without it is never given back.
     """
     names: dict[Value, Value] = {}
     kept: set[Value] = set()
@@ -138,7 +160,7 @@ def _lifetimes(
                 kept.add((number, step.args["src"]))
     found: dict[int, list[Value]] = {}
     for value, place in last.items():
-        if bisect_right(parts, place) == bisect_right(parts, made[value]):
+        if bisect_right(begins, place) == bisect_right(begins, made[value]):
             found.setdefault(place, []).append(value)
     return found, kept
 
@@ -196,9 +218,23 @@ class _Assembler:
         scales = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2),)), given.batched, memory)
         batch = self.layout.batch if given.batched else 1
         self.slots[step.args["scale"]] = scales._replace(spec=number)
-        out, source = (Operand(t.memory, t.first, ()) for t in (scales, given))
-        self.records.append(extremes(out, source, given.spec.size, batch))
+        self._extremes(Operand(scales.memory, scales.first, ()), given, batch)
         return given._replace(factor=scales._replace(first=scales.first + batch, spec=number))
+
+    def _extremes(self, out: Operand, given: Tensor, batch: int) -> None:
+        source, size = Operand(given.memory, given.first, ()), given.spec.size
+        parts = 1
+        for axis in given.spec.axes:
+            parts *= axis.size if size * batch > parts * PART else 1
+        if parts == 1:
+            self.records.append(extremes(out, source, source, size, batch))
+            return
+        found = self._new(TensorSpec((Axis(0, AxisType.TOPOLOGICAL, 2 * parts),)), given.batched, WORKSPACE)
+        largest = Operand(found.memory, found.first, ())
+        self.records.append(extremes_of_parts(largest, source, parts, size // parts, batch))
+        smallest = largest._replace(first=largest.first + parts * batch)
+        self.records.append(extremes(out, largest, smallest, parts, batch))
+        self._free(found)
 
     def _contracted(self, inputs: list[Tensor], spec: TensorSpec, memory: int) -> Tensor:
         """Write the product of tensors, summed over the axes that `spec` lacks: two at a time."""
@@ -233,7 +269,9 @@ class _Assembler:
         if record is not None:
             self.records.append(record)
             return
-        between = self._new(TensorSpec((*out.spec.axes, *summed[: len(summed) // 2])), out.batched, WORKSPACE)
+        first = summed[: len(summed) // 2]  # what is left are rows
+        rest = TensorSpec(tuple([axis for axis in whole.axes if axis not in first]))
+        between = self._new(rest, out.batched, WORKSPACE)
         self._write(between, a, b)
         self._write(out, between, UNIT)
         self._free(between)
@@ -269,8 +307,16 @@ def _operand(tensor: Tensor, keys: Iterable[AxisKey], batch: int, with_batch: bo
 
 
 def _union(a: TensorSpec, b: TensorSpec) -> TensorSpec:
-    """Return the axes of both, those that only the second one has behind."""
-    return TensorSpec((*a.axes, *(axis for axis in b.axes if not a.has_key(axis.key))))
+    """Return the axes of both: those that only the second one has come before the next one that both have."""
+    axes, keys = list(a.axes), list(a.keys)
+    at = len(axes)
+    for axis in reversed(b.axes):
+        if a.has_key(axis.key):
+            at = keys.index(axis.key)
+        else:
+            axes.insert(at, axis)
+            keys.insert(at, axis.key)
+    return TensorSpec(tuple(axes))
 
 
 class Heap:
@@ -280,8 +326,23 @@ class Heap:
     """
 
     def __init__(self, *, reuses: bool = True) -> None:
-        self.size, self._reuses = 0, reuses
+        self.size, self._reuses, self._floor = 0, reuses, 0
         self._free: list[tuple[int, int]] = []
+        self._late: list[tuple[int, int]] = []
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Take only memory that nobody had before, and that no other branch takes: they run at the same time."""
+        outside, self._free, self._floor = self._free, [], self.size
+        yield
+        self._late += self._free
+        self._free, self._floor = outside, 0
+
+    def join(self) -> None:
+        """All branches have run: what they gave back may be taken again."""
+        late, self._late = self._late, []
+        for first, size in late:
+            self.give(first, size)
 
     def take(self, size: int) -> int:
         """Return the first element of `size` elements that nobody holds."""
@@ -300,6 +361,9 @@ class Heap:
     def give(self, first: int, size: int) -> None:
         """Give elements back."""
         if not self._reuses:
+            return
+        if first < self._floor:  # other branches may still read it
+            self._late.append((first, size))
             return
         stop = first + _aligned(size)
         k = next((k for k, (other, _) in enumerate(self._free) if other > first), len(self._free))

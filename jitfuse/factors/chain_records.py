@@ -112,7 +112,7 @@ def _normalized(
 ) -> list[tuple[np.ndarray, Move]]:
     """Return the records that divide a message by its scale; `move` is that of the second, `scales` the scale's own."""
     reciprocal = Operand(scale.memory, scale.first + 1, (0,))
-    return [(extremes(scale, a, states, 1), (scales, 0, 0)), (_times(out, a, reciprocal, states), move)]
+    return [(extremes(scale, a, a, states, 1), (scales, 0, 0)), (_times(out, a, reciprocal, states), move)]
 
 
 def _repeated(times: int, step: Sequence[tuple[np.ndarray, Move]]) -> np.ndarray:

@@ -33,6 +33,8 @@ Modes = Mapping[int, int]
 NO_MODES: Final[Modes] = {}
 MOST_INPUTS: Final = 4
 """Registers that one instruction multiplies."""
+LARGER: Final = 16
+"""How many times the elements of small tensors large ones have, at least."""
 SMALL: Final = 1 << 12
 """Elements of a product up to which all its registers are multiplied at once."""
 
@@ -232,15 +234,37 @@ def _tell_children(
     out: Emitter, place: int, node: Node, base: Sequence[RegID], children: Sequence[RegID], needed: frozenset[int],
     normalized: frozenset[int], wanted: Marginals,
 ) -> None:
-    """Append the messages to the children that need one: products of prefixes and suffixes. Each times the child's own
-    message is the belief of what both share.
+    """Append the messages to the children that need one. Each times the child's own message is the belief of what both
+    share.
+
+    Children with small messages are told from the product of the large registers, summed to what small ones have: it is
+    read once for all of them, and never kept whole.
     """
+    largest = max([out.specs[r].size for r in (*base, *children)], default=1)
+    small = {r for r in (*base, *children) if out.specs[r].size * LARGER <= largest}
+    pairs = [(child, register) for child, register in zip(node.children, children)]
+    scope = out.union(small)
+    if any(child in needed and r in small for child, r in pairs) and scope.size * LARGER <= largest:
+        large = [r for r in (*base, *children) if r not in small]
+        summed = out.eliminated(out.product(large), [axis.id for axis in scope.axes])
+        own = [r for r in base if r in small]
+        _tell(out, place, [summed, *own], [(c, r) for c, r in pairs if r in small], needed, normalized, wanted)
+        base = [*base, *[r for r in children if r in small]]
+        pairs = [(c, r) for c, r in pairs if r not in small]
+    _tell(out, place, base, pairs, needed, normalized, wanted)
+
+
+def _tell(
+    out: Emitter, place: int, base: Sequence[RegID], children: Sequence[tuple[int, RegID]], needed: frozenset[int],
+    normalized: frozenset[int], wanted: Marginals,
+) -> None:
+    """Append the messages to children: products of prefixes and suffixes of what the others told."""
     suffixes: list[RegID | None] = [None]
-    for register in reversed(children[1:]):
+    for _, register in reversed(children[1:]):
         last = suffixes[-1]
         suffixes.append(register if last is None else out.product((register, last)))
     prefix = out.product(base) if base else None
-    for child, register, suffix in zip(node.children, children, reversed(suffixes)):
+    for (child, register), suffix in zip(children, reversed(suffixes)):
         if child in needed:
             around = [r for r in (prefix, suffix) if r is not None]
             told = out.eliminated(out.product(around), out.tree.nodes[child].interface)

@@ -76,7 +76,7 @@ def nested(
         parts = [bisect_left(cuts, level) for level in levels]
         again = Program(tuple([steps[i] for i in sorted(range(len(steps)), key=parts.__getitem__)]))
         starts = np.searchsorted(np.sort(parts), range(len(cuts) + 1)).tolist()
-        return assemble([again], layout, wanted, parts=starts)
+        return assemble([again], layout, wanted, begins=starts)
 
     def total(cuts: Sequence[int]) -> int:
         ends = [*cuts, len(order)]

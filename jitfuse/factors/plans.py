@@ -7,10 +7,12 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from jitfuse.backends.llvm.runtime.threads import thread_count
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.factors.array_records import ArrayRecords
@@ -51,6 +53,9 @@ MOST_TOGETHER: Final = 256
 CACHED_BYTES: Final = 1 << 23
 """Models of a batch that run at the same time, and bytes of their messages, at most."""
 _KEPT: Final = 256
+
+
+_threads = cache(thread_count)
 
 
 class Question(NamedTuple):
@@ -215,7 +220,7 @@ class Plan:
             # a batch runs along the last axes
             ready = [np.ascontiguousarray(np.moveaxis(s[start : start + size], 0, -1) if own else s, dtype)
                      for s, own in zip(stacks, batched)]
-            table = self.table(query, tuple(batched), size if whole else 1)
+            table = self.table(query, tuple(batched), size if whole else 1, threads=_threads())
             slots, smallest = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
             found.append(slots)
             least = min(least, smallest)
@@ -229,16 +234,23 @@ class Plan:
         bytes_of_one = max(1, self.ordered.cost.bytes(ITEMSIZE, keep=True))
         return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
 
-    def table(self, query: str, batched: tuple[bool, ...], batch: int, *, reuses: bool = True) -> Assembled:
+    def table(
+        self, query: str, batched: tuple[bool, ...], batch: int, *, reuses: bool = True, threads: int = 1
+    ) -> Assembled:
         """Return the records of a query, for stacks with and without a batch of this size.
 
-        `reuses`: what nothing reads any more gives its memory to others.
+        `reuses`: what nothing reads any more gives its memory to others. `threads`: how many share branches out, unless
+        their memory, which is apart, would pass the limit.
         """
-        key = query, batched, batch, reuses
+        key = query, batched, batch, reuses, threads
         if key not in self._tables:
             kinds = QUERIES[query].slots
             layout = Layout(self.question.places.__getitem__, batched, batch)
-            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses)
+            table = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses,
+                             threads=threads)
+            if threads > 1 and (table.workspace + table.size) * ITEMSIZE > self.question.limit_bytes:
+                table = self.table(query, batched, batch, reuses=reuses)
+            self._tables[key] = table
         return self._tables[key]
 
     def nested(self, query: str, modes: Modes, sizes: tuple[int, ...]) -> Nested:

@@ -76,12 +76,13 @@ def test_programs_as_tables(seed: int, batch: int, all_slots: bool) -> None:
 
 
 @given(st.integers(0, 1 << 32), st.lists(st.integers(0, 60), max_size=3))
-def test_parts_run_again_on_what_earlier_ones_left(seed: int, begins: list[int]) -> None:
+def test_what_runs_again_reads_what_earlier_records_left(seed: int, places_drawn: list[int]) -> None:
     program, factors = tables_alone(draw_program(seed))
     stacks, places = stacked(factors, dict.fromkeys(factors, False))
-    parts = sorted([0, *(min(place, len(program.instructions)) for place in begins)])
+    count = sum(step.op is not OpCode.FREE for step in program.instructions)
+    begins = sorted([0, *(min(place, count) for place in places_drawn)])
     table = assemble([program], Layout(places.__getitem__, [False] * len(stacks), 1), lambda key: key[-1] % 2 == 0,
-                     parts=parts)
+                     begins=begins)
     memory = np.full(table.workspace, np.nan), np.full(table.size, np.nan)
     whole, _ = run_table(table, "sum_product", stacks, np.float64, one=1.0, memory=memory)
     for word, before in reversed(table.starts):

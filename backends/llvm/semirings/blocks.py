@@ -213,11 +213,11 @@ class Writer(Record, frozen=True, eq=False):
         return parts[0]
 
     # ------------------------------------------------------------------ the scale of a tensor
-    def extremes(self, unit: Unit, least: Value) -> None:
+    def extremes(self, unit: Unit, least: Value | None, parts: Value | None = None) -> None:
         """Write the scale of each tensor of a batch, and behind all of them one over each.
 
         The smallest of both and of the elements but 0, over the scale, goes to `least` if it is smaller than what is
-        there.
+        there. With `parts`, the largest elements are written, and so far behind them the smallest ones.
         """
         f = self.f
         alone, many, end = f.fresh("alone"), f.fresh("many"), f.fresh("scaled")
@@ -225,40 +225,57 @@ class Writer(Record, frozen=True, eq=False):
         f.label(alone)
         one = unit._replace(extent=unit.terms, terms=_ONE)
         largest = self._over_all(one, 0.0, self._folded_larger, self._larger)
-        smallest = self._over_all(one, math.inf, self._folded_smaller, self._smaller)
-        scale = self._scale(largest)
-        reciprocal = f.fdiv(f.const(self.type, 1.0), scale)
-        f.store(scale, unit.out)
-        f.store(reciprocal, f.offset(unit.out, 1, self.type))
-        f.store(self._smallest(f.load(self.type, least), smallest, scale, reciprocal), least)
+        smallest = self._over_all(one._replace(a=unit.b), math.inf, self._folded_smaller, self._smaller)
+        found = self._written(unit.out, (largest, smallest), parts, unit.extent, None)
+        if least is not None:
+            self._keep_least(found, least)
         f.br(end)
         f.label(many)
-        self._lanes_extremes(unit, least)
+        self._lanes_extremes(unit, least, parts)
         f.label(end)
 
-    def _lanes_extremes(self, unit: Unit, least: Value) -> None:
-        f, type_, align = self.f, vector(self.type, self.width), _bytes(self.type)
-        first = f.splat(f.load(self.type, least), self.width)
+    def _lanes_extremes(self, unit: Unit, least: Value | None, parts: Value | None) -> None:
+        f, type_ = self.f, vector(self.type, self.width)
         with f.loop(_ZERO, unit.extent, self.width) as loop:
-            held = loop.carry(first)
+            held = loop.carry(f.const(type_, math.inf))
             mask = self._mask(loop.index, unit.extent)
             with f.loop(_ZERO, unit.terms) as rows:
                 large, small = rows.carry(f.const(type_, 0.0)), rows.carry(f.const(type_, math.inf))
                 at = f.add(f.mul(rows.index, unit.extent), loop.index)
-                x = self._row(unit.a, at, self.width, mask, 0.0)
-                rows.update(0, self._larger(large, x))
-                rows.update(1, self._smaller_but_zero(small, x))
-            scale = self._scale(rows.result(0))
-            f.masked_store(scale, f.offset(unit.out, loop.index, self.type), mask, align)
-            at = f.add(unit.extent, loop.index)
-            reciprocal = f.fdiv(f.const(type_, 1.0), scale)
-            f.masked_store(reciprocal, f.offset(unit.out, at, self.type), mask, align)
-            loop.update(0, self._smallest(held, rows.result(1), scale, reciprocal))
-        found = loop.result(0)
-        total = f.extract(found, 0) if self.width > 1 else found
-        for lane in range(1, self.width):
-            total = self._smaller(total, f.extract(found, lane))
-        f.store(total, least)
+                rows.update(0, self._larger(large, self._row(unit.a, at, self.width, mask, 0.0)))
+                rows.update(1, self._smaller_but_zero(small, self._row(unit.b, at, self.width, mask, 0.0)))
+            place = f.offset(unit.out, loop.index, self.type)
+            found = self._written(place, (rows.result(0), rows.result(1)), parts, unit.extent, mask)
+            loop.update(0, self._smaller(held, found))
+        if least is not None:
+            lanes = loop.result(0)
+            total = f.extract(lanes, 0) if self.width > 1 else lanes
+            for lane in range(1, self.width):
+                total = self._smaller(total, f.extract(lanes, lane))
+            self._keep_least(total, least)
+
+    def _written(
+        self, out: Value, extremes: tuple[Value, Value], parts: Value | None, batch: Value, mask: Value | None
+    ) -> Value:
+        """Write what is asked for of extremes, and return the least of all numbers that must stay in range."""
+        f, (largest, smallest) = self.f, extremes
+        scale = self._scale(largest)
+        reciprocal = f.fdiv(f.const(scale.type, 1.0), scale)
+        numbers = (scale, reciprocal) if parts is None else extremes
+        for number, at in zip(numbers, (out, f.offset(out, batch if parts is None else parts, self.type))):
+            if mask is None:
+                f.store(number, at)
+            else:
+                f.masked_store(number, at, mask, _bytes(self.type))
+        return self._smaller(f.fdiv(smallest, scale), self._smaller(scale, reciprocal))
+
+    def _keep_least(self, x: Value, least: Value) -> None:
+        """Write a positive number where it is smaller than what is there, while others do: as integers, its bits have
+        the same order.
+        """
+        integer = "i64" if self.type == "double" else "i32"
+        bits = self.f.cast("bitcast", x, integer)
+        self.f.value(integer, f"atomicrmw umin ptr {least.ref}, {integer} {bits.ref} monotonic")
 
     def _folded_larger(self, held: list[Value], terms: list[tuple[Value, Value]]) -> list[Value]:
         return [self._larger(x, a) for x, (a, _) in zip(held, terms)]
@@ -276,11 +293,6 @@ class Writer(Record, frozen=True, eq=False):
         f = self.f
         counts = f.and_(f.fcmp("ogt", x, f.const(x.type, 0.0)), f.fcmp("olt", x, least))
         return f.select(counts, x, least)
-
-    def _smallest(self, least: Value, smallest: Value, scale: Value, reciprocal: Value) -> Value:
-        """Return the smallest of what was found so far, of a tensor's smallest element over its scale, and of that."""
-        apart = self._smaller(scale, reciprocal)
-        return self._smaller(least, self._smaller(self.f.fdiv(smallest, scale), apart))
 
     def _scale(self, largest: Value) -> Value:
         """Return the power of two next above numbers, so that quotients are at most 1; 1 for 0, denormals, infinity."""

@@ -24,17 +24,18 @@ def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> s
     """Return the object as LLVM assembly.
 
     ``i64 jf_semiring(ptr records, i64 count, ptr memory, double modulus, ptr parallel)`` runs records one after the
-    other; those that a `REPEAT` repeats are not counted. `memory` has the address of each memory, `parallel` is that of
-    `jf_parallel`, or null: one thread. The memory `LEAST` holds one number, which becomes the least number but 0 of all
-    tensors over their scales, of scales, and of one over these, if that is smaller.
+    other; those that belong to a `REPEAT` or to `BRANCHES` are not counted. `memory` has the address of each memory,
+    `parallel` is that of `jf_parallel`, or null: one thread. The memory `LEAST` holds one number, which becomes the
+    least number but 0 of all tensors over their scales, of scales, and of one over these, if that is smaller.
     """
     module = Module()
     type_ = _TYPES[dtype]
     width = vector_bytes // (8 if dtype == "float64" else 4)
-    kinds = [*r.SUMS, *([r.EXTREMES] if carrier in ("sum_product", "max_product") else [])]
+    kinds = [*r.SUMS, *([r.EXTREMES, r.PARTS] if carrier in ("sum_product", "max_product") else [])]
     for kind in kinds:
         _emit_kernel(module, kind, carrier, type_, width, has_fma)
-    _emit_one(module, kinds)
+    _emit_branches(module)
+    _emit_one(module, [*kinds, r.BRANCHES])
     _emit_entry(module)
     return module.text()
 
@@ -67,11 +68,13 @@ def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int
     strides = (word(r.INNER_STRIDES), word(r.INNER_STRIDES + 1), word(r.INNER_STRIDES + 2))
     whole = Unit(start(r.OUT), start(r.A), start(r.B), word(r.EXTENT), strides, offsets, word(r.OFFSETS))
     writer = Writer(f, kind, TABLE[carrier], type_, width, Shared(has_fma, modulus, reciprocal))
-    if kind == r.EXTREMES:
+    if kind in (r.EXTREMES, r.PARTS):
         one_offset = f.alloca("i64", 2)
         f.store(_ZERO, one_offset)
         f.store(_ZERO, f.offset(one_offset, 1, "i64"))
-        writer.extremes(whole._replace(offsets=one_offset), f.field("ptr", memory, 8 * r.LEAST))
+        whole = whole._replace(offsets=one_offset)
+    if kind == r.EXTREMES:
+        writer.extremes(whole, f.field("ptr", memory, 8 * r.LEAST))
         f.ret(_ZERO)
         return
     walk = _Walk(f, axes, rank, type_, (whole.out, whole.a, whole.b))
@@ -79,7 +82,10 @@ def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int
     with f.loop(begin, end):
         out, a, b = walk.pointers()
         unit = whole._replace(out=out, a=a, b=b)
-        (writer.kept if kind in KEPT else writer.summed)(unit)
+        if kind == r.PARTS:
+            writer.extremes(unit, None, f.mul(word(r.UNITS), unit.extent))
+        else:
+            (writer.kept if kind in KEPT else writer.summed)(unit)
         walk.advance()
     f.ret(_ZERO)
 
@@ -167,6 +173,27 @@ def _emit_one(module: Module, kinds: list[int]) -> None:
     f.ret()
 
 
+def _emit_branches(module: Module) -> None:
+    """``i64 jf_semiring_<BRANCHES>(ptr words, i64 begin, i64 end, ptr scratch)`` runs lists of records."""
+    f = module.function(_name(r.BRANCHES), "i64", [
+        ("words", "ptr"), ("begin", "i64"), ("end", "i64"), ("scratch", "ptr")], internal=True)
+    words, begin, end, _ = f.args
+    branches = f.field("ptr", words, _RECORD)
+    own = f.alloca("i64", _WORDS)
+    for place, type_ in ((_MEMORY, "ptr"), (_MODULUS, "double"), *((_MOVES + 8 * k, "i64") for k in range(3))):
+        f.set_field(f.field(type_, words, place), own, place)
+    lists = f.offset(branches, 8 * r.LISTS)
+    with f.loop(begin, end) as unit:
+        at = f.offset(lists, f.shl(unit.index, _ONE), "i64")
+        start, count = f.load("i64", at), f.load("i64", f.offset(at, 1, "i64"))
+        first = f.offset(_behind(f, branches), start, "i64")
+        with f.loop(_ZERO, count) as loop:
+            record = loop.carry(first)
+            f.call(_ONE_RECORD, "void", [record, own, f.null])
+            loop.update(0, _behind(f, record))
+    f.ret(_ZERO)
+
+
 def _emit_entry(module: Module) -> None:
     f = module.function(ENTRY, "i64", [
         ("records", "ptr"), ("count", "i64"), ("memory", "ptr"), ("modulus", "double"), ("parallel", "ptr")])
@@ -180,14 +207,17 @@ def _emit_entry(module: Module) -> None:
     with f.loop(_ZERO, count) as loop:
         record = loop.carry(records)
         repeat, alone, done = f.fresh("repeat"), f.fresh("alone"), f.fresh("ran")
-        following = f.alloca("ptr")
-        f.store(_behind(f, record), following)
+        following = f.alloca("ptr")  # where the next record is
         f.cond_br(f.icmp("eq", f.field("i64", record, 8 * r.KIND), f.const("i64", r.REPEAT)), repeat, alone)
         f.label(repeat)
         _emit_repeat(f, record, words, parallel, following)
         f.br(done)
         f.label(alone)
+        has_lists = f.icmp("eq", f.field("i64", record, 8 * r.KIND), f.const("i64", r.BRANCHES))
+        inside = f.select(has_lists, f.field("i64", record, 8 * r.INSIDE), _ZERO)
+        f.store(f.offset(_behind(f, record), inside, "i64"), following)
         f.call(_ONE_RECORD, "void", [record, words, parallel])
+        f.br(done)
         f.label(done)
         loop.update(0, f.load("ptr", following))
     f.ret(_ZERO)

@@ -131,7 +131,7 @@ def _type_findings(form: KernelForm) -> Iterator[str]:
         "lane_axis": _plain_int(form.lane_axis),
         "operands": _tuple_of(form.operands, _is_operand),
         "params": _tuple_of(form.params, _is_text), "keeps": _tuple_of(form.keeps, _is_text),
-        "stages": _tuple_of(form.stages, _is_stage),
+        "stages": type(form.stages) is tuple,
         "then": form.then is None or isinstance(form.then, KernelForm),
         "link": _tuple_of(form.link, _plain_int) and len(form.link) == 2,
         "sweep": form.sweep is None or _is_sweep(form.sweep),
@@ -139,6 +139,17 @@ def _type_findings(form: KernelForm) -> Iterator[str]:
     for name, fit in fits.items():
         if not fit:
             yield f"rule 1: {name} is not of its type"
+    if fits["stages"]:
+        yield from (f"rule 1: stage {k} is not of its type: {_parts(s)}" for k, s in enumerate(form.stages)
+                    if not _is_stage(s))
+
+
+def _parts(stage: Any) -> str:
+    """Return the parts of a stage with their types, for whoever must find out which is wrong."""
+    flat = [stage]
+    for part in flat:  # grows
+        flat += part if isinstance(part, tuple | list) else ()
+    return ", ".join([f"{type(part).__name__} {part!r:.40}" for part in flat if not isinstance(part, tuple | list)])
 
 
 def _is_operand(o: Any) -> bool:

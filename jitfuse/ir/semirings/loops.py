@@ -101,10 +101,27 @@ def _pattern(
     return _Pattern(_record(head, units, np.stack([offsets_of(offsets, 2), offsets_of(offsets, 3)], axis=-1)), swap)
 
 
-def extremes(out: Operand, a: Operand, count: int, batch: int) -> np.ndarray:
-    """Return the record that finds the scale of a tensor of `count` elements, each of a batch."""
-    head = [0, r.EXTREMES, 0, 1, out.memory, out.first, a.memory, a.first, a.memory, a.first, batch, 1, 1, 1, count, 0]
-    return _record(head, (), np.zeros((0, 2), np.int64))
+def extremes(out: Operand, largest: Operand, smallest: Operand, count: int, batch: int) -> np.ndarray:
+    """Return the record that finds the scale of a tensor, each of a batch, from `count` numbers for either extreme."""
+    places = [*out[:2], *largest[:2], *smallest[:2]]
+    return _record([0, r.EXTREMES, 0, 1, *places, batch, 1, 1, 1, count, 0], (), np.zeros((0, 2), np.int64))
+
+
+def extremes_of_parts(out: Operand, a: Operand, parts: int, count: int, batch: int) -> np.ndarray:
+    """Return the record that finds the extremes of parts of a tensor, of `count` elements each."""
+    places = [*out[:2], *a[:2], *a[:2]]
+    axes = [Axis(parts, batch, count * batch, count * batch)]
+    return _record([0, r.PARTS, 1, parts, *places, batch, 1, 1, 1, count, 1], axes, np.zeros((0, 2), np.int64))
+
+
+def branches(lengths: Sequence[Sequence[int]]) -> np.ndarray:
+    """Return the record that runs the records behind it as branches: `lengths` are the words of those of each."""
+    words = [sum(each) for each in lengths]
+    starts = [sum(words[:k]) for k in range(len(words))]
+    pairs = [word for start, each in zip(starts, lengths) for word in (start, len(each))]
+    record = np.array([0, r.BRANCHES, 1, len(words), sum(words), *pairs], np.int64)
+    record[r.LENGTH] = len(record)
+    return record
 
 
 def _record(head: list[int], units: Sequence[Axis], offsets: np.ndarray) -> np.ndarray:

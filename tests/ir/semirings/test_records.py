@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from jitfuse.compile.objects.semiring_object import parallel_address, semiring_function
 from jitfuse.ir.semirings import words as r
-from jitfuse.ir.semirings.loops import CHUNK, MOST_OFFSETS, THREADED, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings.loops import (
+    CHUNK,
+    MOST_OFFSETS,
+    THREADED,
+    Operand,
+    extremes,
+    extremes_of_parts,
+    sum_of_products,
+)
 from jitfuse.ir.semirings.words import CARRIERS, MODULUS_LIMIT, PAIRS, SPLAT, STRIDED, SUM_PAIRS, SUM_SPLAT
 
 PRIME = MODULUS_LIMIT - 139
@@ -253,7 +261,7 @@ def test_scales(carrier: str, dtype: Any, count: int, batch: int) -> None:
         x = x.astype(dtype)
         found, least = np.full(2 * batch, -1, dtype), np.full(1, np.inf, dtype)
         out, source = Operand(r.WORKSPACE, 0, ()), Operand(r.STACKS, 0, ())
-        run(carrier, [extremes(out, source, count, batch)], [found, least, x])
+        run(carrier, [extremes(out, source, source, count, batch)], [found, least, x])
         largest = x.max(axis=0)
         usable = (largest >= info.smallest_normal) & np.isfinite(largest)
         scales = np.where(usable, 2.0 ** (1 + np.floor(np.log2(np.where(usable, largest, 1).astype(np.longdouble)))), 1)
@@ -261,6 +269,12 @@ def test_scales(carrier: str, dtype: Any, count: int, batch: int) -> None:
         with np.errstate(all="ignore"):
             below = np.where(x > 0, x / scales.astype(dtype), np.inf).min()
         assert least[0] == min(below, found.min())
+        parts = next(n for n in (9, 7, 2, 1) if count % n == 0)
+        again, memory = np.full(1, np.inf, dtype), np.zeros(2 * batch * (parts + 1), dtype)
+        between, small = (Operand(r.WORKSPACE, k * batch, ()) for k in (2, 2 + parts))
+        run(carrier, [extremes_of_parts(between, source, parts, count // parts, batch),
+                      extremes(out, between, small, parts, batch)], [memory, again, x], parallel=True)
+        assert np.array_equal(memory[: 2 * batch], found) and again[0] == least[0]
 
 
 def test_records_run_in_turn_and_read_what_was_written() -> None:
