@@ -147,11 +147,12 @@ class Slices:
             for v, table in enumerate(part.marginals()):
                 if v in self.modes:
                     found[v] += np.bincount(states[:, self.modes.index(v)], weights, len(found[v]))
-                elif v in part.evidence.states:
+                elif v in self.given.evidence.states:
                     found[v] = table
                 else:
                     found[v] += weights @ table
-        return [table.astype(self.given.dtype, copy=False) for table in found]
+        observed = self.given.evidence.states
+        return [table if v in observed else table.astype(self.given.dtype) for v, table in enumerate(found)]
 
     def marginal(self, wanted: tuple[int, ...]) -> Any:
         """Return the joint marginal of variables, in this order."""
@@ -171,7 +172,7 @@ class Slices:
                 rows = rows * size + states[:, self.modes.index(v)]
             np.add.at(found, rows, table)
         axes = [[*chosen, *rest].index(v) for v in wanted]
-        return found.reshape(*outer, *inner).transpose(axes).astype(self.given.dtype)
+        return found.reshape(*outer, *inner).transpose(axes)
 
     def _shares(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the slices that have a share of Z which is not 0, and these shares."""

@@ -166,7 +166,8 @@ class Given:
         """Return a result of a linear semiring: infinite where it leaves the range of float64."""
         scaled = self._scaled(self.plan(), "scaled partition", linear)
         if scaled is None:
-            return np.exp(self._log_result(linear, logs))
+            with np.errstate(over="ignore"):
+                return np.exp(self._log_result(linear, logs))
         value, scales = (np.asarray(x, np.float64) for x in scaled)
         log_scale = self.tables.scaled(self.dtype)[1]
         whole = np.clip(np.floor(log_scale / _LN2), -_FAR, _FAR)

@@ -19,9 +19,8 @@ from jitfuse.factors.emit import joined
 from jitfuse.factors.ir.schema import Instruction, OpCode, Program, RegID, SlotKey
 from jitfuse.factors.rewrites.free_early import working
 from jitfuse.factors.rewrites.pooling import ITEMSIZE
+from jitfuse.factors.schemes import STEP
 
-STEP: Final = 200
-"""What an instruction takes beside its products, in products."""
 WORTH: Final = 0.95
 """Results are kept for later runs where all work is less than this part of what it was."""
 _LOADS: Final = frozenset({OpCode.UNIT, OpCode.LOAD_FACTOR, OpCode.LOAD_SLOT})
