@@ -58,13 +58,16 @@ class Given:
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
-        self._allowed: dict[tuple[Plan, bool], float] = {}
+        self._allowed: dict[tuple[Plan, bool], tuple[list[float], float]] = {}
+        """For each plan the spreads of all tables, and the spread of messages that these allow."""
         self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
         self._factors = [*factors, *weights]
         self.tables = Tables(self.sizes, observed(factors, evidence.states), log) if base is None else base
         if weights:
             self.tables = Tables(self.sizes, weights, log, self.tables)
+        self._weights = dict(zip(evidence.weights, range(len(self.tables.factors) - len(weights), 1 << 62)))
+        """The numbers of the factors that are weights."""
 
     def plan(self, keep: tuple[int, ...] = (), *, all_messages: bool = False) -> Plan:
         """Return what is compiled for it.
@@ -102,6 +105,16 @@ class Given:
         made._allowed, made._underflows, made._plans = {}, set(), {}
         return made
 
+    def weighing(self, weights: Mapping[int, Any]) -> Given:
+        """Return the model with other weights of variables that have some."""
+        made = copy(self)
+        made.tables = self.tables.replaced({self._weights[v]: _log(w) if self.tables.log else w
+                                            for v, w in weights.items()})
+        made._factors = [*self._factors[: len(self._factors) - len(self._weights)],
+                         *made.tables.factors[len(made.tables.factors) - len(self._weights) :]]
+        made._underflows = set()
+        return made
+
     @cached_property
     def dtype(self) -> Any:
         """float32 if all tables are, else float64."""
@@ -125,12 +138,13 @@ class Given:
         """Return a plan's answer over probabilities; None where products may leave the range and logs are needed."""
         if self.tables.traced or (plan, query) in self._underflows:
             return None
-        key = plan, downward
-        if key not in self._allowed:
-            self._allowed[key] = plan.allowed_spread(self.tables.spreads, self.dtype, downward=downward)
-        if self._allowed[key] > 0:
+        key, spreads = (plan, downward), self.tables.spreads
+        if self._allowed.get(key, ((), 0.0))[0] != spreads:
+            self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
+        _, allowed = self._allowed[key]
+        if allowed > 0:
             answer, least = self.run_native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
-            if least > 0 and math.log(least) >= -self._allowed[key]:
+            if least > 0 and math.log(least) >= -allowed:
                 return answer
         self._underflows.add((plan, query))
         return None

@@ -239,6 +239,7 @@ class FactorGraph:
         """
         made = copy(self)
         made._updates = Updates()
+        vars(made).pop("_open", None)
         return made
 
     # ------------------------------------------------------------------ what is behind it
@@ -283,12 +284,19 @@ class FactorGraph:
         if twice := [v for v in known if v in found.states or v in found.weights]:
             raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
         if as_weights and (self._updates is not None or self._is_small):
-            weights = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
-            weights.update({v: np.eye(self._shape[v])[state] for v, state in found.states.items()})
-            found = Evidence({}, {**weights, **found.weights})
+            states = {v: np.eye(self._shape[v])[state] for v, state in found.states.items()}
+            return self._open.weighing({**states, **found.weights})
         base = None if found.states else self._plain.tables
         found = Evidence({**known, **found.states}, found.weights)
         return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries, base, self._updates)
+
+    @cached_property
+    def _open(self) -> Given:
+        """The model with weights of all variables that it has no evidence for: 1, until a query gives others."""
+        known = self._known.states
+        ones = {v: np.ones(size) for v, size in enumerate(self._shape) if v not in known}
+        return Given(self._shape, self._factors, Evidence(known, ones), self.log, self.limit_bytes, self.libraries,
+                     self._plain.tables, self._updates)
 
     @cached_property
     def _plain(self) -> Given:

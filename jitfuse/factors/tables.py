@@ -135,6 +135,16 @@ class Stack:
             self._made[key] = make()
         return self._made[key]
 
+    @cached_property
+    def traced(self) -> bool:
+        """Whether any table is a value of a trace."""
+        return any([isinstance(row, AbstractTensor) for row in self.rows])
+
+    @cached_property
+    def batch(self) -> tuple[int, ...]:
+        """The batch axes in front of some tables: none, or one."""
+        return max([row.shape[: row.ndim - len(self.shape)] for row in self.rows], key=len)
+
     def values(self, dtype: Any) -> Table:
         """Return the tables as they were given."""
         return _stacked(self.rows, len(self.shape), dtype)
@@ -193,16 +203,30 @@ class Tables:
             self._stacks.append(Stack(shape, list(own.values()), log))
         self.places += [found[tuple([sizes[v] for v in f.scope]), id(f.table)] for f in factors]
 
+    def replaced(self, tables: Mapping[int, Table]) -> Tables:
+        """Return the same with other tables of some factors, by their numbers: those are alone in their rows."""
+        made = Tables((), (), self.log)
+        made.places, factors, made._stacks = self.places, list(self.factors), list(self._stacks)
+        rows: dict[int, list[Table]] = {}
+        for number, table in tables.items():
+            stack, row = self.places[number]
+            rows.setdefault(stack, list(self._stacks[stack].rows))[row] = table
+            factors[number] = factors[number]._replace(table=table)
+        for stack, own in rows.items():
+            made._stacks[stack] = Stack(self._stacks[stack].shape, own, self.log)
+        made.factors = tuple(factors)
+        made.__dict__["_uses"] = self._uses
+        return made
+
     @cached_property
     def traced(self) -> bool:
         """Whether any table is a value of a trace."""
-        return any(isinstance(row, AbstractTensor) for stack in self._stacks for row in stack.rows)
+        return any([stack.traced for stack in self._stacks])
 
     @cached_property
     def batch(self) -> tuple[int, ...]:
         """The batch axes in front of some tables: none, or one."""
-        return max((row.shape[: row.ndim - len(stack.shape)] for stack in self._stacks for row in stack.rows),
-                   key=len, default=())
+        return max([stack.batch for stack in self._stacks], key=len, default=())
 
     def stacks(self, dtype: Any) -> tuple[Table, ...]:
         """Return an array for each shape: the tables of this shape, one after the other, as they were given."""
@@ -256,7 +280,9 @@ def _stacked(rows: Sequence[Table], axes: int, dtype: Any) -> Table:
         lead = max(leads, key=len)
         tables = [np.broadcast_to(t, lead + t.shape[len(own):]) for t, own in zip(tables, leads)]
         return np.stack(tables, axis=len(lead))
-    return np.stack([table.astype(dtype, copy=False) for table in tables])
+    if any([isinstance(table, AbstractTensor) for table in tables]):
+        return np.stack([table.astype(dtype, copy=False) for table in tables])
+    return np.array(tables)
 
 
 def _log(values: Table) -> Table:
