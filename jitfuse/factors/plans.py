@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from jitfuse.base.gc_pause import PAUSED
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.factors.array_records import ArrayRecords
@@ -236,7 +237,9 @@ class Plan:
         if key not in self._tables:
             kinds = QUERIES[query].slots
             layout = Layout(self.question.places.__getitem__, batched, batch)
-            self._tables[key] = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses)
+            with PAUSED:
+                self._tables[key] = assemble(
+                    self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses)
         return self._tables[key]
 
     def _programs(self, query: str) -> list[Program]:
@@ -306,7 +309,8 @@ def plan_for(question: Question) -> Plan:
     """Return the plan of a question: that of an equal one, if it is among the last ones asked."""
     plan = _PLANS.get(question)
     if plan is None:
-        plan = _PLANS[question] = Plan(question)
+        with PAUSED:
+            plan = _PLANS[question] = Plan(question)
     _PLANS.move_to_end(question)
     if len(_PLANS) > _KEPT:
         _PLANS.popitem(last=False)
