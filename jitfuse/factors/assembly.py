@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Final
 
 import numpy as np
@@ -251,7 +252,9 @@ def _operand(tensor: Tensor, keys: Iterable[AxisKey], batch: int, with_batch: bo
 
 def _union(a: TensorSpec, b: TensorSpec) -> TensorSpec:
     """Return the axes of both, those that only the second one has behind."""
-    return TensorSpec((*a.axes, *(axis for axis in b.axes if not a.has_key(axis.key))))
+    known = set(a.keys)
+    new = [axis for axis in b.axes if axis.key not in known]
+    return TensorSpec((*a.axes, *new)) if new else a
 
 
 class Heap:
@@ -262,34 +265,57 @@ class Heap:
 
     def __init__(self, *, reuses: bool = True) -> None:
         self.size, self._reuses = 0, reuses
-        self._free: list[tuple[int, int]] = []
+        self._sizes: dict[int, int] = {}
+        """The size of each free place, by its first element."""
+        self._firsts: dict[int, int] = {}
+        """The first element of each free place, by where it ends."""
+        self._alike: dict[int, list[int]] = {}
+        """The first elements of free places by their size, as heaps; those that are gone are dropped when met."""
 
     def take(self, size: int) -> int:
         """Return the first element of `size` elements that nobody holds."""
         size = _aligned(size)
-        for k, (first, free) in enumerate(self._free):
-            if free >= size:
-                self._free[k : k + 1] = [(first + size, free - size)] if free > size else []
-                return first
-        if self._free and sum(self._free[-1]) == self.size:
-            first = self._free.pop()[0]
-        else:
-            first = self.size
-        self.size = first + size
+        fits = [self._lowest(free) for free in [*self._alike] if free >= size]
+        first = min([first for first in fits if first is not None], default=None)
+        if first is None:
+            first = self._firsts.get(self.size, self.size)
+            if first < self.size:
+                self._remove(first)
+            self.size = first + size
+        elif (free := self._remove(first)) > size:
+            self._add(first + size, free - size)
         return first
 
     def give(self, first: int, size: int) -> None:
         """Give elements back."""
         if not self._reuses:
             return
-        stop = first + _aligned(size)
-        k = next((k for k, (other, _) in enumerate(self._free) if other > first), len(self._free))
-        if k < len(self._free) and self._free[k][0] == stop:
-            stop += self._free.pop(k)[1]
-        if k and sum(self._free[k - 1]) == first:
-            k -= 1
-            first = self._free.pop(k)[0]
-        self._free.insert(k, (first, stop - first))
+        size = _aligned(size)
+        if first + size in self._sizes:
+            size += self._remove(first + size)
+        if first in self._firsts:
+            first = self._firsts[first]
+            size += self._remove(first)
+        self._add(first, size)
+
+    def _add(self, first: int, size: int) -> None:
+        self._sizes[first], self._firsts[first + size] = size, first
+        heappush(self._alike.setdefault(size, []), first)
+
+    def _remove(self, first: int) -> int:
+        """Take a place from the free ones; return its size."""
+        size = self._sizes.pop(first)
+        del self._firsts[first + size]
+        return size
+
+    def _lowest(self, size: int) -> int | None:
+        """Return the first of the free places of exactly this size."""
+        firsts = self._alike[size]
+        while firsts and self._sizes.get(firsts[0]) != size:
+            heappop(firsts)
+        if not firsts:
+            del self._alike[size]
+        return firsts[0] if firsts else None
 
 
 def _aligned(size: int) -> int:

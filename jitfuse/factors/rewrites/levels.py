@@ -60,4 +60,4 @@ def by_level(program: Program) -> Program:
     """Return the program in the order of `levels`, and as it was within a level."""
     instructions = working(program)
     order = [number for level in levels(Program(tuple(instructions))) for number in level]
-    return freed(instructions[number] for number in order)
+    return freed([instructions[number] for number in order])
