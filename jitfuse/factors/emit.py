@@ -124,7 +124,11 @@ class Emitter:
         left = list(inputs)
         left += self.ones(left, variables)
         left = left or [self.write(OpCode.UNIT, self.spec(()))]
-        together = MOST_INPUTS if self.union(left).size <= SMALL else 2
+        whole = self.union(left)
+        together = MOST_INPUTS if whole.size <= SMALL else 2
+        if 1 < len(left) <= together:
+            first = sorted(left, key=lambda register: (self.specs[register].size, register))
+            return self.write(OpCode.CONTRACT, whole, inputs=tuple(first))
         heap = [(self.specs[register].size, register) for register in left]
         heapify(heap)
         while len(heap) > 1:
