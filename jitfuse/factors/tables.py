@@ -263,6 +263,8 @@ def check_values(name: str, table: Table, log: bool) -> None:
     """Raise ModelError for a table with NaN, or with a negative or infinite probability; `name` says whose it is."""
     if isinstance(table, AbstractTensor):
         return
+    if table.dtype.kind == "f" and table.size and table.max() < np.inf and (log or table.min() >= 0):
+        return  # of NaN neither is true
     if table.dtype == object and not all(isinstance(value, int) and value >= 0 for value in table.ravel().tolist()):
         raise ModelError(f"{name} holds Python objects: these may be integers from 0 on, for counting")
     if table.dtype.kind == "f" and np.isnan(table).any():

@@ -34,7 +34,9 @@ _DENSE: Final = 1_000_000
 """Pairs of neighbours of a vertex, over all vertices, of a part in which little can be gained and all takes long."""
 _HOPELESS: Final = 72.0
 """log2 of the elements of all tables together from which on neither the rules by fill nor the improvement are tried:
-they halve it at most, and that is still too much work. From two thirds of it on the improvement takes fewer steps."""
+they halve it at most, and that is still too much work."""
+_DOUBTFUL: Final = 40.0
+"""The same from which on the improvement takes fewer steps: it has to gain more the more there is."""
 _SLOW: Final = frozenset({rule.value for rule in BY_FILL})
 _EXACT: Final = "safe eliminations"
 
@@ -149,8 +151,8 @@ def _part_order(part: Part, budget: int, given: list[Method]) -> tuple[list[int]
     assert best is not None
     score, order = best
     if not _is_dense(part) and score.total < _HOPELESS:
-        worth = min(2.0 ** min(score.total - _WORTH, 60.0), budget * min(1.0, 3.0 - 3.0 * score.total / _HOPELESS))
-        order = improved(part, order, budget=int(worth))
+        hope = min(1.0, (_HOPELESS - score.total) / (_HOPELESS - _DOUBTFUL))
+        order = improved(part, order, budget=int(min(hope * budget, 2.0 ** min(score.total - _WORTH, 60.0))))
         score = part.score(order)
         candidates.append(Candidate("improved", score.weight / WEIGHT_OF_BIT, score.total))
     return order, sorted(candidates, key=lambda each: each[1:])
