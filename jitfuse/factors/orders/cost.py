@@ -10,8 +10,7 @@ of one state is in no bucket but its own: to sum it out is to drop an axis of on
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from math import log2, prod
 
 from jitfuse.base.records import NamedTuple, Record
@@ -35,7 +34,7 @@ class Bucket(NamedTuple):
     children: tuple[int, ...]
 
 
-def buckets(structure: Structure, order: Iterable[int]) -> tuple[Bucket, ...]:
+def buckets(structure: Structure, order: Sequence[int]) -> tuple[Bucket, ...]:
     """Return the buckets of an order, one for each variable, in the order of elimination.
 
     A factor is in the bucket of the first of its variables of several states, else of its first variable; one of no
@@ -45,12 +44,6 @@ def buckets(structure: Structure, order: Iterable[int]) -> tuple[Bucket, ...]:
         >>> [bucket.scope for bucket in buckets(Structure((2, 2, 2), ((0, 1), (1, 2))), (0, 2, 1))]
         [(0, 1), (1, 2), (1,)]
     """
-    return _buckets(structure, tuple(order))
-
-
-@lru_cache(1)
-def _buckets(structure: Structure, order: tuple[int, ...]) -> tuple[Bucket, ...]:
-    """Return the same; the last ones are kept, as costs and trees are asked for in turn."""
     count = len(structure.sizes)
     place = {v: i for i, v in enumerate(order)}
     if len(order) != count or place.keys() != set(range(count)):
