@@ -207,9 +207,13 @@ def _make_clique(graph: Graph, v: int) -> None:
     clique = near[v]
     for u in clique:
         known = near[u]
-        added = clique - known
-        added.discard(u)
-        known |= added
+        if not graph.unit:
+            added = clique - known
+            added.discard(u)
+            around[u] += sum([weight[t] for t in added]) - weight[v]
+        known |= clique
+        known.discard(u)
         known.discard(v)
-        around[u] += (len(added) if graph.unit else sum([weight[t] for t in added])) - weight[v]
+        if graph.unit:
+            around[u] = len(known)
     near[v] = set()

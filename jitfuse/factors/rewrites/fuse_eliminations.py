@@ -40,5 +40,5 @@ def _is_product(instruction: Instruction, makers: dict[RegID, Instruction]) -> b
         return False
     assert instruction.spec is not None
     kept = set(instruction.spec.keys)
-    return all([kept.issuperset(spec.keys) for spec in [makers[register].spec for register in instruction.reads]
-                if spec is not None])
+    specs = [makers[register].spec for register in instruction.reads]
+    return all(kept.issuperset(spec.keys) for spec in specs if spec is not None)
