@@ -269,13 +269,17 @@ class Heap:
         """The size of each free place, by its first element."""
         self._firsts: dict[int, int] = {}
         """The first element of each free place, by where it ends."""
-        self._alike: dict[int, list[int]] = {}
-        """The first elements of free places by their size, as heaps; those that are gone are dropped when met."""
+        self._alike: dict[int, dict[int, list[int]]] = {}
+        """The first elements of free places by the bits of their size and by their size, as heaps."""
+        self._levels: dict[int, list[int]] = {}
+        """The same by the bits of their size alone. What is gone is dropped when it is met."""
 
     def take(self, size: int) -> int:
         """Return the first element of `size` elements that nobody holds."""
         size = _aligned(size)
-        fits = [self._lowest(free) for free in [*self._alike] if free >= size]
+        bits = size.bit_length()
+        fits = [self._lowest(heap, free) for free, heap in self._alike.get(bits, {}).items() if free >= size]
+        fits += [self._lowest(heap, level, bits=True) for level, heap in self._levels.items() if level > bits]
         first = min([first for first in fits if first is not None], default=None)
         if first is None:
             first = self._firsts.get(self.size, self.size)
@@ -300,7 +304,8 @@ class Heap:
 
     def _add(self, first: int, size: int) -> None:
         self._sizes[first], self._firsts[first + size] = size, first
-        heappush(self._alike.setdefault(size, []), first)
+        heappush(self._alike.setdefault(size.bit_length(), {}).setdefault(size, []), first)
+        heappush(self._levels.setdefault(size.bit_length(), []), first)
 
     def _remove(self, first: int) -> int:
         """Take a place from the free ones; return its size."""
@@ -308,14 +313,14 @@ class Heap:
         del self._firsts[first + size]
         return size
 
-    def _lowest(self, size: int) -> int | None:
-        """Return the first of the free places of exactly this size."""
-        firsts = self._alike[size]
-        while firsts and self._sizes.get(firsts[0]) != size:
+    def _lowest(self, firsts: list[int], wanted: int, *, bits: bool = False) -> int | None:
+        """Return the first of places that are still free and of exactly this size, or of so many bits."""
+        while firsts:
+            size = self._sizes.get(firsts[0], 0)
+            if (size.bit_length() if bits else size) == wanted:
+                return firsts[0]
             heappop(firsts)
-        if not firsts:
-            del self._alike[size]
-        return firsts[0] if firsts else None
+        return None
 
 
 def _aligned(size: int) -> int:

@@ -84,8 +84,9 @@ def peak(program: Program, itemsize: int = ITEMSIZE) -> int:
                 if not tensor[1]:
                     live -= tensor[0]
             continue
-        slot = step.args.get("slot")
+        slot: SlotKey | None = step.args.get("slot")
         if step.dst is None:
+            assert slot is not None
             held[slot] = found = held[step.args["src"]]
             found[1] += 1
         elif slot is None or slot not in held:
