@@ -93,6 +93,8 @@ def observed(factors: Sequence[Factor], states: Mapping[int, int]) -> list[Facto
     if not states:
         return list(factors)
     return [
-        Factor(tuple([v for v in scope if v not in states]), table[(..., *[states.get(v, slice(None)) for v in scope])])
-        for scope, table in factors
+        factor if states.keys().isdisjoint(factor.scope) else Factor(
+            tuple([v for v in factor.scope if v not in states]),
+            factor.table[(..., *[states.get(v, slice(None)) for v in factor.scope])])
+        for factor in factors
     ]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.base.gc_pause import PAUSED
 from jitfuse.base.lazy import cached_property
 from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.conditioning import Slices
@@ -54,6 +55,7 @@ class FactorGraph:
         array([0.158, 0.842])
     """
 
+    @PAUSED
     def __init__(
         self, sizes: Mapping[Any, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
         log: bool = False, evidence: Mapping[Any, int] | None = None, limit_bytes: int = LIMIT_BYTES,

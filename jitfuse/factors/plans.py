@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.threads import thread_count
+from jitfuse.base.gc_pause import PAUSED
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.factors.array_records import ArrayRecords
@@ -246,8 +247,9 @@ class Plan:
         if key not in self._tables:
             kinds = QUERIES[query].slots
             layout = Layout(self.question.places.__getitem__, batched, batch)
-            table = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses,
-                             threads=threads)
+            with PAUSED:
+                table = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses,
+                                 threads=threads)
             if threads > 1 and (table.workspace + table.size) * ITEMSIZE > self.question.limit_bytes:
                 table = self.table(query, batched, batch, reuses=reuses)
             self._tables[key] = table
@@ -336,7 +338,8 @@ def plan_for(question: Question) -> Plan:
     """Return the plan of a question: that of an equal one, if it is among the last ones asked."""
     plan = _PLANS.get(question)
     if plan is None:
-        plan = _PLANS[question] = Plan(question)
+        with PAUSED:
+            plan = _PLANS[question] = Plan(question)
     _PLANS.move_to_end(question)
     if len(_PLANS) > _KEPT:
         _PLANS.popitem(last=False)

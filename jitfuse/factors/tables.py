@@ -138,7 +138,7 @@ class Stack:
     @cached_property
     def traced(self) -> bool:
         """Whether any table is a value of a trace."""
-        return any([isinstance(row, AbstractTensor) for row in self.rows])
+        return any(isinstance(row, AbstractTensor) for row in self.rows)
 
     @cached_property
     def batch(self) -> tuple[int, ...]:
@@ -221,7 +221,7 @@ class Tables:
     @cached_property
     def traced(self) -> bool:
         """Whether any table is a value of a trace."""
-        return any([stack.traced for stack in self._stacks])
+        return any(stack.traced for stack in self._stacks)
 
     @cached_property
     def batch(self) -> tuple[int, ...]:
@@ -280,7 +280,7 @@ def _stacked(rows: Sequence[Table], axes: int, dtype: Any) -> Table:
         lead = max(leads, key=len)
         tables = [np.broadcast_to(t, lead + t.shape[len(own):]) for t, own in zip(tables, leads)]
         return np.stack(tables, axis=len(lead))
-    if any([isinstance(table, AbstractTensor) for table in tables]):
+    if any(isinstance(table, AbstractTensor) for table in tables):
         return np.stack([table.astype(dtype, copy=False) for table in tables])
     return np.array(tables)
 
@@ -294,6 +294,8 @@ def check_values(name: str, table: Table, log: bool) -> None:
     """Raise ModelError for a table with NaN, or with a negative or infinite probability; `name` says whose it is."""
     if isinstance(table, AbstractTensor):
         return
+    if table.dtype.kind == "f" and table.size and table.max() < np.inf and (log or table.min() >= 0):
+        return  # of NaN neither is true
     if table.dtype == object and not all(isinstance(value, int) and value >= 0 for value in table.ravel().tolist()):
         raise ModelError(f"{name} holds Python objects: these may be integers from 0 on, for counting")
     if table.dtype.kind == "f" and np.isnan(table).any():

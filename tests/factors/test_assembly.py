@@ -12,7 +12,8 @@ from factors.ir.random_programs import Drawn, draw_program
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jitfuse.factors.assembly import ALIGNED, Heap, Layout, assemble
+from jitfuse.factors.assembly import Layout, assemble
+from jitfuse.factors.heap import ALIGNED, Heap
 from jitfuse.factors.ir.schema import Instruction, OpCode, Program, SlotKey
 from jitfuse.factors.native import run_table
 
