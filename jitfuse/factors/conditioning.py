@@ -19,7 +19,8 @@ from jitfuse.factors.decoding import Best
 from jitfuse.factors.given import IMPOSSIBLE, Given
 from jitfuse.factors.native import run_nested
 from jitfuse.factors.nesting import Modes
-from jitfuse.factors.plans import QUERIES, Plan
+from jitfuse.factors.plans import Plan
+from jitfuse.factors.queries import QUERIES
 from jitfuse.factors.semirings import LOG, MAX_SUM, Array, Semiring
 from jitfuse.factors.tables import Factor, Tables
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from jitfuse.factors.plans import Plan
 from jitfuse.factors.semirings import RESIDUES
-from jitfuse.factors.tables import Tables, log2_of_integers
+from jitfuse.factors.tables import Tables
+from jitfuse.factors.values import log2_of_integers
 from jitfuse.ir.semirings.words import MODULUS_LIMIT
 
 _BITS: Final = 48.9

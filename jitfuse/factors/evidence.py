@@ -11,7 +11,8 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ModelError
-from jitfuse.factors.tables import Factor, check_values
+from jitfuse.factors.tables import Factor
+from jitfuse.factors.values import check_values
 from jitfuse.tracing.abstract import AbstractTensor
 
 
@@ -26,9 +27,16 @@ class Evidence(NamedTuple):
 
 
 def read_evidence(
-    evidence: Mapping[Hashable, Any] | None, index: Mapping[Hashable, int], sizes: Sequence[int]
+    evidence: Mapping[Hashable, Any] | None, index: Mapping[Hashable, int], sizes: Sequence[int],
+    names: Mapping[Hashable, Sequence[str]],
 ) -> Evidence:
     """Return evidence as it is used.
+
+    Args:
+        evidence: that of a query.
+        index: the number of each variable.
+        sizes: of all variables.
+        names: those of the states of variables that have any.
 
     Raises:
         ModelError: an unknown variable, a state that it does not have, weights of another size.
@@ -40,6 +48,8 @@ def read_evidence(
             raise ModelError(f"evidence for {name!r}: the graph has no such variable")
         v = index[name]
         array: Any = value if isinstance(value, AbstractTensor) else np.asarray(value)
+        if array.dtype.kind == "U" and array.ndim < 2:
+            array = _numbers(name, array, names.get(name, ()))
         if array.ndim == 0 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
             states[v] = _state(name, int(array), sizes[v])
         elif array.ndim == 1 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
@@ -86,6 +96,15 @@ def _state(name: Hashable, state: int, size: int) -> int:
     if not 0 <= state < size:
         raise ModelError(f"evidence for {name!r}: it has states 0 to {size - 1}, not {state}")
     return state
+
+
+def _numbers(name: Hashable, called: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """Return the numbers of the states that are called so."""
+    for state in called.reshape(-1).tolist():
+        if state not in names:
+            known = f"its states are {', '.join(names)}" if names else "its states have no names, give their numbers"
+            raise ModelError(f"evidence for {name!r}: it has no state {state!r}; {known}")
+    return np.array([names.index(state) for state in called.reshape(-1).tolist()], np.int64).reshape(called.shape)
 
 
 def observed(factors: Sequence[Factor], states: Mapping[int, int]) -> list[Factor]:

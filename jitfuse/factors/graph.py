@@ -21,8 +21,10 @@ from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.plans import LIMIT_BYTES
 from jitfuse.factors.report import Report
 from jitfuse.factors.semirings import Semiring
-from jitfuse.factors.tables import Factor, check_values, read_factor
+from jitfuse.factors.tables import Factor, read_factor
 from jitfuse.factors.updates import Updates
+from jitfuse.factors.values import check_values
+from jitfuse.factors.variables import read_sizes, read_states
 from jitfuse.tracing.abstract import AbstractTensor
 
 SMALL: Final = 1 << 18
@@ -43,6 +45,7 @@ class FactorGraph:
         log: the tables hold logs of probabilities; -inf is impossible.
         evidence: {variable: state}: what is known in every query. These variables leave the graph.
         limit_bytes: what the messages of one query may take in memory, for each evidence of a batch.
+        states: {variable: names of its states}, for those that have names: evidence may then say them.
         libraries: "goatd", "opt_einsum", "cotengra": those whose orders of elimination compete with our own.
 
     Raises:
@@ -59,9 +62,10 @@ class FactorGraph:
     def __init__(
         self, sizes: Mapping[Any, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
         log: bool = False, evidence: Mapping[Any, int] | None = None, limit_bytes: int = LIMIT_BYTES,
-        libraries: Sequence[str] = (),
+        libraries: Sequence[str] = (), states: Mapping[Any, Sequence[str]] | None = None,
     ) -> None:
-        self.sizes = _sizes(sizes)
+        self.sizes = read_sizes(sizes)
+        self.states = read_states(states or {}, self.sizes)
         self.log, self.limit_bytes, self.libraries = bool(log), limit_bytes, tuple(libraries)
         self._index = {name: number for number, name in enumerate(self.sizes)}
         self._shape = tuple(self.sizes.values())
@@ -76,7 +80,7 @@ class FactorGraph:
             factor = read_factor(number, scope, table, self._index, self._shape, zero)
             check_values(f"factor {number}: its table", factor.table, self.log)
             self._factors.append(factor)
-        self._known = read_evidence(evidence, self._index, self._shape)
+        self._known = read_evidence(evidence, self._index, self._shape, self.states)
         if self._known.weights:
             raise ModelError("the evidence of a graph is {variable: state}: give weights to a query, or as a factor")
 
@@ -93,7 +97,8 @@ class FactorGraph:
         """Return log Z: of the sum, over all states that agree with the evidence, of the product of all tables.
 
         Args:
-            evidence: {variable: state}, {variable: weights of its states}, or {variable: states [batch]}.
+            evidence: {variable: state}, {variable: weights of its states}, or {variable: states [batch]}. A state is
+                its number, or its name where it has one.
 
         Returns:
             A float; float64[batch] for a batch of evidence; a traced number in a fused function. -inf: impossible.
@@ -279,7 +284,7 @@ class FactorGraph:
 
     def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
-        found = read_evidence(evidence, self._index, self._shape)
+        found = read_evidence(evidence, self._index, self._shape, self.states)
         if not found.states and not found.weights and self._updates is None:
             return self._plain
         known = self._known.states
@@ -310,12 +315,3 @@ class FactorGraph:
             return self._plain.plan().ordered.cost.operations <= SMALL
         except TooLargeError:
             return False
-
-
-def _sizes(sizes: Mapping[Any, int] | Sequence[int]) -> dict[Any, int]:
-    """Return {variable: size}."""
-    named = dict(sizes) if isinstance(sizes, Mapping) else dict(enumerate(sizes))
-    for name, size in named.items():
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-            raise ModelError(f"variable {name!r} has {size!r} states: give an integer from 1 on")
-    return {name: int(size) for name, size in named.items()}
