@@ -6,21 +6,22 @@ loops of a record (`jitfuse.ir.semirings.loops`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.factors.branches import parts_of
+from jitfuse.factors.heap import Heap
 from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
+from jitfuse.factors.lifetimes import Value, lifetimes
 from jitfuse.factors.semirings import Array
 from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, branches, extremes, extremes_of_parts, sum_of_products
 from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
 
-ALIGNED: Final = 8
-"""Elements that every register begins at a multiple of."""
 PART: Final = 1 << 14
 """Elements of a part of a tensor whose extremes are found on their own, at most: it is read twice."""
 
@@ -58,6 +59,7 @@ class Assembled(Record, frozen=True, eq=False):
     threads    whether any record has work for several threads
     slots      where in the result each wanted slot is
     batch      number of models that run at the same time
+    starts     for each place from which on all may run again its first word, and how many records come before it
     """
 
     code: np.ndarray
@@ -67,6 +69,7 @@ class Assembled(Record, frozen=True, eq=False):
     threads: bool
     slots: Mapping[SlotKey, Tensor]
     batch: int
+    starts: tuple[tuple[int, int], ...]
 
 
 class Layout(NamedTuple):
@@ -79,7 +82,7 @@ class Layout(NamedTuple):
 
 def assemble(
     programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True,
-    threads: int = 1,
+    threads: int = 1, begins: Sequence[int] = (0,),
 ) -> Assembled:
     """Return the table of programs that run one after the other; of their slots those that are wanted stay.
 
@@ -88,66 +91,25 @@ def assemble(
         layout: where tables are.
         wanted: whether a slot is.
         reuses: registers that nothing reads any more give their memory to others.
-        threads: how many may share branches out.
+        threads: how many may share branches out; one where anything may run again.
+        begins: numbers of the instructions but FREE from which on all may run again, in order: what they read of
+            earlier ones keeps its memory.
     """
     given = [(number, step) for number, program in enumerate(programs) for step in program.instructions
              if step.op is not OpCode.FREE]
     parts = parts_of(given, threads if reuses else 1, layout.batch)
     steps = [given[place] for part in parts for branch in part for place in branch]
-    writer = _Assembler(layout, wanted, *_lifetimes(steps, wanted), Heap(reuses=reuses))
-    done = count = 0
+    writer = _Assembler(layout, wanted, *lifetimes(steps, wanted, begins), Heap(reuses=reuses))
+    places = iter(enumerate(steps))
     for part in parts:
-        before, lengths = len(writer.records), []
-        for branch in part:
-            first = len(writer.records)
-            with writer.heap.apart() if len(part) > 1 else nullcontext():
-                for place in range(done, done + len(branch)):
-                    writer.step(place, *steps[place])
-            done += len(branch)
-            lengths.append([len(record) for record in writer.records[first:]])
-        count += len(writer.records) - before
-        if len(part) > 1:
-            writer.heap.join()
-            writer.records.insert(before, branches(lengths))
-            count -= sum(map(len, lengths)) - 1
+        writer.part([list(islice(places, len(branch))) for branch in part])
+    before = [*writer.before, writer.count]
+    words = np.cumsum([0, *map(len, writer.records)])
+    starts = tuple([(int(words[before[place]]), before[place]) for place in begins])
     code = np.concatenate(writer.records) if writer.records else np.zeros(0, np.int64)
     slots = {key: tensor for key, tensor in writer.slots.items() if wanted(key)}
     any_threads = any(record[PARALLEL] for record in writer.records)
-    return Assembled(code, count, writer.heap.size, writer.size, any_threads, slots, layout.batch)
-
-
-Value = tuple[int, int]
-"""A register: the number of its program, and its own. Loads of slots have that of what was stored."""
-
-
-def _lifetimes(
-    steps: Sequence[tuple[int, Instruction]], wanted: Callable[[SlotKey], bool]
-) -> tuple[dict[int, list[Value]], set[Value]]:
-    """Return for each place the registers that nothing reads behind it, and those that lie in the result."""
-    names: dict[Value, Value] = {}
-    kept: set[Value] = set()
-    slots: dict[SlotKey, Value] = {}
-    last: dict[Value, int] = {}
-    for place, (number, step) in enumerate(steps):
-        if step.op is OpCode.LOAD_SLOT:
-            assert step.dst is not None
-            names[number, step.dst] = slots[step.args["slot"]]
-        elif step.op is OpCode.NORMALIZE:  # lies where it is read from
-            assert step.dst is not None
-            names[number, step.dst] = names[number, step.args["src"]]
-        elif step.dst is not None:
-            names[number, step.dst] = number, step.dst
-            last[number, step.dst] = place
-        for register in step.reads:
-            last[names[number, register]] = place
-        if step.op is OpCode.STORE_SLOT:
-            slots[step.args["slot"]] = names[number, step.args["src"]]
-            if wanted(step.args["slot"]) and names[number, step.args["src"]] == (number, step.args["src"]):
-                kept.add((number, step.args["src"]))
-    found: dict[int, list[Value]] = {}
-    for value, place in last.items():
-        found.setdefault(place, []).append(value)
-    return found, kept
+    return Assembled(code, writer.count, writer.heap.size, writer.size, any_threads, slots, layout.batch, starts)
 
 
 class _Assembler:
@@ -159,9 +121,30 @@ class _Assembler:
     ) -> None:
         self.layout, self.wanted, self.dying, self.kept, self.heap = layout, wanted, dying, kept, heap
         self.records: list[np.ndarray] = []
+        self.count = 0
+        """Records that are in no branch."""
+        self.before: list[int] = []
+        """How many records come before each step."""
         self.size = 0
         self.slots: dict[SlotKey, Tensor] = {}
         self._tensors: dict[Value, Tensor] = {}
+
+    def part(self, lists: Sequence[Sequence[tuple[int, tuple[int, Instruction]]]]) -> None:
+        """Write what a list of numbered steps does; several lists are branches."""
+        start, lengths = len(self.records), []
+        for steps in lists:
+            first = len(self.records)
+            with self.heap.apart() if len(lists) > 1 else nullcontext():
+                for place, (number, step) in steps:
+                    self.before.append(len(self.records))
+                    self.step(place, number, step)
+            lengths.append([len(record) for record in self.records[first:]])
+        if len(lists) > 1:
+            self.heap.join()
+            self.records.insert(start, branches(lengths))
+            self.count += 1
+        else:
+            self.count += len(self.records) - start
 
     def step(self, place: int, number: int, step: Instruction) -> None:
         """Write what one instruction does."""
@@ -293,72 +276,15 @@ def _operand(tensor: Tensor, keys: Iterable[AxisKey], batch: int, with_batch: bo
 
 def _union(a: TensorSpec, b: TensorSpec) -> TensorSpec:
     """Return the axes of both: those that only the second one has come before the next one that both have."""
-    axes, keys = list(a.axes), list(a.keys)
-    at = len(axes)
+    keys = list(a.keys)
+    known = set(keys)
+    if known.issuperset(b.keys):
+        return a
+    axes, at = list(a.axes), len(keys)
     for axis in reversed(b.axes):
-        if a.has_key(axis.key):
+        if axis.key in known:
             at = keys.index(axis.key)
         else:
             axes.insert(at, axis)
             keys.insert(at, axis.key)
     return TensorSpec(tuple(axes))
-
-
-class Heap:
-    """Memory in elements: what is given back is taken again, the first place that fits; neighbours become one.
-
-    Without `reuses` nothing is taken twice.
-    """
-
-    def __init__(self, *, reuses: bool = True) -> None:
-        self.size, self._reuses, self._floor = 0, reuses, 0
-        self._free: list[tuple[int, int]] = []
-        self._late: list[tuple[int, int]] = []
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Take only memory that nobody had before, and that no other branch takes: they run at the same time."""
-        outside, self._free, self._floor = self._free, [], self.size
-        yield
-        self._late += self._free
-        self._free, self._floor = outside, 0
-
-    def join(self) -> None:
-        """All branches have run: what they gave back may be taken again."""
-        late, self._late = self._late, []
-        for first, size in late:
-            self.give(first, size)
-
-    def take(self, size: int) -> int:
-        """Return the first element of `size` elements that nobody holds."""
-        size = _aligned(size)
-        for k, (first, free) in enumerate(self._free):
-            if free >= size:
-                self._free[k : k + 1] = [(first + size, free - size)] if free > size else []
-                return first
-        if self._free and sum(self._free[-1]) == self.size:
-            first = self._free.pop()[0]
-        else:
-            first = self.size
-        self.size = first + size
-        return first
-
-    def give(self, first: int, size: int) -> None:
-        """Give elements back."""
-        if not self._reuses:
-            return
-        if first < self._floor:  # other branches may still read it
-            self._late.append((first, size))
-            return
-        stop = first + _aligned(size)
-        k = next((k for k, (other, _) in enumerate(self._free) if other > first), len(self._free))
-        if k < len(self._free) and self._free[k][0] == stop:
-            stop += self._free.pop(k)[1]
-        if k and sum(self._free[k - 1]) == first:
-            k -= 1
-            first = self._free.pop(k)[0]
-        self._free.insert(k, (first, stop - first))
-
-
-def _aligned(size: int) -> int:
-    return -(-max(size, 1) // ALIGNED) * ALIGNED

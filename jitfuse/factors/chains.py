@@ -19,8 +19,8 @@ from jitfuse.factors.chain_records import Ahead, ahead, behind
 from jitfuse.factors.given import IMPOSSIBLE
 from jitfuse.factors.graph import FactorGraph
 from jitfuse.factors.semirings import LOG
-from jitfuse.factors.tables import check_values
 from jitfuse.factors.underflow import LIMITS
+from jitfuse.factors.values import check_values
 from jitfuse.fuse import fuse
 from jitfuse.tracing.abstract import AbstractTensor
 

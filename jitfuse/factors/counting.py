@@ -6,7 +6,7 @@ them together. How many primes are needed follows from the tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -14,25 +14,32 @@ import numpy as np
 
 from jitfuse.factors.plans import Plan
 from jitfuse.factors.semirings import RESIDUES
-from jitfuse.factors.tables import Tables, log2_of_integers
+from jitfuse.factors.tables import Tables
+from jitfuse.factors.values import log2_of_integers
 from jitfuse.ir.semirings.words import MODULUS_LIMIT
 
 _BITS: Final = 48.9
 """What each prime has at least."""
 
 
-def count(plan: Plan, tables: Tables) -> int:
-    """Return the sum over all states of the product of all tables, which hold non-negative integers.
+def count(plan: Plan, tables: Tables, run: Callable[..., tuple[Any, float]]) -> int:
+    """Return the sum over all states, and over a batch, of the product of all tables, which hold non-negative integers.
+
+    Args:
+        plan: the programs.
+        tables: the tables.
+        run: (plan, query, semiring, stacks, dtype, modulus=) -> the answers, and another number.
 
     Raises:
         ModelError: a table holds a number that is no integer.
     """
-    bits = sum(log2_of_integers(f.table) for f in tables.factors) + sum(map(math.log2, plan.question.structure.sizes))
+    bits = sum(log2_of_integers(f.table) for f in tables.factors) + sum(
+        map(math.log2, (*plan.question.structure.sizes, *tables.batch)))
     if bits == -math.inf:
         return 0
     primes = _primes(int(bits / _BITS) + 1)
     stacks = [_integers(stack) for stack in tables.stacks(object)]
-    return _combined([_residue(plan, stacks, p) for p in primes], primes)
+    return _combined([_residue(plan, stacks, p, run) for p in primes], primes)
 
 
 def _integers(stack: Any) -> Any:
@@ -40,9 +47,10 @@ def _integers(stack: Any) -> Any:
     return np.vectorize(int, otypes=[object])(stack) if stack.size else stack
 
 
-def _residue(plan: Plan, stacks: Sequence[Any], prime: int) -> int:
+def _residue(plan: Plan, stacks: Sequence[Any], prime: int, run: Callable[..., tuple[Any, float]]) -> int:
     residues = [(stack % prime).astype(np.float64) for stack in stacks]
-    return int(plan.run("partition", RESIDUES, residues, np.float64, modulus=prime)[0])
+    found, _ = run(plan, "partition", RESIDUES, residues, np.float64, modulus=prime)
+    return sum(map(int, np.ravel(found).tolist())) % prime
 
 
 def _combined(residues: Sequence[int], primes: Sequence[int]) -> int:

@@ -6,7 +6,8 @@ table of probabilities. Nothing but messages is kept, no positions of maxima.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,12 @@ def lowest(plan: Plan, tables: Tables, best: Best) -> Best:
 
 
 def samples(
-    plan: Plan, logs: Sequence[Array], messages: Sequence[Array], n: int, key: Any
+    plan: Plan, logs: Sequence[Array], messages: Sequence[Array], n: int, draw: Callable[[int], np.ndarray]
 ) -> list[np.ndarray]:
-    """Return n samples of each variable, after an upward pass of the log semiring, of a model that is possible."""
-    from jitfuse.random import fold_in, uniform  # jf.random is imported with the first sample
+    """Return n samples of each variable, after an upward pass of the log semiring, of a model that is possible.
 
+    `draw` returns n numbers from 0 to 1 for a variable.
+    """
     states: list[np.ndarray] = [np.zeros(n, np.int64) for _ in plan.question.structure.sizes]
     for own, shape, terms in _nodes(plan, logs, messages):
         total = np.zeros((n, *shape))
@@ -103,11 +105,18 @@ def samples(
             total = total + (np.moveaxis(at, -1, 0) if rest else at)
         total = total.reshape(n, math.prod(shape))
         weights = np.exp(total - total.max(axis=1, keepdims=True, initial=-np.inf)).cumsum(axis=1)
-        drawn = np.asarray(uniform((n, 1), key=fold_in(key, own[0]))) * weights[:, -1:]
+        drawn = draw(own[0])[:, None] * weights[:, -1:]
         chosen = np.minimum((weights <= drawn).sum(axis=1), _last_possible(weights))
         for v, found in zip(own, np.unravel_index(chosen, shape)):
             states[v] = found
     return states
+
+
+def drawn_by(key: Any, n: int) -> Callable[[int], np.ndarray]:
+    """Return the function from a number to n numbers from 0 to 1, which are the same each time."""
+    from jitfuse.random import fold_in, uniform  # jf.random is imported with the first sample
+
+    return cache(lambda number: np.asarray(uniform((n, 1), key=fold_in(key, number)))[:, 0])
 
 
 def _last_possible(weights: np.ndarray) -> np.ndarray:

@@ -51,16 +51,32 @@ class Emitter:
         self.structure, self.tree, self.modes = structure, tree, modes
         self.instructions: list[Instruction] = []
         self.specs: dict[RegID, TensorSpec] = {}
+        self._orders: dict[tuple[int, ...], TensorSpec] = {}
+        self._variables: dict[int, Axis] = {}
         self.slots: dict[SlotKey, TensorSpec] = {}
         self.held: list[RegID] = []
 
     def spec(self, variables: Iterable[int]) -> TensorSpec:
         """Return the axes of variables."""
-        return TensorSpec(tuple(map(self.axis, sorted(variables, key=self.tree.axes.__getitem__))))
+        return self._in_order(tuple(sorted(variables, key=self.tree.axes.__getitem__)))
+
+    def _in_order(self, variables: tuple[int, ...]) -> TensorSpec:
+        """Return the axes of variables in this order; the same object each time."""
+        found = self._orders.get(variables)
+        if found is None:
+            found = self._orders[variables] = TensorSpec(tuple([self.axis(v) for v in variables]))
+        return found
 
     def axis(self, v: int) -> Axis:
         """Return the axis that stands for a variable behind the loads of factors: its mode's, if it has one."""
-        return mode(v, self.modes[v]) if v in self.modes else variable(v, self.structure.sizes[v])
+        return mode(v, self.modes[v]) if v in self.modes else self.variable(v)
+
+    def variable(self, v: int) -> Axis:
+        """Return the axis of a variable."""
+        found = self._variables.get(v)
+        if found is None:
+            found = self._variables[v] = variable(v, self.structure.sizes[v])
+        return found
 
     def write(self, op: OpCode, spec: TensorSpec, **args: Any) -> RegID:
         """Append an instruction that makes a register, and return it."""
@@ -87,7 +103,9 @@ class Emitter:
         Selectors take its elements at the values of the modes, whose axes are then those of the conditioned variables.
         """
         scope = self.structure.scopes[factor]
-        axes = tuple([variable(v, self.structure.sizes[v]) for v in scope])
+        if not self.modes:
+            return self.write(OpCode.LOAD_FACTOR, self._in_order(scope), factor_id=factor)
+        axes = tuple([self.variable(v) for v in scope])
         register = self.write(OpCode.LOAD_FACTOR, TensorSpec(axes), factor_id=factor)
         chosen = [self.write(OpCode.LOAD_SELECTOR, TensorSpec((axis, self.axis(axis.id))), selector_id=number)
                   for number, v in enumerate(self.modes) for axis in axes if axis.id == v]
@@ -108,7 +126,11 @@ class Emitter:
         left = list(inputs)
         left += self.ones(left, variables)
         left = left or [self.write(OpCode.UNIT, self.spec(()))]
-        together = MOST_INPUTS if self.union(left).size <= SMALL else 2
+        whole = self.union(left)
+        together = MOST_INPUTS if whole.size <= SMALL else 2
+        if 1 < len(left) <= together:
+            first = sorted(left, key=lambda register: (self.specs[register].size, register))
+            return self.write(OpCode.CONTRACT, whole, inputs=tuple(first))
         heap = [(self.specs[register].size, register) for register in left]
         heapify(heap)
         while len(heap) > 1:
@@ -125,15 +147,14 @@ class Emitter:
 
     def union(self, registers: Iterable[RegID]) -> TensorSpec:
         """Return the axes that any of the registers has."""
-        axes: dict[Any, Axis] = {axis.key: axis for r in registers for axis in self.specs[r].axes}
-        return TensorSpec(tuple(sorted(axes.values(), key=lambda axis: self.tree.axes[axis.id])))
+        return self.spec(dict.fromkeys([axis.id for register in registers for axis in self.specs[register].axes]))
 
     def eliminated(self, register: RegID, variables: Sequence[int]) -> RegID:
         """Append the sum over all axes but those of these variables; what stays is in the order of all axes."""
         spec = self.specs[register]
-        kept = spec.subset(self.axis(v).key for v in variables)
-        ordered = self.spec(axis.id for axis in kept.axes)
-        if ordered != kept:
+        names = [axis.id for axis in spec.axes if axis.id in variables]
+        kept, ordered = self._in_order(tuple(names)), self.spec(names)
+        if ordered is not kept:
             return self.write(OpCode.CONTRACT, ordered, inputs=(register,))
         if kept.ndim == spec.ndim:
             return register

@@ -11,7 +11,8 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ModelError
-from jitfuse.factors.tables import Factor, check_values
+from jitfuse.factors.tables import Factor
+from jitfuse.factors.values import check_values
 from jitfuse.tracing.abstract import AbstractTensor
 
 
@@ -26,9 +27,16 @@ class Evidence(NamedTuple):
 
 
 def read_evidence(
-    evidence: Mapping[Hashable, Any] | None, index: Mapping[Hashable, int], sizes: Sequence[int]
+    evidence: Mapping[Hashable, Any] | None, index: Mapping[Hashable, int], sizes: Sequence[int],
+    names: Mapping[Hashable, Sequence[str]],
 ) -> Evidence:
     """Return evidence as it is used.
+
+    Args:
+        evidence: that of a query.
+        index: the number of each variable.
+        sizes: of all variables.
+        names: those of the states of variables that have any.
 
     Raises:
         ModelError: an unknown variable, a state that it does not have, weights of another size.
@@ -40,6 +48,8 @@ def read_evidence(
             raise ModelError(f"evidence for {name!r}: the graph has no such variable")
         v = index[name]
         array: Any = value if isinstance(value, AbstractTensor) else np.asarray(value)
+        if array.dtype.kind == "U" and array.ndim < 2:
+            array = _numbers(name, array, names.get(name, ()))
         if array.ndim == 0 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
             states[v] = _state(name, int(array), sizes[v])
         elif array.ndim == 1 and array.dtype.kind in "iu" and not isinstance(array, AbstractTensor):
@@ -88,11 +98,22 @@ def _state(name: Hashable, state: int, size: int) -> int:
     return state
 
 
+def _numbers(name: Hashable, called: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """Return the numbers of the states that are called so."""
+    for state in called.reshape(-1).tolist():
+        if state not in names:
+            known = f"its states are {', '.join(names)}" if names else "its states have no names, give their numbers"
+            raise ModelError(f"evidence for {name!r}: it has no state {state!r}; {known}")
+    return np.array([names.index(state) for state in called.reshape(-1).tolist()], np.int64).reshape(called.shape)
+
+
 def observed(factors: Sequence[Factor], states: Mapping[int, int]) -> list[Factor]:
     """Return the factors at the states of the observed variables, which leave their scopes."""
     if not states:
         return list(factors)
     return [
-        Factor(tuple([v for v in scope if v not in states]), table[(..., *[states.get(v, slice(None)) for v in scope])])
-        for scope, table in factors
+        factor if states.keys().isdisjoint(factor.scope) else Factor(
+            tuple([v for v in factor.scope if v not in states]),
+            factor.table[(..., *[states.get(v, slice(None)) for v in factor.scope])])
+        for factor in factors
     ]

@@ -6,9 +6,9 @@ programs (`plans.py`) nor the walks from the root that decide states (`decoding.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import product
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -21,9 +21,19 @@ from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
-from jitfuse.factors.updates import Updates
 
 _LN2: Final = math.log(2)
+_FAR: Final = 1e8
+"""Exponents of two, far beyond those of floats."""
+
+
+class Runner(Protocol):
+    """What runs programs in place of `Plan.run`."""
+
+    def run(
+        self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any
+    ) -> tuple[Any, float]:
+        """Return what `Plan.run` returns."""
 
 
 class Given:
@@ -37,24 +47,27 @@ class Given:
         limit_bytes: what the messages of a query may take.
         libraries: those that are asked for orders too.
         base: the tables of the model, if the evidence has no states but those of the model.
-        updates: what keeps messages from one query to the next.
+        runner: what runs programs, if not plans alone do: what keeps messages from one query to the next.
     """
 
     def __init__(
         self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int,
-        libraries: tuple[str, ...] = (), base: Tables | None = None, updates: Updates | None = None,
+        libraries: tuple[str, ...] = (), base: Tables | None = None, runner: Runner | None = None,
     ) -> None:
-        self.libraries, self.updates = libraries, updates
+        self.libraries, self.runner = libraries, runner
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
-        self._allowed: dict[tuple[Plan, bool], float] = {}
+        self._allowed: dict[tuple[Plan, bool], tuple[list[float], float]] = {}
+        """For each plan the spreads of all tables, and the spread of messages that these allow."""
         self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
         self._factors = [*factors, *weights]
         self.tables = Tables(self.sizes, observed(factors, evidence.states), log) if base is None else base
         if weights:
             self.tables = Tables(self.sizes, weights, log, self.tables)
+        self._weights = dict(zip(evidence.weights, range(len(self.tables.factors) - len(weights), 1 << 62)))
+        """The numbers of the factors that are weights."""
 
     def plan(self, keep: tuple[int, ...] = (), *, all_messages: bool = False) -> Plan:
         """Return what is compiled for it.
@@ -73,19 +86,34 @@ class Given:
             self._plans[key] = plan
         return self._plans[key]
 
-    def slices(self, *, all_messages: bool = False) -> list[Given]:
-        """Return the models that are summed where the messages of one would take too much memory; none if they do not.
+    def modes(self, *, all_messages: bool = False) -> tuple[int, ...]:
+        """Return the variables to condition on: none where the messages of the whole do not take too much memory."""
+        return self.plan(all_messages=all_messages).schemes[0].modes
 
-        Each has states of the variables that are conditioned on as its evidence.
+    def observing(self, states: Mapping[int, int]) -> Given:
+        """Return the model with states of more variables as its evidence."""
+        return Given(self.full, self._factors, Evidence({**self.evidence.states, **states}, {}), self.tables.log,
+                     self.limit_bytes, self.libraries)
+
+    def with_tables(self, tables: Tables, sizes: tuple[int, ...], runner: Runner | None = None) -> Given:
+        """Return a model with other tables, over variables of these sizes.
+
+        `runner` runs its programs; None: as those of any model.
         """
-        sliced = self.plan(all_messages=all_messages).schemes[0].modes
-        if not sliced:
-            return []
-        return [
-            Given(self.full, self._factors, Evidence({**self.evidence.states, **dict(zip(sliced, states))}, {}),
-                  self.tables.log, self.limit_bytes, self.libraries)
-            for states in product(*[range(self.sizes[v]) for v in sliced])
-        ]
+        made = copy(self)
+        made.tables, made.sizes, made.runner = tables, sizes, runner
+        made._allowed, made._underflows, made._plans = {}, set(), {}
+        return made
+
+    def weighing(self, weights: Mapping[int, Any]) -> Given:
+        """Return the model with other weights of variables that have some."""
+        made = copy(self)
+        made.tables = self.tables.replaced({self._weights[v]: _log(w) if self.tables.log else w
+                                            for v, w in weights.items()})
+        made._factors = [*self._factors[: len(self._factors) - len(self._weights)],
+                         *made.tables.factors[len(made.tables.factors) - len(self._weights) :]]
+        made._underflows = set()
+        return made
 
     @cached_property
     def dtype(self) -> Any:
@@ -97,26 +125,26 @@ class Given:
         """Return a plan's answer: by native code, or by steps of the trace that is on."""
         if self.tables.traced:
             return plan.ask(query, semiring, stacks, dtype or self.dtype)
-        return self._native(plan, query, semiring, stacks, dtype or self.dtype)[0]
+        return self.run_native(plan, query, semiring, stacks, dtype or self.dtype)[0]
 
-    def _native(
-        self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any
-    ) -> tuple[Any, float]:
-        """Return a plan's answer from native code, and the smallest element but 0 of all normalized messages."""
-        if self.updates is None:
-            return plan.run(query, semiring, stacks, dtype)
-        return self.updates.run(plan, query, semiring, stacks, dtype)
+    @property
+    def run_native(self) -> Callable[..., tuple[Any, float]]:
+        """What returns a plan's answer from native code, and the smallest element but 0 of all normalized messages:
+        a function of the plan, and of what `Plan.run` takes.
+        """
+        return Plan.run if self.runner is None else self.runner.run
 
     def _scaled(self, plan: Plan, query: str, semiring: Semiring, *, downward: bool = False) -> Any:
         """Return a plan's answer over probabilities; None where products may leave the range and logs are needed."""
         if self.tables.traced or (plan, query) in self._underflows:
             return None
-        key = plan, downward
-        if key not in self._allowed:
-            self._allowed[key] = plan.allowed_spread(self.tables.spreads, self.dtype, downward=downward)
-        if self._allowed[key] > 0:
-            answer, least = self._native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
-            if least > 0 and math.log(least) >= -self._allowed[key]:
+        key, spreads = (plan, downward), self.tables.spreads
+        if self._allowed.get(key, ((), 0.0))[0] != spreads:
+            self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
+        _, allowed = self._allowed[key]
+        if allowed > 0:
+            answer, least = self.run_native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
+            if least > 0 and math.log(least) >= -allowed:
                 return answer
         self._underflows.add((plan, query))
         return None
@@ -150,16 +178,18 @@ class Given:
 
     def _result(self, linear: Semiring, logs: Semiring) -> Any:
         """Return a result of a linear semiring: infinite where it leaves the range of float64."""
-        scaled = None if self.tables.batch else self._scaled(self.plan(), "scaled partition", linear)
+        scaled = self._scaled(self.plan(), "scaled partition", linear)
         if scaled is None:
-            return np.exp(self._log_result(linear, logs))
-        value, scales = scaled
-        mantissa, exponent = 1.0, 0
-        for number in [float(value), *np.ravel(scales).tolist()]:
-            part, more = math.frexp(number)
-            mantissa, again = math.frexp(mantissa * part)
-            exponent += more + again
-        return _scaled_by(mantissa, exponent, float(self.tables.scaled(self.dtype)[1]))
+            with np.errstate(over="ignore"):
+                return np.exp(self._log_result(linear, logs))
+        value, scales = (np.asarray(x, np.float64) for x in scaled)
+        log_scale = self.tables.scaled(self.dtype)[1]
+        whole = np.clip(np.floor(log_scale / _LN2), -_FAR, _FAR)
+        exponents = np.frexp(scales)[1].sum(axis=-1) - scales.shape[-1] + whole  # scales are powers of two
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.ldexp(value * np.exp(log_scale - whole * _LN2), exponents.astype(np.int32))
+        found = np.where(value > 0, found, 0.0)
+        return found if self.tables.batch else float(found)
 
     def satisfiable(self) -> Any:
         """Return whether any product is not zero."""
@@ -170,9 +200,17 @@ class Given:
 
     def count(self) -> int:
         """Return the sum of the products of integers, exactly."""
+        self.require_integers()
+        return count(self.plan(), self.tables, Plan.run)
+
+    def require_integers(self) -> None:
+        """Raise ModelError where tables cannot be counted with."""
         if self.tables.log or self.tables.batch or self.tables.traced:
             raise ModelError("counting needs tables of integers: no logs, no batch, no traced values")
-        return count(self.plan(), self.tables)
+
+    def of_logs(self, semiring: Semiring) -> Any:
+        """Return the result of a semiring of logs, in float64."""
+        return self._run(self.plan(), "partition", semiring, self.tables.logs(np.float64), np.float64)
 
     def custom(self, semiring: Semiring) -> Any:
         """Return the result of a semiring that a person wrote, over the tables as they are."""
@@ -202,10 +240,7 @@ class Given:
     def marginal(self, wanted: tuple[int, ...]) -> Any:
         """Return the joint marginal of variables, in this order."""
         free = [v for v in wanted if v not in self.evidence.states]
-        needed = ITEMSIZE * math.prod(self.full[v] for v in wanted)
-        if needed > self.limit_bytes:
-            raise TooLargeError(f"the joint table of {len(wanted)} variables takes {needed:,} bytes, the limit is "
-                                f"{self.limit_bytes:,}", bytes=needed, limit=self.limit_bytes)
+        self.require_small(wanted)
         logs = self._log_result(PROBABILITY, LOG, tuple(free))
         axes = sorted(free, key=self.plan(tuple(free)).tree.axes.__getitem__)
         table = self._normalized(logs if self.tables.traced else np.asarray(logs), LOG, len(free))
@@ -216,6 +251,13 @@ class Given:
                 states = _one_state(self.evidence.states[v], self.full[v])
                 table = np.expand_dims(table, lead + place) * states.reshape((-1,) + (1,) * (len(wanted) - place - 1))
         return table
+
+    def require_small(self, wanted: Sequence[int]) -> None:
+        """Raise TooLargeError where the joint table of variables is larger than messages may be."""
+        needed = ITEMSIZE * math.prod(self.full[v] for v in wanted)
+        if needed > self.limit_bytes:
+            raise TooLargeError(f"the joint table of {len(wanted)} variables takes {needed:,} bytes, the limit is "
+                                f"{self.limit_bytes:,}", bytes=needed, limit=self.limit_bytes)
 
     def _require_possible(self) -> None:
         if self.log_partition() == -np.inf:
@@ -237,7 +279,7 @@ class Given:
     # ------------------------------------------------------------------ states
     def map(self) -> Best:
         """Return the lowest of the most probable states and the log of its product."""
-        self._require_values("map")
+        self.require_values("map")
         found, tied = most_probable(self.plan(all_messages=True), self.tables)
         if found.value == -math.inf:
             raise ModelError(IMPOSSIBLE)
@@ -248,17 +290,18 @@ class Given:
             found = lowest(free.plan(all_messages=True), free.tables, found)
         return found._replace(states=self._with_evidence(found.states))
 
-    def sample(self, n: int, key: Any) -> list[np.ndarray]:
-        """Return samples of all variables."""
-        self._require_values("sample")
+    def sample(self, n: int, draw: Callable[[int], np.ndarray]) -> list[np.ndarray]:
+        """Return n samples of all variables; `draw` returns n numbers from 0 to 1 for each of them."""
+        self.require_values("sample")
         self._require_possible()
         plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._run(plan, "messages", LOG, logs, np.float64)
-        found = samples(plan, logs, messages, n, key)
+        found = samples(plan, logs, messages, n, draw)
         return [np.full(n, self.evidence.states[v]) if v in self.evidence.states else states
                 for v, states in enumerate(found)]
 
-    def _require_values(self, query: str) -> None:
+    def require_values(self, query: str) -> None:
+        """Raise ModelError where a query cannot have an answer that needs the values of one model."""
         if self.tables.traced:
             raise ModelError(f"{query} needs the values of tables: call it outside of fused functions")
         if self.tables.batch:
@@ -279,12 +322,3 @@ def _log(weights: Any) -> Any:
 def _one_state(state: int, size: int) -> np.ndarray:
     chosen: np.ndarray = np.eye(size)[state]
     return chosen
-
-
-def _scaled_by(mantissa: float, exponent: int, log_scale: float) -> float:
-    """Return mantissa * 2**exponent * exp(log_scale)."""
-    whole = math.floor(log_scale / _LN2) if math.isfinite(log_scale) else 0
-    try:
-        return math.ldexp(mantissa * math.exp(log_scale - whole * _LN2), exponent + whole)
-    except OverflowError:
-        return math.inf

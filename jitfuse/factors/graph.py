@@ -10,17 +10,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.base.gc_pause import PAUSED
 from jitfuse.base.lazy import cached_property
 from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.conditioning import Slices
+from jitfuse.factors.decoding import drawn_by
 from jitfuse.factors.evidence import Evidence, read_evidence
 from jitfuse.factors.given import Given
 from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.plans import LIMIT_BYTES
 from jitfuse.factors.report import Report
 from jitfuse.factors.semirings import Semiring
-from jitfuse.factors.tables import Factor, check_values, read_factor
+from jitfuse.factors.tables import Factor, read_factor
 from jitfuse.factors.updates import Updates
+from jitfuse.factors.values import check_values
+from jitfuse.factors.variables import read_sizes, read_states
 from jitfuse.tracing.abstract import AbstractTensor
 
 SMALL: Final = 1 << 18
@@ -41,6 +45,7 @@ class FactorGraph:
         log: the tables hold logs of probabilities; -inf is impossible.
         evidence: {variable: state}: what is known in every query. These variables leave the graph.
         limit_bytes: what the messages of one query may take in memory, for each evidence of a batch.
+        states: {variable: names of its states}, for those that have names: evidence may then say them.
         libraries: "goatd", "opt_einsum", "cotengra": those whose orders of elimination compete with our own.
 
     Raises:
@@ -53,12 +58,14 @@ class FactorGraph:
         array([0.158, 0.842])
     """
 
+    @PAUSED
     def __init__(
         self, sizes: Mapping[Any, int] | Sequence[int], factors: Sequence[tuple[Sequence[Hashable], Any]] = (), *,
         log: bool = False, evidence: Mapping[Any, int] | None = None, limit_bytes: int = LIMIT_BYTES,
-        libraries: Sequence[str] = (),
+        libraries: Sequence[str] = (), states: Mapping[Any, Sequence[str]] | None = None,
     ) -> None:
-        self.sizes = _sizes(sizes)
+        self.sizes = read_sizes(sizes)
+        self.states = read_states(states or {}, self.sizes)
         self.log, self.limit_bytes, self.libraries = bool(log), limit_bytes, tuple(libraries)
         self._index = {name: number for number, name in enumerate(self.sizes)}
         self._shape = tuple(self.sizes.values())
@@ -73,7 +80,7 @@ class FactorGraph:
             factor = read_factor(number, scope, table, self._index, self._shape, zero)
             check_values(f"factor {number}: its table", factor.table, self.log)
             self._factors.append(factor)
-        self._known = read_evidence(evidence, self._index, self._shape)
+        self._known = read_evidence(evidence, self._index, self._shape, self.states)
         if self._known.weights:
             raise ModelError("the evidence of a graph is {variable: state}: give weights to a query, or as a factor")
 
@@ -90,7 +97,8 @@ class FactorGraph:
         """Return log Z: of the sum, over all states that agree with the evidence, of the product of all tables.
 
         Args:
-            evidence: {variable: state}, {variable: weights of its states}, or {variable: states [batch]}.
+            evidence: {variable: state}, {variable: weights of its states}, or {variable: states [batch]}. A state is
+                its number, or its name where it has one.
 
         Returns:
             A float; float64[batch] for a batch of evidence; a traced number in a fused function. -inf: impossible.
@@ -223,7 +231,7 @@ class FactorGraph:
         """
         if n < 0:
             raise ModelError(f"{n} samples: give a number from 0 on")
-        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, key)))
+        return dict(zip(self.sizes, self._answering(evidence, all_messages=True).sample(n, drawn_by(key, n))))
 
     def updating(self) -> FactorGraph:
         """Return the graph as one for many queries that differ little: it keeps all messages of the last query.
@@ -238,6 +246,7 @@ class FactorGraph:
         """
         made = copy(self)
         made._updates = Updates()
+        vars(made).pop("_open", None)
         return made
 
     # ------------------------------------------------------------------ what is behind it
@@ -270,12 +279,12 @@ class FactorGraph:
     ) -> Given | Slices:
         """Return the model under evidence, or its slices where it is too large."""
         given = self._given(evidence, as_weights=as_weights)
-        slices = given.slices(all_messages=all_messages)
-        return Slices(slices) if slices else given
+        modes = given.modes(all_messages=all_messages)
+        return Slices(given, modes) if modes else given
 
     def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
-        found = read_evidence(evidence, self._index, self._shape)
+        found = read_evidence(evidence, self._index, self._shape, self.states)
         if not found.states and not found.weights and self._updates is None:
             return self._plain
         known = self._known.states
@@ -283,12 +292,19 @@ class FactorGraph:
             raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
         if as_weights and (self._updates is not None or self._is_small):
             dtype = self._plain.dtype
-            weights = {v: np.ones(size, dtype) for v, size in enumerate(self._shape) if v not in known}
-            weights.update({v: np.eye(self._shape[v], dtype=dtype)[state] for v, state in found.states.items()})
-            found = Evidence({}, {**weights, **found.weights})
+            states = {v: np.eye(self._shape[v], dtype=dtype)[state] for v, state in found.states.items()}
+            return self._open.weighing({**states, **found.weights})
         base = None if found.states else self._plain.tables
         found = Evidence({**known, **found.states}, found.weights)
         return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries, base, self._updates)
+
+    @cached_property
+    def _open(self) -> Given:
+        """The model with weights of all variables that it has no evidence for: 1, until a query gives others."""
+        known = self._known.states
+        ones = {v: np.ones(size, self._plain.dtype) for v, size in enumerate(self._shape) if v not in known}
+        return Given(self._shape, self._factors, Evidence(known, ones), self.log, self.limit_bytes, self.libraries,
+                     self._plain.tables, self._updates)
 
     @cached_property
     def _plain(self) -> Given:
@@ -300,12 +316,3 @@ class FactorGraph:
             return self._plain.plan().ordered.cost.operations <= SMALL
         except TooLargeError:
             return False
-
-
-def _sizes(sizes: Mapping[Any, int] | Sequence[int]) -> dict[Any, int]:
-    """Return {variable: size}."""
-    named = dict(sizes) if isinstance(sizes, Mapping) else dict(enumerate(sizes))
-    for name, size in named.items():
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-            raise ModelError(f"variable {name!r} has {size!r} states: give an integer from 1 on")
-    return {name: int(size) for name, size in named.items()}

@@ -12,6 +12,7 @@ import numpy as np
 from jitfuse.compile.objects.semiring_object import empty, run_records
 from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.ir.schema import SlotKey
+from jitfuse.factors.nesting import Nested
 from jitfuse.factors.semirings import Array
 from jitfuse.tracing.abstract import AbstractTensor
 
@@ -38,6 +39,37 @@ def run_table(
                         threads=table.threads)
     result = result.copy() if given else result
     return {key: x.read(result[x.first :], table.batch) for key, x in table.slots.items()}, least
+
+
+def run_nested(
+    nested: Nested, carrier: str, stacks: Sequence[np.ndarray], selected: Sequence[bool], states: np.ndarray,
+    dtype: Any, *, one: float, modulus: int = 0,
+) -> tuple[dict[SlotKey, np.ndarray], float]:
+    """Return what `run_table` does for each row of states of modes, along a first axis.
+
+    Args:
+        nested: the records.
+        carrier: the arithmetic.
+        stacks: the tables [rows, *shape], those that are selected [states, rows, *shape]; contiguous.
+        selected: whether each stack is.
+        states: int[states, modes].
+        dtype: of all stacks.
+        one: the semiring's one.
+        modulus: that of residues.
+    """
+    table, sorted_states = nested.table, states[:, nested.order]
+    turns = np.lexsort(sorted_states.T[::-1])
+    moved = np.diff(sorted_states[turns], axis=0) != 0
+    parts = [(table.code, table.count), *map(nested.reached, moved.argmax(axis=1).tolist())]
+    workspace, result = empty(table.workspace, dtype), empty(table.size, dtype)
+    found, least = np.empty((len(states), table.size), dtype), np.inf
+    for (code, count), turn in zip(parts, turns.tolist()):
+        ready = [stack[turn] if own else stack for stack, own in zip(stacks, selected)]
+        least = min(least, run_records(carrier, code, count, workspace, result, ready, one=one,
+                                       modulus=modulus, threads=table.threads))
+        found[turn] = result
+    return {key: found[:, x.first : x.first + x.spec.size].reshape(-1, *x.spec.shape)
+            for key, x in table.slots.items()}, least
 
 
 def traced_table(table: Assembled, carrier: str, stacks: Sequence[Array]) -> dict[SlotKey, Array]:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.threads import thread_count
+from jitfuse.base.gc_pause import PAUSED
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.factors.array_records import ArrayRecords
@@ -23,11 +24,13 @@ from jitfuse.factors.emit import (
     emit_upward_program,
     joined,
 )
-from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, SlotKey, belief, marginal
+from jitfuse.factors.ir.schema import OpCode, Program, SlotKey
 from jitfuse.factors.layout import laid_out
 from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.native import run_table, traced_table
+from jitfuse.factors.nesting import Modes, Nested, nested
 from jitfuse.factors.orders.search import Ordered, best_order
+from jitfuse.factors.queries import QUERIES
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
 from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
@@ -83,6 +86,7 @@ class Plan:
         self.schemes: list[Scheme] = self.ways()
         self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
         self._tables: dict[Any, Assembled] = {}
+        self._nested: dict[Any, Nested] = {}
         self._functions: dict[Any, tuple[ArrayRecords, Callable[..., Any], Callable[..., Any]]] = {}
 
     def ways(self, *, every: bool = False) -> list[Scheme]:
@@ -118,6 +122,11 @@ class Plan:
     def scaled_upward(self) -> Program:
         """The same with normalized messages."""
         return rewritten(emit_upward_program(self.question.structure, self.tree, self.normalized)).program
+
+    @cached_property
+    def scales(self) -> list[SlotKey]:
+        """The slots of what messages to the root are divided by."""
+        return [step.args["scale"] for step in self.scaled_upward.instructions if step.op is OpCode.NORMALIZE]
 
     @cached_property
     def partition_passes(self) -> Rewritten:
@@ -244,12 +253,29 @@ class Plan:
         if key not in self._tables:
             kinds = QUERIES[query].slots
             layout = Layout(self.question.places.__getitem__, batched, batch)
-            table = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses,
-                             threads=threads)
+            with PAUSED:
+                table = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses,
+                                 threads=threads)
             if threads > 1 and (table.workspace + table.size) * ITEMSIZE > self.question.limit_bytes:
                 table = self.table(query, batched, batch, reuses=reuses)
             self._tables[key] = table
         return self._tables[key]
+
+    def nested(self, query: str, modes: Modes, sizes: tuple[int, ...]) -> Nested:
+        """Return the records of a query for all states of modes in turn.
+
+        Args:
+            query: one of `QUERIES`.
+            modes: those of each factor.
+            sizes: number of states of each mode.
+        """
+        key = query, modes, sizes
+        if key not in self._nested:
+            kinds = QUERIES[query].slots
+            layout = Layout(self.question.places.__getitem__, (False,) * len(self.ranks), 1)
+            self._nested[key] = nested(self._programs(query), modes, sizes, layout, lambda slot: slot[0] in kinds,
+                                       self.question.limit_bytes)
+        return self._nested[key]
 
     def _programs(self, query: str) -> list[Program]:
         return [Plan.programs[name](self) for name in QUERIES[query].programs
@@ -267,49 +293,6 @@ class Plan:
         "scaled downward": lambda self: self.scaled_downward,
     }
 
-    # ------------------------------------------------------------------ answers from slots
-    def root(self, slots: Mapping[SlotKey, Array]) -> Array:
-        """Return the root's result: the partition function, or the joint table of what is kept."""
-        return slots[belief(self.tree.root) if self.question.keep else PARTITION]
-
-    def scaled_root(self, slots: Mapping[SlotKey, Array]) -> tuple[Array, Array]:
-        """Return the root's result and what messages were divided by, along a last axis."""
-        found = [slots[key] for key in self._scales]
-        batch = max((scale.shape for scale in found), key=len, default=())
-        found = [scale if scale.shape == batch else np.broadcast_to(scale, batch) for scale in found]
-        scales = np.stack(found, axis=-1) if found else np.ones(1)
-        return self.root(slots), scales
-
-    @cached_property
-    def _scales(self) -> list[SlotKey]:
-        """The slots of what messages are divided by."""
-        steps = self.scaled_upward.instructions
-        return [step.args["scale"] for step in steps if step.op is OpCode.NORMALIZE]
-
-    def marginals(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
-        """Return the unnormalized marginal of each variable."""
-        return [slots[marginal(v)] for v in range(len(self.question.structure.sizes))]
-
-    def messages(self, slots: Mapping[SlotKey, Array]) -> list[Array]:
-        """Return the message of each node but the root."""
-        return [slots["msg", place, node.parent] for place, node in enumerate(self.tree.nodes[:-1])]
-
-
-class Query(NamedTuple):
-    """What answers a query: programs, the kinds of slots that hold the answer, and how it is read from them."""
-
-    programs: tuple[str, ...]
-    slots: frozenset[str]
-    read: Callable[[Plan, Mapping[SlotKey, Array]], Any]
-
-
-QUERIES: Final[Mapping[str, Query]] = {
-    "partition": Query(("upward", "finalize"), frozenset({"Z", "bel"}), Plan.root),
-    "scaled partition": Query(("scaled upward", "finalize"), frozenset({"Z", "bel", "scale"}), Plan.scaled_root),
-    "marginals": Query(("upward", "downward"), frozenset({"marg"}), Plan.marginals),
-    "scaled marginals": Query(("scaled upward", "scaled downward"), frozenset({"marg"}), Plan.marginals),
-    "messages": Query(("upward",), frozenset({"msg"}), Plan.messages),
-}
 
 _PLANS: Final[OrderedDict[Question, Plan]] = OrderedDict()
 
@@ -318,7 +301,8 @@ def plan_for(question: Question) -> Plan:
     """Return the plan of a question: that of an equal one, if it is among the last ones asked."""
     plan = _PLANS.get(question)
     if plan is None:
-        plan = _PLANS[question] = Plan(question)
+        with PAUSED:
+            plan = _PLANS[question] = Plan(question)
     _PLANS.move_to_end(question)
     if len(_PLANS) > _KEPT:
         _PLANS.popitem(last=False)

@@ -31,7 +31,7 @@ def read_uai(
 
 
 def read_bif(path: str | os.PathLike[str], **options: Any) -> FactorGraph:
-    """Read a Bayesian network in the Bayesian interchange format, gzipped or not; its variables have names.
+    """Read a Bayesian network in the Bayesian interchange format, gzipped or not: variables and states have names.
 
     Args:
         path: the network.
@@ -50,4 +50,4 @@ def read_bif(path: str | os.PathLike[str], **options: Any) -> FactorGraph:
 
 def of_model(model: Model, **options: Any) -> FactorGraph:
     """Return the graph of what was read; its evidence holds in every query."""
-    return FactorGraph(model.sizes, model.factors, evidence=model.evidence, **options)
+    return FactorGraph(model.sizes, model.factors, evidence=model.evidence, states=model.states, **options)

@@ -119,22 +119,24 @@ def junction_tree(tree: Tree, sizes: Sequence[int]) -> Tree:
     The root stays alone.
     """
     nodes: list[Node | None] = list(tree.nodes)
+    summed = [prod([sizes[v] for v in node.eliminated]) for node in nodes if node is not None]
+    held = [prod([sizes[v] for v in node.clique]) for node in nodes if node is not None]
     for place, node in enumerate(tree.nodes[:-1]):
         merged = nodes[place]
         assert merged is not None
         for child in node.children:
+            if summed[child] * summed[place] > TOGETHER:
+                continue
             below = nodes[child]
             assert below is not None
-            both = _merged(below, merged, child, tree.rank)
-            fits = prod([sizes[v] for v in both.eliminated]) <= TOGETHER
-            if fits and _node_work(both, sizes) <= _node_work(below, sizes) + _node_work(merged, sizes):
-                nodes[child], merged = None, both
+            inputs, more = len(below.factors) + len(below.children), len(merged.factors) + len(merged.children)
+            elements = summed[child] * held[place]  # what the child sends is in the parent's clique
+            apart = _work(held[child], inputs) + _work(held[place], more)
+            if _work(elements, inputs + more - 1) <= apart:
+                nodes[child], merged = None, _merged(below, merged, child, tree.rank)
+                summed[place], held[place] = summed[child] * summed[place], elements
         nodes[place] = merged
     return Tree(_numbered(nodes), tree.rank, tree.axes)
-
-
-def _node_work(node: Node, sizes: Sequence[int]) -> int:
-    return _work(prod([sizes[v] for v in node.clique]), len(node.factors) + len(node.children))
 
 
 def _merged(child: Node, parent: Node, place: int, rank: Sequence[int]) -> Node:

@@ -5,7 +5,6 @@ own structures nor queries.
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -135,6 +134,16 @@ class Stack:
             self._made[key] = make()
         return self._made[key]
 
+    @cached_property
+    def traced(self) -> bool:
+        """Whether any table is a value of a trace."""
+        return any(isinstance(row, AbstractTensor) for row in self.rows)
+
+    @cached_property
+    def batch(self) -> tuple[int, ...]:
+        """The batch axes in front of some tables: none, or one."""
+        return max([row.shape[: row.ndim - len(self.shape)] for row in self.rows], key=len)
+
     def values(self, dtype: Any) -> Table:
         """Return the tables as they were given."""
         return _stacked(self.rows, len(self.shape), dtype)
@@ -193,16 +202,30 @@ class Tables:
             self._stacks.append(Stack(shape, list(own.values()), log))
         self.places += [found[tuple([sizes[v] for v in f.scope]), id(f.table)] for f in factors]
 
+    def replaced(self, tables: Mapping[int, Table]) -> Tables:
+        """Return the same with other tables of some factors, by their numbers: those are alone in their rows."""
+        made = Tables((), (), self.log)
+        made.places, factors, made._stacks = self.places, list(self.factors), list(self._stacks)
+        rows: dict[int, list[Table]] = {}
+        for number, table in tables.items():
+            stack, row = self.places[number]
+            rows.setdefault(stack, list(self._stacks[stack].rows))[row] = table
+            factors[number] = factors[number]._replace(table=table)
+        for stack, own in rows.items():
+            made._stacks[stack] = Stack(self._stacks[stack].shape, own, self.log)
+        made.factors = tuple(factors)
+        made.__dict__["_uses"] = self._uses
+        return made
+
     @cached_property
     def traced(self) -> bool:
         """Whether any table is a value of a trace."""
-        return any(isinstance(row, AbstractTensor) for stack in self._stacks for row in stack.rows)
+        return any(stack.traced for stack in self._stacks)
 
     @cached_property
     def batch(self) -> tuple[int, ...]:
         """The batch axes in front of some tables: none, or one."""
-        return max((row.shape[: row.ndim - len(stack.shape)] for stack in self._stacks for row in stack.rows),
-                   key=len, default=())
+        return max([stack.batch for stack in self._stacks], key=len, default=())
 
     def stacks(self, dtype: Any) -> tuple[Table, ...]:
         """Return an array for each shape: the tables of this shape, one after the other, as they were given."""
@@ -225,6 +248,11 @@ class Tables:
         for place in self.places:
             found[place.stack][place.row] += 1
         return found
+
+    def log_of(self, factor: Factor) -> Table:
+        """Return the logs of a factor's table, in float64."""
+        table = factor.table.astype(np.float64)
+        return table if self.log else _log(table)
 
     def relative_logs(self) -> tuple[tuple[np.ndarray, ...], float]:
         """Return the logs less the largest of each table, of tables of values, and the sum of the sizes of these."""
@@ -252,46 +280,11 @@ def _stacked(rows: Sequence[Table], axes: int, dtype: Any) -> Table:
         lead = max(leads, key=len)
         tables = [np.broadcast_to(t, lead + t.shape[len(own):]) for t, own in zip(tables, leads)]
         return np.stack(tables, axis=len(lead))
-    return np.stack(tables)
+    if any(isinstance(table, AbstractTensor) for table in tables):
+        return np.stack(tables)
+    return np.array(tables)
 
 
 def _log(values: Table) -> Table:
     with np.errstate(divide="ignore"):
         return np.log(values)
-
-
-def check_values(name: str, table: Table, log: bool) -> None:
-    """Raise ModelError for a table with NaN, or with a negative or infinite probability; `name` says whose it is."""
-    if isinstance(table, AbstractTensor):
-        return
-    if table.dtype == object and not all(isinstance(value, int) and value >= 0 for value in table.ravel().tolist()):
-        raise ModelError(f"{name} holds Python objects: these may be integers from 0 on, for counting")
-    if table.dtype.kind == "f" and np.isnan(table).any():
-        raise ModelError(f"{name} has NaN at {_first(np.isnan(table))}")
-    if log:
-        if table.dtype.kind == "f" and (table == np.inf).any():
-            raise ModelError(f"{name} has log value inf at {_first(table == np.inf)}")
-        return
-    if (table < 0).any():
-        raise ModelError(
-            f"{name} has a negative value at {_first(table < 0)}. A graph of log values has `log=True`")
-    if table.dtype.kind == "f" and np.isinf(table).any():
-        raise ModelError(f"{name} has inf at {_first(np.isinf(table))}")
-
-
-def _first(where: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(where)), where.shape))
-
-
-def log2_of_integers(table: Table) -> float:
-    """Return log2 of a table's largest integer; -inf of zeros alone.
-
-    Raises:
-        ModelError: a value is no integer.
-    """
-    values = [int(v) for v in table.ravel().tolist()] if table.dtype == object else None
-    if values is None:
-        if table.dtype.kind == "f" and (table != np.floor(table)).any():
-            raise ModelError(f"counting needs integers, not {float(table[table != np.floor(table)][0])}")
-        values = [int(table.max(initial=0))]
-    return math.log2(max(values)) if values and max(values) > 0 else -math.inf

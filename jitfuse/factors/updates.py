@@ -12,7 +12,8 @@ import numpy as np
 
 from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.native import run_table
-from jitfuse.factors.plans import ITEMSIZE, QUERIES, Plan
+from jitfuse.factors.plans import ITEMSIZE, Plan
+from jitfuse.factors.queries import QUERIES
 from jitfuse.factors.semirings import Semiring
 from jitfuse.ir.semirings import words as r
 

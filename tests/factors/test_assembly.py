@@ -12,7 +12,8 @@ from factors.ir.random_programs import Drawn, draw_program
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jitfuse.factors.assembly import ALIGNED, Heap, Layout, assemble
+from jitfuse.factors.assembly import Layout, assemble
+from jitfuse.factors.heap import ALIGNED, Heap
 from jitfuse.factors.ir.schema import Instruction, OpCode, Program, SlotKey
 from jitfuse.factors.native import run_table
 
@@ -73,6 +74,22 @@ def test_programs_as_tables(seed: int, batch: int, all_slots: bool) -> None:
                 assert np.allclose(one, wanted[key], rtol=1e-12, atol=0), key
             else:  # divided by a power of two, not by its largest element
                 assert np.allclose(one / one.max(), wanted[key] / wanted[key].max(), rtol=1e-12, atol=0), key
+
+
+@given(st.integers(0, 1 << 32), st.lists(st.integers(0, 60), max_size=3))
+def test_what_runs_again_reads_what_earlier_records_left(seed: int, places_drawn: list[int]) -> None:
+    program, factors = tables_alone(draw_program(seed))
+    stacks, places = stacked(factors, dict.fromkeys(factors, False))
+    count = sum(step.op is not OpCode.FREE for step in program.instructions)
+    begins = sorted([0, *(min(place, count) for place in places_drawn)])
+    table = assemble([program], Layout(places.__getitem__, [False] * len(stacks), 1), lambda key: key[-1] % 2 == 0,
+                     begins=begins)
+    memory = np.full(table.workspace, np.nan), np.full(table.size, np.nan)
+    whole, _ = run_table(table, "sum_product", stacks, np.float64, one=1.0, memory=memory)
+    for word, before in reversed(table.starts):
+        part = table.replace(code=table.code[word:], count=table.count - before)
+        again, _ = run_table(part, "sum_product", stacks, np.float64, one=1.0, memory=memory)
+        assert all(np.array_equal(again[key], value) for key, value in whole.items())
 
 
 def scales_of(program: Program) -> set[SlotKey]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from factors.brute import Model
 
 import jitfuse as jf
 from jitfuse import factors
+from jitfuse.errors import ModelError
 
 NO_YES = ["asia", "tub", "smoke", "lung", "bronc", "either", "xray", "dysp"]
 ASIA: list[tuple[tuple[str, ...], object]] = [
@@ -42,6 +44,26 @@ def test_the_published_posterior() -> None:
     """A visit to Asia and dyspnoea: tuberculosis 0.0878, lung cancer 0.0995, bronchitis 0.8114."""
     found = asia().marginals({"asia": 1, "dysp": 1})
     assert [round(float(found[name][1]), 4) for name in ("tub", "lung", "bronc")] == [0.0878, 0.0995, 0.8114]
+
+
+def test_states_by_name() -> None:
+    named = factors.FactorGraph(dict.fromkeys(NO_YES, 2), ASIA, states=dict.fromkeys(NO_YES, ("no", "yes")))
+    numbers, names = asia().marginals({"asia": 1, "dysp": 1}), named.marginals({"asia": "yes", "dysp": "yes"})
+    assert all(np.array_equal(numbers[name], names[name]) for name in NO_YES)
+    assert np.array_equal(named.log_partition({"xray": ["no", "yes", "no"]}), asia().log_partition({"xray": [0, 1, 0]}))
+    fixed = factors.FactorGraph(named.sizes, ASIA, states=named.states, evidence={"smoke": "yes"})
+    assert fixed.log_partition() == pytest.approx(asia().log_partition({"smoke": 1}), rel=1e-14)
+    with pytest.raises(ModelError, match="no state 'maybe'; its states are no, yes"):
+        named.marginals({"asia": "maybe"})
+    with pytest.raises(ModelError, match="have no names"):
+        asia().marginals({"asia": "yes"})
+
+
+@pytest.mark.parametrize("states", [{"x": ("a", "b")}, {"asia": "no"}, {"asia": ("no",)}, {"asia": ("no", "no")},
+                                    {"asia": (0, 1)}], ids=str)
+def test_names_of_states_that_do_not_fit(states: Any) -> None:
+    with pytest.raises(ModelError, match="names"):
+        factors.FactorGraph(dict.fromkeys(NO_YES, 2), ASIA, states=states)
 
 
 def test_every_pair_of_findings() -> None:

@@ -55,7 +55,7 @@ def test_the_lowest_of_slices(seed: int) -> None:
     edges = [(k, k + 1) for k in range(11) if k % 4 != 3] + [(k, k + 4) for k in range(8)]
     model = Model(dict.fromkeys(range(12), 2), [(edge, rng.choice((1.0, 2.0), (2, 2))) for edge in edges])
     graph = factors.FactorGraph(model.sizes, model.factors, limit_bytes=130)
-    assert graph._plain.slices(all_messages=True)
+    assert graph._plain.modes(all_messages=True)
     assert graph.map()[0] == exact(model)[0]
 
 

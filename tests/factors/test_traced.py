@@ -12,7 +12,8 @@ from jitfuse import factors
 from jitfuse.factors import graph as graph_module
 from jitfuse.factors import plans
 from jitfuse.factors.ir.verify import check
-from jitfuse.factors.plans import QUERIES, Plan, Question
+from jitfuse.factors.plans import Plan, Question
+from jitfuse.factors.queries import QUERIES
 from jitfuse.factors.semirings import LOG
 from jitfuse.factors.structure import Structure
 from jitfuse.ir.program import FusedProgram

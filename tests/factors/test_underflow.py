@@ -93,7 +93,7 @@ def test_the_best_state_is_in_a_slice_of_no_weight() -> None:
     tables = core + [((0,), [1.0, math.exp(-380)])] * 2 + [((0, leaf), [[0.5, 0.5], [1.0, 0.0]])
                                                          for leaf in range(10, 1210)]
     graph = factors.FactorGraph([2] * 1210, tables, limit_bytes=14000)
-    assert graph._plain.slices(all_messages=True)
+    assert graph._plain.modes(all_messages=True)
     states, value = graph.map()
     assert value == pytest.approx(-760) and states[0] == 1
 

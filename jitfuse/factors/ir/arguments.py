@@ -32,6 +32,7 @@ ARGUMENTS: Final[Mapping[OpCode, Mapping[str, Kind]]] = {
 """Every argument is required, and there are no others."""
 NO_RESULT: Final = frozenset({OpCode.STORE_SLOT, OpCode.FREE})
 """These have neither `dst` nor `spec`; the others have both."""
+_WRITTEN: Final = {OpCode.STORE_SLOT: "slot", OpCode.NORMALIZE: "scale"}
 
 
 def fits(kind: Kind, value: Any) -> bool:
@@ -49,7 +50,7 @@ def fits(kind: Kind, value: Any) -> bool:
 
 def written_slot(instruction: Instruction) -> Any:
     """Return the key of the slot that an instruction writes: STORE_SLOT its own, NORMALIZE its divisor's."""
-    name = {OpCode.STORE_SLOT: "slot", OpCode.NORMALIZE: "scale"}.get(instruction.op)
+    name = _WRITTEN.get(instruction.op)
     return None if name is None else instruction.args.get(name)
 
 

@@ -43,7 +43,7 @@ class Axis(Record, frozen=True):
     kind: AxisType
     size: int
 
-    @property
+    @cached_property
     def key(self) -> AxisKey:
         """What tells the axis from all others."""
         return self.kind, self.id
@@ -57,12 +57,12 @@ class TensorSpec(Record, frozen=True):
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The size of each axis."""
-        return tuple(axis.size for axis in self.axes)
+        return tuple([axis.size for axis in self.axes])
 
     @cached_property
     def keys(self) -> tuple[AxisKey, ...]:
         """The key of each axis."""
-        return tuple(axis.key for axis in self.axes)
+        return tuple([axis.key for axis in self.axes])
 
     @property
     def ndim(self) -> int:
@@ -82,7 +82,7 @@ class TensorSpec(Record, frozen=True):
     def subset(self, keep_keys: Iterable[AxisKey]) -> TensorSpec:
         """Return the axes with these keys, in the order of this specification."""
         keep = frozenset(keep_keys)
-        return TensorSpec(tuple(axis for axis in self.axes if axis.key in keep))
+        return TensorSpec(tuple([axis for axis in self.axes if axis.key in keep]))
 
     def has_key(self, key: AxisKey) -> bool:
         """Whether there is an axis of this key."""
@@ -135,10 +135,11 @@ class Instruction(Record, frozen=True, eq=False):
     args: Mapping[str, Any]
     spec: TensorSpec | None = None
 
-    @property
+    @cached_property
     def reads(self) -> tuple[RegID, ...]:
         """The registers that it reads; those that FREE gives back are not read."""
-        return (self.args["src"],) if "src" in self.args else tuple(self.args.get("inputs", ()))
+        args = self.args
+        return (args["src"],) if "src" in args else tuple(args.get("inputs", ()))
 
     @cached_property
     def content(self) -> tuple[Any, ...]:

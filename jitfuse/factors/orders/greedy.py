@@ -11,8 +11,12 @@ from math import log2
 from random import Random
 from typing import Final
 
+import numpy as np
+
 from jitfuse.factors.structure import Structure
 
+MATRIX: Final = 160
+"""Vertices up to which a graph is a matrix where the fills of all are asked for."""
 WEIGHT_OF_BIT = 256
 """What a variable of two states weighs; others in proportion to log2 of their sizes, rounded."""
 
@@ -50,11 +54,29 @@ class Graph:
     def __init__(self, near: Iterable[Iterable[int]], weight: Sequence[int]) -> None:
         self.near = [set(vertices) for vertices in near]
         self.weight = weight
-        self.around = [sum([weight[u] for u in vertices]) for vertices in self.near]
+        self.unit = {*weight} <= {1}
+        self.around = [len(vertices) if self.unit else sum([weight[u] for u in vertices]) for vertices in self.near]
+
+    def fills(self, count: int) -> list[int]:
+        """Return the fill of each of the first vertices. In float64 whole numbers of this size are exact."""
+        size = len(self.near)
+        if size > MATRIX:
+            return [self.fill(v) for v in range(count)]
+        edges = np.zeros((size, size))
+        for v, around in enumerate(self.near):
+            edges[v, [*around]] = 1.0
+        weight = np.array(self.weight, np.float64)
+        weighted = edges[:count] * weight
+        squares = weighted.sum(axis=1) ** 2 - (weighted * weight).sum(axis=1)
+        inside = (np.einsum("vu,ut->vt", weighted, edges) * weighted).sum(axis=1)  # no threads, as `@` would start
+        fills: list[int] = ((squares - inside) / 2).astype(np.int64).tolist()
+        return fills
 
     def fill(self, v: int) -> int:
         """Return the weight of the edges that are missing between the neighbours of `v`."""
         near, weight = self.near, self.weight
+        if self.unit:
+            return sum([len(near[v] - near[u]) - 1 for u in near[v]]) // 2
         total = 0
         for u in near[v]:
             total += weight[u] * sum([weight[t] for t in near[v] - near[u]])
@@ -108,7 +130,7 @@ def eliminated(graph: Graph, rule: Rule, ties: Sequence[int]) -> Iterator[tuple[
     near, weight, around = graph.near, graph.weight, graph.around
     going = range(len(ties))
     named = sorted(going, key=ties.__getitem__)
-    scores = [graph.fill(v) for v in going] if by_fill else [around[v] + weight[v] for v in going]
+    scores = graph.fills(len(going)) if by_fill else [around[v] + weight[v] for v in going]
     scores += [0] * (len(near) - len(ties))
     heap = [(scores[v], ties[v]) for v in going]
     heapify(heap)
@@ -163,7 +185,10 @@ def _fill_in(graph: Graph, v: int, fills: list[int]) -> set[int]:
         touched |= common
         fills[a] += weight[b] * (around[a] - shared)
         fills[b] += weight[a] * (around[b] - shared)
-        graph.connect(a, b)
+        near[a].add(b)
+        near[b].add(a)
+        around[a] += weight[b]
+        around[b] += weight[a]
     touched.discard(v)
     return touched
 
@@ -182,9 +207,13 @@ def _make_clique(graph: Graph, v: int) -> None:
     clique = near[v]
     for u in clique:
         known = near[u]
-        added = clique - known
-        added.discard(u)
-        known |= added
+        if not graph.unit:
+            added = clique - known
+            added.discard(u)
+            around[u] += sum([weight[t] for t in added]) - weight[v]
+        known |= clique
+        known.discard(u)
         known.discard(v)
-        around[u] += sum([weight[t] for t in added]) - weight[v]
+        if graph.unit:
+            around[u] = len(known)
     near[v] = set()

@@ -8,6 +8,7 @@ on (`slicing`). Deterministic: no clock is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from math import inf
 from typing import Any, Final
 
@@ -31,6 +32,12 @@ _WORTH: Final = 12
 _STARTS: Final = 6
 _DENSE: Final = 1_000_000
 """Pairs of neighbours of a vertex, over all vertices, of a part in which little can be gained and all takes long."""
+_HOPELESS: Final = 72.0
+"""log2 of the elements of all tables together from which on neither the rules by fill nor the improvement are tried:
+they halve it at most, and that is still too much work."""
+_DOUBTFUL: Final = 40.0
+"""The same from which on the improvement takes fewer steps: it has to gain more the more there is."""
+_SLOW: Final = frozenset({rule.value for rule in BY_FILL})
 _EXACT: Final = "safe eliminations"
 
 
@@ -134,15 +141,18 @@ def _part_order(part: Part, budget: int, given: list[Method]) -> tuple[list[int]
     """Return the best order of a part, and what each method found: our own, and those given."""
     best: tuple[Score, list[int]] | None = None
     candidates = []
-    for method, elimination in (*given, *_methods(part)):
+    for method, elimination in chain(given, _methods(part)):
+        if method in _SLOW and best is not None and best[0].total >= _HOPELESS:
+            continue
         order, score = _finished(part, elimination, inf if best is None else best[0].weight)
         candidates.append(Candidate(method, score.weight / WEIGHT_OF_BIT, score.total))
         if best is None or score < best[0]:
             best = score, order
     assert best is not None
     score, order = best
-    if not _is_dense(part):
-        order = improved(part, order, budget=min(budget, int(2.0 ** min(score.total - _WORTH, 60.0))))
+    if not _is_dense(part) and score.total < _HOPELESS:
+        hope = min(1.0, (_HOPELESS - score.total) / (_HOPELESS - _DOUBTFUL))
+        order = improved(part, order, budget=int(min(hope * budget, 2.0 ** min(score.total - _WORTH, 60.0))))
         score = part.score(order)
         candidates.append(Candidate("improved", score.weight / WEIGHT_OF_BIT, score.total))
     return order, sorted(candidates, key=lambda each: each[1:])

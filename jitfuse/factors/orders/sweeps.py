@@ -6,6 +6,7 @@ from vertices far from one another, as orders of small bandwidth and wavefront d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 
 from jitfuse.factors.orders.parts import Part
 
@@ -43,18 +44,23 @@ def _by_front(part: Part, start: int) -> list[int]:
     """
     near, weight = part.near, part.weight
     brings = [sum([weight[u] for u in around]) - weight[v] for v, around in enumerate(near)]
-    front = {start: 0}
-    seen = {start}
+    seen = {start: 0}
     for u in near[start]:
         brings[u] -= weight[start]
+    front = [(brings[start], 0, start)]
+    gone = [False] * len(near)
     order: list[int] = []
     while front:
-        v = min(front, key=lambda u: (brings[u], front[u]))
-        del front[v]
+        _, _, v = heappop(front)
+        if gone[v]:
+            continue
+        gone[v] = True
         order.append(v)
-        for u in sorted(near[v] - seen):
-            seen.add(u)
-            front[u] = len(seen)
+        for u in sorted(near[v].difference(seen)):
+            seen[u] = len(seen) + 1
             for t in near[u]:
                 brings[t] -= weight[u]
+                if t in seen and not gone[t]:
+                    heappush(front, (brings[t], seen[t], t))
+            heappush(front, (brings[u], seen[u], u))
     return order

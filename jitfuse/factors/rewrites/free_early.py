@@ -21,15 +21,16 @@ def freed(instructions: Iterable[Instruction]) -> Program:
     kept = tuple(instructions)
     last: dict[RegID, int] = {}
     for number, instruction in enumerate(kept):
-        last.update(dict.fromkeys(instruction.reads, number))
+        for register in instruction.reads:
+            last[register] = number
         if instruction.dst is not None:
             last[instruction.dst] = number
-    ending: list[list[RegID]] = [[] for _ in kept]
+    ending: dict[int, list[RegID]] = {}
     for register, number in last.items():
-        ending[number].append(register)
+        ending.setdefault(number, []).append(register)
     out: list[Instruction] = []
-    for instruction, registers in zip(kept, ending, strict=True):
+    for number, instruction in enumerate(kept):
         out.append(instruction)
-        if registers:
-            out.append(Instruction(OpCode.FREE, None, {"srcs": tuple(registers)}))
+        if number in ending:
+            out.append(Instruction(OpCode.FREE, None, {"srcs": tuple(ending[number])}))
     return Program(tuple(out))

@@ -15,7 +15,7 @@ def fuse_eliminations(program: Program) -> Program:
     """
     instructions = working(program)
     makers = {instruction.dst: instruction for instruction in instructions if instruction.dst is not None}
-    readers = Counter(register for instruction in instructions for register in instruction.reads)
+    readers = Counter([register for instruction in instructions for register in instruction.reads])
     eliminations: dict[RegID, Instruction] = {}
     """By the product that they read."""
     for instruction in instructions:
@@ -28,7 +28,7 @@ def fuse_eliminations(program: Program) -> Program:
     for instruction in instructions:
         sum_ = None if instruction.dst is None else eliminations.get(instruction.dst)
         if sum_ is not None:
-            kept.append(instruction.replace(dst=sum_.dst, spec=sum_.spec))
+            kept.append(Instruction(instruction.op, sum_.dst, instruction.args, sum_.spec))
         elif instruction.dst is None or instruction.dst not in fused:
             kept.append(instruction)
     return freed(kept) if fused else program
@@ -39,10 +39,6 @@ def _is_product(instruction: Instruction, makers: dict[RegID, Instruction]) -> b
     if instruction.op is not OpCode.CONTRACT:
         return False
     assert instruction.spec is not None
-    kept = instruction.spec.axis_pos
-    return all(key in kept for register in instruction.reads for key in _keys(makers[register]))
-
-
-def _keys(instruction: Instruction) -> tuple[object, ...]:
-    assert instruction.spec is not None
-    return instruction.spec.keys
+    kept = set(instruction.spec.keys)
+    specs = [makers[register].spec for register in instruction.reads]
+    return all(kept.issuperset(spec.keys) for spec in specs if spec is not None)

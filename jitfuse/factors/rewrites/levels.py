@@ -28,7 +28,8 @@ def levels(program: Program) -> tuple[tuple[int, ...], ...]:
     first: dict[RegID, int] = {}
     """The first level that reads it."""
     for instruction in program.instructions:
-        level = 1 + max(_needed(instruction, written, used), default=-1)
+        needed = _needed(instruction, written, used)
+        level = 1 + max(needed) if needed else 0
         placed.append(level)
         for register in instruction.reads:
             used[register] = max(used[register], level)
@@ -60,4 +61,6 @@ def by_level(program: Program) -> Program:
     """Return the program in the order of `levels`, and as it was within a level."""
     instructions = working(program)
     order = [number for level in levels(Program(tuple(instructions))) for number in level]
-    return freed(instructions[number] for number in order)
+    if order == [*range(len(order))]:
+        return program
+    return freed([instructions[number] for number in order])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.ir.text import to_text
@@ -20,6 +21,8 @@ from jitfuse.factors.rewrites.pooling import ITEMSIZE, peak, pool
 
 Pass = Callable[[Program], Program]
 PASSES: Final[tuple[Pass, ...]] = (free_early, dead_code, common_subexpressions, fuse_eliminations, by_level)
+NEVER_MORE: Final = frozenset({free_early, fuse_eliminations})
+"""Passes that hold no more bytes at once, whatever the program: registers only go earlier, or are smaller."""
 
 
 class Figures(NamedTuple):
@@ -29,13 +32,26 @@ class Figures(NamedTuple):
     bytes: int
 
 
-class Step(NamedTuple):
-    """What a pass did: its name, the figures of the program before and of what it returned, whether that was taken."""
+class Step(Record, frozen=True):
+    """What a pass did: its name, the program before and what it returned, whether that was taken, the bytes of a
+    number. The figures of both programs are counted when asked for.
+    """
 
     name: str
-    before: Figures
-    after: Figures
+    given: Program
+    made: Program
     taken: bool
+    itemsize: int
+
+    @cached_property
+    def before(self) -> Figures:
+        """Those of the program before."""
+        return _figures(self.given, self.itemsize)
+
+    @cached_property
+    def after(self) -> Figures:
+        """Those of what the pass returned."""
+        return _figures(self.made, self.itemsize)
 
 
 class Rewritten(Record, frozen=True):
@@ -53,14 +69,19 @@ def rewritten(program: Program, *, limit: int = 0, itemsize: int = ITEMSIZE) -> 
     What a pass returns is taken where it holds no more bytes at once than the program before, or at most `limit`.
     """
     current, steps = program, []
-    before = _figures(program, itemsize)
+    before: int | None = None
     for rewrite in PASSES:
-        changed = rewrite(current)
-        after = before if changed is current else _figures(changed, itemsize)
-        taken = after.bytes <= max(before.bytes, limit)
-        steps.append(Step(rewrite.__name__, before, after, taken))
+        made, after = rewrite(current), before
+        taken = True
+        if made is not current:
+            after = None
+            if rewrite not in NEVER_MORE:
+                before = peak(current, itemsize) if before is None else before
+                after = peak(made, itemsize)
+                taken = after <= max(before, limit)
+        steps.append(Step(rewrite.__name__, current, made, taken, itemsize))
         if taken:
-            current, before = changed, after
+            current, before = made, after
     return Rewritten(program, current, tuple(steps), itemsize)
 
 

@@ -72,44 +72,36 @@ def peak(program: Program, itemsize: int = ITEMSIZE) -> int:
     A slot holds what is stored until it is loaded for the last time, or to the end where nothing here loads it. What
     other programs have stored counts while a register holds it, as factors do; the divisors of NORMALIZE do not count.
     """
-    loads = Counter(step.args["slot"] for step in program.instructions if step.op is OpCode.LOAD_SLOT)
-    held: dict[RegID | SlotKey, _Tensor] = {}
+    loads = Counter([step.args["slot"] for step in program.instructions if step.op is OpCode.LOAD_SLOT])
+    held: dict[RegID | SlotKey, list[int]] = {}
+    """What each register and slot holds: the elements of the tensor, and how many hold it."""
     live = most = 0
     for step in program.instructions:
-        slot = step.args.get("slot")
         if step.op is OpCode.FREE:
-            live -= sum([held.pop(register).released() for register in step.args["srcs"]])
-        elif slot is not None and step.dst is None:
-            held[slot] = held[step.args["src"]].taken()
-        elif step.dst is not None and step.spec is not None:
-            tensor = held.get(slot) if slot is not None else None
-            if tensor is None:
-                tensor = _Tensor(step.spec.size * itemsize)
-                live += tensor.bytes
-            held[step.dst] = tensor.taken()
+            for register in step.args["srcs"]:
+                tensor = held.pop(register)
+                tensor[1] -= 1
+                if not tensor[1]:
+                    live -= tensor[0]
+            continue
+        slot: SlotKey | None = step.args.get("slot")
+        if step.dst is None:
+            assert slot is not None
+            held[slot] = found = held[step.args["src"]]
+            found[1] += 1
+        elif slot is None or slot not in held:
+            assert step.spec is not None
+            held[step.dst] = [step.spec.size, 1]
+            live += step.spec.size
+            most = max(most, live)
+        else:
+            held[step.dst] = held[slot]
             loads[slot] -= 1
-            if slot in held and not loads[slot]:
-                held.pop(slot).released()  # the register that it was loaded into holds it still
-        most = max(most, live)
-    return most
-
-
-class _Tensor:
-    """The bytes of a tensor, and how many registers and slots hold it."""
-
-    __slots__ = ("bytes", "holders")
-
-    def __init__(self, size: int) -> None:
-        self.bytes, self.holders = size, 0
-
-    def taken(self) -> _Tensor:
-        self.holders += 1
-        return self
-
-    def released(self) -> int:
-        """Return the bytes that are free once one holder less has it."""
-        self.holders -= 1
-        return 0 if self.holders else self.bytes
+            if loads[slot]:
+                held[slot][1] += 1
+            else:
+                del held[slot]  # the register that it was loaded into holds it instead
+    return most * itemsize
 
 
 def _changes(program: Program, itemsize: int) -> Iterator[tuple[RegID, int]]:
