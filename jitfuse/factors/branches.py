@@ -24,7 +24,7 @@ _RECORD_NS, _ELEMENT_NS, _BRANCH_NS = 100.0, 0.45, 500.0
 """What a step takes besides its products, what a product takes, and what it takes to hand out a branch."""
 _LEAST_NS: Final = 2_000.0
 """What a branch takes at least."""
-_SAVED_NS: Final = 10_000.0
+_SAVED_NS: Final = 50_000.0
 """What branches must save."""
 _EACH: Final = 16
 """Branches for each thread, at most."""
