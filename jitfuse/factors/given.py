@@ -21,6 +21,7 @@ from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
+from jitfuse.tracing.abstract import AbstractTensor
 
 _LN2: Final = math.log(2)
 _FAR: Final = 1e8
@@ -315,6 +316,9 @@ IMPOSSIBLE: Final = "no state of the model has a positive probability under this
 
 
 def _log(weights: Any) -> Any:
+    """Return the logs of weights; in float64, as those of a float32 would round weights far from 1 more than it did."""
+    if not isinstance(weights, AbstractTensor):
+        weights = np.asarray(weights, np.float64)
     with np.errstate(divide="ignore"):
         return np.log(weights)
 
