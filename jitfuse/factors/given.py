@@ -140,9 +140,10 @@ class Given:
         if self.tables.traced or (plan, query) in self._underflows:
             return None
         key, spreads = (plan, downward), self.tables.spreads
-        if self._allowed.get(key, ((), 0.0))[0] != spreads:
-            self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
-        _, allowed = self._allowed[key]
+        found = self._allowed.get(key)
+        if found is None or found[0] != spreads:  # other threads may ask with other weights
+            found = self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
+        _, allowed = found
         if allowed > 0:
             answer, least = self.run_native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
             if least > 0 and math.log(least) >= -allowed:

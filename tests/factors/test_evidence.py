@@ -58,6 +58,24 @@ def test_logs_of_weights_are_not_those_of_fewer_bits(dtype: Any) -> None:
         check(graph, model, {0: np.array(weights, dtype)}, 1e-12)
 
 
+class AskedMeanwhile(dict[Any, Any]):
+    """What is allowed for the weights asked with last, while another thread always asks with weights near 1."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        found = super().get(key, default)
+        self[key] = [], np.inf
+        return found
+
+
+def test_weights_of_another_thread_do_not_say_what_is_allowed() -> None:
+    far = np.array([1.0, 1e-200])
+    graph = FactorGraph([2, 2, 2], [((0,), far), ((0,), far[::-1]), ((0, 1), np.eye(2)), ((0, 2), np.eye(2))])
+    evidence, expected = {1: far, 2: far[::-1]}, np.log(2.0) - 400 * np.log(10.0)
+    assert graph.log_partition(evidence) == pytest.approx(expected)
+    graph._open._allowed = AskedMeanwhile(graph._open._allowed)
+    assert graph.log_partition(evidence) == pytest.approx(expected)
+
+
 def test_threads_ask_one_graph() -> None:
     model = loop()
     expected = [float(brute.log_sum(brute.log_weights(model, evidence))) for evidence in EVIDENCE]
