@@ -1,7 +1,10 @@
 """Evidence replaces weights of a graph that is made once: answers do not depend on what was asked before."""
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -89,3 +92,17 @@ def test_threads_ask_one_graph() -> None:
             np.testing.assert_allclose(found, 10 * expected, rtol=1e-10)
     finally:
         sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))])
+@pytest.mark.parametrize("kept", [False, True])
+def test_copies_of_graphs_that_were_asked(copied: Callable[[FactorGraph], FactorGraph], kept: bool) -> None:
+    model = loop()
+    graph = FactorGraph(model.sizes, model.factors)
+    graph = graph.updating() if kept else graph
+    check(graph, model, EVIDENCE[1])
+    other = copied(graph)
+    for evidence in EVIDENCE[:3]:
+        check(other, model, evidence)
+        check(graph, model, evidence)
+    assert other._updates is not graph._updates or not kept
