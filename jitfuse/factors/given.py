@@ -21,6 +21,7 @@ from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
+from jitfuse.tracing.abstract import AbstractTensor
 
 _LN2: Final = math.log(2)
 _FAR: Final = 1e8
@@ -139,9 +140,10 @@ class Given:
         if self.tables.traced or (plan, query) in self._underflows:
             return None
         key, spreads = (plan, downward), self.tables.spreads
-        if self._allowed.get(key, ((), 0.0))[0] != spreads:
-            self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
-        _, allowed = self._allowed[key]
+        found = self._allowed.get(key)
+        if found is None or found[0] != spreads:  # other threads may ask with other weights
+            found = self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
+        _, allowed = found
         if allowed > 0:
             answer, least = self.run_native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
             if least > 0 and math.log(least) >= -allowed:
@@ -315,6 +317,9 @@ IMPOSSIBLE: Final = "no state of the model has a positive probability under this
 
 
 def _log(weights: Any) -> Any:
+    """Return the logs of weights; in float64, as those of a float32 would round weights far from 1 more than it did."""
+    if not isinstance(weights, AbstractTensor):
+        weights = np.asarray(weights, np.float64)
     with np.errstate(divide="ignore"):
         return np.log(weights)
 

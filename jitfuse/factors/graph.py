@@ -246,8 +246,12 @@ class FactorGraph:
         """
         made = copy(self)
         made._updates = Updates()
-        vars(made).pop("_open", None)
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies begin with: the model, not what queries made of it."""
+        state = {name: value for name, value in vars(self).items() if name not in ("_plain", "_open", "_is_small")}
+        return {**state, "_updates": None if self._updates is None else Updates()}
 
     # ------------------------------------------------------------------ what is behind it
     def plan(self, evidence: Mapping[Any, Any] | None = None) -> Report:

@@ -27,7 +27,7 @@ class Updates:
     """The messages of the last run of each query."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, str, str], Held] = {}
+        self._held: dict[tuple[int, str, str, np.dtype[Any]], Held] = {}
         self.ran = 0
         """Records that the last query ran."""
 
@@ -42,7 +42,7 @@ class Updates:
         table = plan.table(query, (False,) * len(stacks), 1, reuses=False)
         if (table.workspace + table.size) * ITEMSIZE > plan.question.limit_bytes:
             return plan.run(query, semiring, stacks, dtype)
-        key = id(table), query, semiring.carrier
+        key = id(table), query, semiring.carrier, np.dtype(dtype)
         held = self._held.get(key)
         if held is None or held.least < FRESH:
             held = self._held[key] = Held(table, (np.empty(table.workspace, dtype), np.empty(table.size, dtype)))

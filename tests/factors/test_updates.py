@@ -72,3 +72,14 @@ def test_batches_and_impossible_evidence() -> None:
     assert graph.log_partition({1: 2}) == pytest.approx(np.log(6.0))
     np.testing.assert_allclose(np.exp(graph.log_partition({0: np.array([0, 1, 1])})), [3.0, 4.0, 4.0])
     assert graph.log_partition({1: 0}) == pytest.approx(0.0)
+
+
+def test_messages_of_one_dtype_are_not_those_of_another() -> None:
+    tables = np.random.default_rng(4).uniform(0.1, 1, (2, 3, 3)).astype(np.float32)
+    plain = FactorGraph([3, 3, 3], [((0, 1), tables[0]), ((1, 2), tables[1])])
+    kept = plain.updating()
+    single = dict.fromkeys(range(3), np.array([1.0, 0.5, 0.25], np.float32))  # with these all tables are float32
+    for evidence in ({}, single, {0: 1}, single):
+        assert kept.log_partition(evidence) == pytest.approx(plain.log_partition(evidence), rel=1e-5)
+        for v, table in kept.marginals(evidence).items():
+            np.testing.assert_allclose(table, plain.marginals(evidence)[v], rtol=1e-5)
