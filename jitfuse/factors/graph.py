@@ -41,7 +41,7 @@ class FactorGraph:
         factors: (scope, table) each. A scope is a tuple of variables, in any order, also empty or with a variable twice
             (the diagonal). A table is an array with an axis for each variable, {states: value} with zeros elsewhere, a
             sparse matrix, or a function of index arrays, one for each variable of the scope, which broadcast as those
-            of `np.ogrid` do.
+            of `np.ogrid` do. Arrays are copied.
         log: the tables hold logs of probabilities; -inf is impossible.
         evidence: {variable: state}: what is known in every query. These variables leave the graph.
         limit_bytes: what the messages of one query may take in memory, for each evidence of a batch.
@@ -71,6 +71,7 @@ class FactorGraph:
         self._shape = tuple(self.sizes.values())
         self._updates: Updates | None = None
         self._factors: list[Factor] = []
+        copies: dict[int, tuple[Any, Any]] = {}
         for number, pair in enumerate(factors):
             try:
                 scope, table = pair
@@ -79,6 +80,9 @@ class FactorGraph:
             zero = -np.inf if log else 0
             factor = read_factor(number, scope, table, self._index, self._shape, zero)
             check_values(f"factor {number}: its table", factor.table, self.log)
+            if not isinstance(factor.table, AbstractTensor):  # what changes behind the graph would change some queries
+                _, own = copies.setdefault(id(factor.table), (factor.table, factor.table.copy()))
+                factor = factor._replace(table=own)
             self._factors.append(factor)
         self._known = read_evidence(evidence, self._index, self._shape, self.states)
         if self._known.weights:

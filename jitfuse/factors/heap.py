@@ -48,7 +48,7 @@ class Heap:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Take only memory that nobody had before, and that no other branch takes: they run at the same time."""
+        """Take only memory behind all that is there now: other branches, which run at the same time, have the rest."""
         outside, self._free, self._floor = self._free, _Places(), self.size
         yield
         self._late += self._free.sizes.items()

@@ -303,7 +303,10 @@ def plan_for(question: Question) -> Plan:
     if plan is None:
         with PAUSED:
             plan = _PLANS[question] = Plan(question)
-    _PLANS.move_to_end(question)
+    try:
+        _PLANS.move_to_end(question)
+    except KeyError:  # another thread needed the room
+        _PLANS[question] = plan
     if len(_PLANS) > _KEPT:
         _PLANS.popitem(last=False)
     return plan

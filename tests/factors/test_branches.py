@@ -72,9 +72,9 @@ def test_threads_change_no_bit(everywhere: None, monkeypatch: pytest.MonkeyPatch
 
 def test_wide_trees_are_shared_out_and_small_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not lists(table_of(wide_tree(2), "scaled marginals", 2))
-    up, down = lists(table_of(wide_tree(6), "scaled marginals", 2))
+    up, down = lists(table_of(wide_tree(8), "scaled marginals", 2))
     assert len(up) >= 2 and len(down) >= 2
-    assert not lists(table_of(wide_tree(6), "scaled marginals", 1))
+    assert not lists(table_of(wide_tree(8), "scaled marginals", 1))
 
 
 def test_no_branch_touches_what_another_one_writes(everywhere: None) -> None:

@@ -106,3 +106,11 @@ def test_copies_of_graphs_that_were_asked(copied: Callable[[FactorGraph], Factor
         check(other, model, evidence)
         check(graph, model, evidence)
     assert other._updates is not graph._updates or not kept
+
+
+def test_tables_that_change_behind_the_graph() -> None:
+    table = np.array([[1.0, 2.0], [3.0, 4.0]])
+    graph = FactorGraph([2, 2], [((0, 1), table)])
+    table[:] = 7.0
+    assert graph.log_partition() == pytest.approx(np.log(10.0))
+    assert graph.log_partition({0: 1}) == pytest.approx(np.log(7.0))

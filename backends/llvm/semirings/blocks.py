@@ -217,7 +217,7 @@ class Writer(Record, frozen=True, eq=False):
         """Write the scale of each tensor of a batch, and behind all of them one over each.
 
         The smallest of both and of the elements but 0, over the scale, goes to `least` if it is smaller than what is
-        there. With `parts`, the largest elements are written, and so far behind them the smallest ones.
+        there. With `parts`, the largest elements are written, and so many elements behind them the smallest ones.
         """
         f = self.f
         alone, many, end = f.fresh("alone"), f.fresh("many"), f.fresh("scaled")

@@ -28,7 +28,7 @@ def run_records(
     carrier: str, code: np.ndarray, count: int, workspace: np.ndarray, result: np.ndarray,
     stacks: Sequence[np.ndarray], *, one: float, modulus: int = 0, threads: bool = False,
 ) -> float:
-    """Run a table of records; return the smallest number but 0 of what was divided by its largest one.
+    """Run a table of records; return the least number but 0 of tensors over their scales, of scales, and of inverses.
 
     Args:
         carrier: the arithmetic, one of `jitfuse.ir.semirings.words.CARRIERS`.
