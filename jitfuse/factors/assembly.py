@@ -81,7 +81,7 @@ class Layout(NamedTuple):
 
 
 def assemble(
-    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, reuses: bool = True,
+    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, heap: Heap | None = None,
     threads: int = 1, begins: Sequence[int] = (0,),
 ) -> Assembled:
     """Return the table of programs that run one after the other; of their slots those that are wanted stay.
@@ -90,16 +90,16 @@ def assemble(
         programs: the upward one first, a downward one last.
         layout: where tables are.
         wanted: whether a slot is.
-        reuses: registers that nothing reads any more give their memory to others.
+        heap: the memory of registers, if not a new one whose registers give theirs to others.
         threads: how many may share branches out; one where anything may run again.
         begins: numbers of the instructions but FREE from which on all may run again, in order: what they read of
             earlier ones keeps its memory.
     """
     given = [(number, step) for number, program in enumerate(programs) for step in program.instructions
              if step.op is not OpCode.FREE]
-    parts = parts_of(given, threads if reuses else 1, layout.batch)
+    parts = parts_of(given, threads, layout.batch)
     steps = [given[place] for part in parts for branch in part for place in branch]
-    writer = _Assembler(layout, wanted, *lifetimes(steps, wanted, begins), Heap(reuses=reuses))
+    writer = _Assembler(layout, wanted, *lifetimes(steps, wanted, begins), heap or Heap())
     places = iter(enumerate(steps))
     for part in parts:
         writer.part([list(islice(places, len(branch))) for branch in part])

@@ -4,13 +4,26 @@ Owns which memory is free, also while branches run at the same time. Does not ow
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import Final
 
+import numpy as np
+
+from jitfuse.base.records import NamedTuple
+
 ALIGNED: Final = 8
 """Elements that every register begins at a multiple of."""
+
+
+class Life(NamedTuple):
+    """How many elements someone holds, and from which to before which number of all that is taken."""
+
+    size: int
+    begin: int
+    end: int
 
 
 class Heap:
@@ -23,6 +36,9 @@ class Heap:
         self.size, self._reuses, self._floor = 0, reuses, 0
         self._free = _Places()
         self._late: list[tuple[int, int]] = []
+        self.lives: list[Life] = []
+        """All that was taken."""
+        self._holders: dict[int, int] = {}
 
     def take(self, size: int) -> int:
         """Return the first element of `size` elements that nobody holds."""
@@ -35,12 +51,16 @@ class Heap:
             self.size = first + size
         elif (free := self._free.remove(first)) > size:
             self._free.add(first + size, free - size)
+        self._holders[first] = len(self.lives)
+        self.lives.append(Life(size, len(self.lives), sys.maxsize))
         return first
 
     def give(self, first: int, size: int) -> None:
         """Give elements back."""
         if not self._reuses:
             return
+        holder = self._holders.pop(first)
+        self.lives[holder] = self.lives[holder]._replace(end=len(self.lives))
         if first < self._floor:  # other branches may still read it
             self._late.append((first, _aligned(size)))
         else:
@@ -59,6 +79,36 @@ class Heap:
         late, self._late = self._late, []
         for first, size in late:
             self._free.add(first, size)
+
+
+class Packed(Heap):
+    """Memory of what another heap gave out, with all lifetimes known: large registers are placed first.
+
+    The same are taken in the same order. A heap that grows with messages of growing sizes has room for three of the
+    largest where two live at the same time. Source: Pisarchyk and Lee, "Efficient memory management for deep neural net
+    inference", 2020 (greedy by size).
+    """
+
+    def __init__(self, lives: Sequence[Life]) -> None:
+        super().__init__()
+        sizes, begins, ends = np.array(lives, np.int64).reshape(-1, 3).T
+        firsts, placed = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), bool)
+        for k in np.argsort(-sizes, kind="stable").tolist():
+            beside = np.flatnonzero(placed & (begins < ends[k]) & (begins[k] < ends))
+            for other in beside[np.argsort(firsts[beside], kind="stable")].tolist():
+                if firsts[other] >= firsts[k] + sizes[k]:
+                    break
+                firsts[k] = max(firsts[k], firsts[other] + sizes[other])
+            placed[k] = True
+        self.size = int((firsts + sizes).max(initial=0))
+        self._given = iter(firsts.tolist())
+
+    def take(self, size: int) -> int:
+        """Return where the next one lies."""
+        return next(self._given)
+
+    def give(self, first: int, size: int) -> None:
+        """Give elements back: known before."""
 
 
 class _Places:

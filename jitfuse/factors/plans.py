@@ -24,6 +24,7 @@ from jitfuse.factors.emit import (
     emit_upward_program,
     joined,
 )
+from jitfuse.factors.heap import Heap, Packed
 from jitfuse.factors.ir.schema import OpCode, Program, SlotKey
 from jitfuse.factors.layout import laid_out
 from jitfuse.factors.marginals import cheapest_marginals
@@ -51,6 +52,8 @@ MOST_COMPILED: Final = 1_200
 """Records up to which the steps of arrays are compiled; of more NumPy runs each, which takes microseconds."""
 SEGMENT: Final = 12
 """Factors, and bits of states, that messages gather before they are normalized."""
+LARGE: Final = 1 << 24
+"""Numbers of messages from which on it is worth a second look how they are placed."""
 MOST_TOGETHER: Final = 256
 CACHED_BYTES: Final = 1 << 23
 """Models of a batch that run at the same time, and bytes of their messages, at most."""
@@ -251,15 +254,23 @@ class Plan:
         """
         key = query, batched, batch, reuses, threads
         if key not in self._tables:
-            kinds = QUERIES[query].slots
-            layout = Layout(self.question.places.__getitem__, batched, batch)
-            with PAUSED:
-                table = assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, reuses=reuses,
-                                 threads=threads)
-            if threads > 1 and (table.workspace + table.size) * ITEMSIZE > self.question.limit_bytes:
-                table = self.table(query, batched, batch, reuses=reuses)
+            heap = Heap(reuses=reuses)
+            table = self._assembled(query, batched, batch, heap, threads if reuses else 1)
+            passes = (table.workspace + table.size) * ITEMSIZE > self.question.limit_bytes
+            if reuses and passes and threads > 1:
+                table = self.table(query, batched, batch)
+            elif reuses and threads == 1 and (passes or table.workspace >= LARGE):
+                table = self._assembled(query, batched, batch, Packed(heap.lives), 1)
             self._tables[key] = table
         return self._tables[key]
+
+    def _assembled(
+        self, query: str, batched: tuple[bool, ...], batch: int, heap: Heap, threads: int
+    ) -> Assembled:
+        kinds = QUERIES[query].slots
+        layout = Layout(self.question.places.__getitem__, batched, batch)
+        with PAUSED:
+            return assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, heap=heap, threads=threads)
 
     def nested(self, query: str, modes: Modes, sizes: tuple[int, ...]) -> Nested:
         """Return the records of a query for all states of modes in turn.

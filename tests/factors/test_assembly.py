@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jitfuse.factors.assembly import Layout, assemble
-from jitfuse.factors.heap import ALIGNED, Heap
+from jitfuse.factors.heap import ALIGNED, Heap, Packed
 from jitfuse.factors.ir.schema import Instruction, OpCode, Program, SlotKey
 from jitfuse.factors.native import run_table
 
@@ -119,6 +119,31 @@ def test_memory_is_given_back_and_never_shared() -> None:
         heap.give(first, size)
     whole = heap.size
     assert heap.take(whole) == 0 and heap.size == whole
+
+
+def test_memory_packed_with_all_lifetimes_known() -> None:
+    """Messages that grow and shrink again, of which two live at the same time, have room for two of the largest."""
+    heap, sizes = Heap(), [8 << min(k, 10, 24 - k) for k in range(25)]
+    rng, held = random.Random(1), list[int]()
+    for k, size in enumerate(sizes):
+        held.append(heap.take(size))
+        if k:
+            heap.give(held[k - 1], sizes[k - 1])
+    packed = Packed(heap.lives)
+    assert packed.size == 2 * 8 << 10 < heap.size
+    heap, lives = Heap(), dict[int, tuple[int, int]]()
+    for number in range(400):
+        size = rng.choice([1, 8, 50, 1000])
+        lives[number] = heap.take(size), size
+        while len(lives) > 6:
+            first, size = lives.pop(rng.choice([*lives]))
+            heap.give(first, size)
+    packed = Packed(heap.lives)
+    places = [(packed.take(life.size), life) for life in heap.lives]
+    for k, (first, life) in enumerate(places):
+        assert first % ALIGNED == 0 and first + life.size <= packed.size
+        assert not [other for at, other in places[:k] if other.begin < life.end and life.begin < other.end
+                    and at < first + life.size and first < at + other.size]
 
 
 @pytest.mark.parametrize("op", [OpCode.NORMALIZE, OpCode.CONTRACT, OpCode.LOAD_SLOT])
