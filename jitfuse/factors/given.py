@@ -59,8 +59,8 @@ class Given:
         self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
         weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
-        self._allowed: dict[tuple[Plan, bool], tuple[list[float], float]] = {}
-        """For each plan the spreads of all tables, and the spread of messages that these allow."""
+        self._allowed: dict[tuple[Plan, bool, Any], tuple[list[float], float]] = {}
+        """For each plan and dtype the spreads of all tables, and the spread of messages that these allow."""
         self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
         self._factors = [*factors, *weights]
@@ -139,7 +139,7 @@ class Given:
         """Return a plan's answer over probabilities; None where products may leave the range and logs are needed."""
         if self.tables.traced or (plan, query) in self._underflows:
             return None
-        key, spreads = (plan, downward), self.tables.spreads
+        key, spreads = (plan, downward, self.dtype), self.tables.spreads
         found = self._allowed.get(key)
         if found is None or found[0] != spreads:  # other threads may ask with other weights
             found = self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)

@@ -114,3 +114,12 @@ def test_tables_that_change_behind_the_graph() -> None:
     table[:] = 7.0
     assert graph.log_partition() == pytest.approx(np.log(10.0))
     assert graph.log_partition({0: 1}) == pytest.approx(np.log(7.0))
+
+
+def test_what_float64_allows_is_not_allowed_in_float32() -> None:
+    """Equal weights of another dtype: products of 1e-100 are in the range of float64 alone."""
+    tables = [np.array(pair, np.float32) for pair in ([1, 1e-25], [1e-25, 1]) * 4]
+    graph = FactorGraph([2], [((0,), table) for table in tables])
+    for dtype in (np.float64, np.float32):
+        found = graph.log_partition({0: np.array([0.5, 1.0], dtype)})
+        assert found == pytest.approx(np.log(1.5) + 4 * np.log(1e-25), rel=1e-6)
