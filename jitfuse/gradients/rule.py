@@ -194,7 +194,7 @@ def elementwise(
     """Enter an operator of single elements by its partial derivatives, functions of (operands..., result).
 
     Each returns a tensor, `Over`, `Times` or `Bounded`. In place of one, None says that it is 0, and a text why there
-    is none. `unbounded`: it may be infinite where the operands are finite; then a change of 0 gives 0.
+    is none. `unbounded`: it may be infinite where the operands are finite; then a change of 0 gives 0 there.
     """
     def factor(call: Call, k: int) -> Any:
         partial = partials[k]
@@ -231,9 +231,20 @@ def _conjugate(d: Any) -> Any:
 
 
 def product(change: Tensor, d: Any, guarded: bool) -> Tensor:
-    """Return a change times a derivative; `guarded`: 0 where the change is 0, whatever the derivative."""
+    """Return a change times a derivative; `guarded`: 0 where the change is 0 and the derivative is not finite.
+
+    A finite derivative counts there too: it is what the product itself changes by, as second derivatives ask.
+    """
     if isinstance(d, Times):
         return scaled(change, d.factor)
-    d = d.factor if isinstance(d, Bounded) else d
-    made = change.divide(d.divisor) if isinstance(d, Over) else change.multiply(d)
-    return choose(change.equal(0), 0, made) if guarded else made
+    if isinstance(d, Over):
+        divisor = d.divisor
+        if guarded:
+            divisor = _where_it_counts(change, divisor, divisor.call("abs").greater(0), 1)
+        return change.divide(divisor)
+    factor = d.factor if isinstance(d, Bounded) else d
+    return change.multiply(_where_it_counts(change, factor, factor.call("isfinite"), 0) if guarded else factor)
+
+
+def _where_it_counts(change: Tensor, x: Tensor, is_usable: Tensor, other: int) -> Tensor:
+    return choose(change.equal(0).call("logical_and", is_usable.call("logical_not")), other, x)

@@ -216,3 +216,28 @@ def test_nan_among_elements() -> None:
     expect(gradient(np.fmax, x, [0.0, 1.0, NAN]), [1, 0, 1], [0, 1, 0])
     expect(gradient(np.maximum.accumulate, x), [1, 2, 0])  # NaN is the largest, as in torch
     expect(gradient(lambda x: np.nansum(x * x), x), [2, 0, 4])
+
+
+@pytest.mark.parametrize("function", [
+    np.log, np.log2, np.log10, np.log1p, np.reciprocal, np.arcsin, np.arccos, np.arctanh, np.sqrt, np.cbrt,
+    lambda x: np.arccosh(x + 1), lambda x: 2 / x, lambda x: x / (1 + x), lambda x: x**x, lambda x: x**-1.5,
+    lambda x: np.hypot(x, 2.0), lambda x: np.arctan2(x, x + 1), lambda x: np.logaddexp(x, 1), np.prod, np.cumprod,
+    np.std, np.var, np.linalg.norm, lambda x: np.linalg.inv(np.diag(x)), lambda x: np.linalg.det(np.diag(x) + 0.1),
+    lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(), lambda x: np.where(x > 0.4, np.log(x - 0.4), x),
+    lambda x: np.clip(x, 0.3, 1) / x, lambda x: np.maximum(x, 0.4) ** 0.5,
+    lambda x: np.where(x > 0.4, np.std(x), x * x), lambda x: x.max() * np.log(x),
+    lambda x: np.where(x > 0.4, x, 0).std(),
+])
+def test_second_derivatives_where_the_cotangent_is_zero(function: Callable[..., Any]) -> None:
+    """As at the minimum of a sum of squares: there the derivative of the first derivative is all that is left."""
+    x = np.array([0.2, 0.35, 0.55, 0.8])
+
+    def total(x: Any) -> Any:
+        return (function(x) * np.cos(np.arange(np.size(function(x)))).reshape(np.shape(function(x)))).sum()
+
+    def loss(x: Any) -> Any:
+        return (total(x) - jf.stop_gradient(total(x))) ** 2
+
+    slope = jf.grad(total)(x)
+    assert np.isfinite(slope).all() and np.abs(slope).max() > 0.01 and (jf.grad(loss)(x) == 0).all()
+    assert np.allclose(jf.grad(lambda x: jf.grad(loss)(x).sum())(x), 2 * slope * slope.sum(), rtol=1e-9)
