@@ -5,7 +5,6 @@ loops of a record (`jitfuse.ir.semirings.loops`).
 """
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
@@ -19,7 +18,7 @@ from jitfuse.factors.heap import Heap
 from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
 from jitfuse.factors.lifetimes import Value, lifetimes
 from jitfuse.factors.semirings import Array
-from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, branches, extremes, extremes_of_parts, sum_of_products
+from jitfuse.ir.semirings.loops import Operand, branches, extremes, extremes_of_parts, sum_of_products
 from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
 
 PART: Final = 1 << 14
@@ -225,30 +224,21 @@ class _Assembler:
             self._free(tensor)
 
     def _pair(self, a: Tensor, b: Tensor, spec: TensorSpec, memory: int) -> Tensor:
-        """Write one record; more where so many indices are summed that some are summed first."""
+        """Write the sum of a product."""
         out = self._new(spec, a.batched or b.batched, memory)
-        self._write(out, a, b)
+        whole, batch = _union(_union(out.spec, a.spec), b.spec), self.layout.batch
+        result, first, second = (_operand(t, whole.keys, batch, out.batched) for t in (out, a, b))
+        between: list[tuple[int, int]] = []
+
+        def new(size: int) -> tuple[int, int]:
+            between.append((self.heap.take(size), size))
+            return WORKSPACE, between[-1][0]
+
+        extents = [*whole.shape, *([batch] if out.batched else [])]
+        self.records += sum_of_products(result, first, second, extents, new)
+        for place in between:
+            self.heap.give(*place)
         return out
-
-    def _write(self, out: Tensor, a: Tensor, b: Tensor) -> None:
-        whole = _union(_union(out.spec, a.spec), b.spec)
-        summed = [axis for axis in whole.axes if not out.spec.has_key(axis.key)]
-        record = self._record(out, a, b, whole, MOST_OFFSETS if len(summed) > 1 else sys.maxsize)
-        if record is not None:
-            self.records.append(record)
-            return
-        first = summed[: len(summed) // 2]  # what is left are rows
-        rest = TensorSpec(tuple([axis for axis in whole.axes if axis not in first]))
-        between = self._new(rest, out.batched, WORKSPACE)
-        self._write(between, a, b)
-        self._write(out, between, UNIT)
-        self._free(between)
-
-    def _record(self, out: Tensor, a: Tensor, b: Tensor, whole: TensorSpec, most: int) -> np.ndarray | None:
-        batch = self.layout.batch
-        keys, extents = whole.keys, [*whole.shape, *([batch] if out.batched else [])]
-        result, first, second = (_operand(t, keys, batch, out.batched) for t in (out, a, b))
-        return sum_of_products(result, first, second, extents, most)
 
     # ------------------------------------------------------------------ memory
     def _new(self, spec: TensorSpec, batched: bool, memory: int) -> Tensor:

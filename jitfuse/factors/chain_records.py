@@ -12,7 +12,7 @@ import numpy as np
 from jitfuse.base.records import NamedTuple
 from jitfuse.compile.objects.semiring_object import empty, run_records
 from jitfuse.ir.semirings import words as r
-from jitfuse.ir.semirings.loops import MOST_OFFSETS, Operand, extremes, sum_of_products
+from jitfuse.ir.semirings.loops import Operand, extremes, record_of
 
 Move = tuple[int, int, int]
 MOVES, SEEN, MESSAGES, SCALES = range(r.RESULT, r.RESULT + 4)
@@ -94,15 +94,15 @@ def behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarra
 # ---------------------------------------------------------------------- records
 def _times(out: Operand, a: Operand, b: Operand, states: int) -> np.ndarray:
     """Return the record of a product, element by element."""
-    record = sum_of_products(out, a, b, (states,), MOST_OFFSETS)
+    record = record_of(out, a, b, (states,))
     assert record is not None
     return record
 
 
 def _moved(out: Operand, message: Operand, states: int) -> np.ndarray:
     """Return the record of a message's sum over the states that moves come from."""
-    record = sum_of_products(out._replace(strides=(1, 0)), Operand(MOVES, 0, (1, states)),
-                             message._replace(strides=(0, 1)), (states, states), states)
+    record = record_of(out._replace(strides=(1, 0)), Operand(MOVES, 0, (1, states)),
+                             message._replace(strides=(0, 1)), (states, states))
     assert record is not None
     return record
 

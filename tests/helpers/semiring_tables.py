@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from jitfuse.ir.semirings import words as w
-from jitfuse.ir.semirings.loops import Operand, sum_of_products
+from jitfuse.ir.semirings.loops import Operand, record_of
 
 FIRST, SECOND = w.STACKS, w.STACKS + 1
 
 
 def record(extents: Sequence[int], out: tuple[Any, ...], a: tuple[Any, ...], b: tuple[Any, ...]) -> np.ndarray:
     """Return a record over axes of these extents; each tensor is (memory, first, strides)."""
-    made = sum_of_products(Operand(*out), Operand(*a), Operand(*b), extents, 1 << 12)
+    made = record_of(Operand(*out), Operand(*a), Operand(*b), extents)
     assert made is not None
     return made
 

@@ -19,6 +19,9 @@ MANY_VECTORS, FEW_VECTORS = 8, 2
 STRIDED_LANES = 4
 _ZERO, _ONE = Value("0", "i64"), Value("1", "i64")
 
+Place = tuple[Value, Value, Value]
+"""How many elements behind the first one of the result, of a and of b a vector begins."""
+
 
 class Unit(NamedTuple):
     """One unit: where its tensors begin, the inner axis, and the offsets of what is summed."""
@@ -43,13 +46,17 @@ class Writer(Record, frozen=True, eq=False):
     shared: Shared
 
     # ------------------------------------------------------------------ elements
-    def _lanes(self, index: Value, lanes: int) -> list[Value]:
-        return [self.f.add(index, self.f.const("i64", k)) if k else index for k in range(lanes)]
+    def _apart(self, base: Value, start: Value, stride: Value, lanes: int) -> list[Value]:
+        """Return where elements some distance apart are: each a step behind the last one, with no multiplication."""
+        found = [self.f.offset(base, start, self.type)]
+        for _ in range(lanes - 1):
+            found.append(self.f.offset(found[-1], stride, self.type))
+        return found
 
-    def _gathered(self, base: Value, index: Value, stride: Value, lanes: int) -> Value:
+    def _gathered(self, base: Value, start: Value, stride: Value, lanes: int) -> Value:
         """Return elements some distance apart: one by one, as the instruction for it is slower."""
         f = self.f
-        found = [f.load(self.type, f.offset(base, f.mul(i, stride), self.type)) for i in self._lanes(index, lanes)]
+        found = [f.load(self.type, at) for at in self._apart(base, start, stride, lanes)]
         if lanes == 1:
             return found[0]
         whole = f.undef(vector(self.type, lanes))
@@ -65,7 +72,7 @@ class Writer(Record, frozen=True, eq=False):
         return f.masked_load(type_, at, mask, f.const(type_, other), align)
 
     def _terms(
-        self, unit: Unit, at: tuple[Value, Value], starts: Sequence[Value], lanes: int, mask: Value | None,
+        self, unit: Unit, at: tuple[Value, Value], starts: Sequence[Place], lanes: int, mask: Value | None,
     ) -> list[tuple[Value, Value]]:
         """Return the elements of a and b of each vector, the a and b of one summed index beginning at `at`.
 
@@ -73,11 +80,11 @@ class Writer(Record, frozen=True, eq=False):
         """
         f = self.f
         if self.kind == STRIDED:
-            return [(self._gathered(at[0], i, unit.strides[1], lanes), self._gathered(at[1], i, unit.strides[2], lanes))
-                    for i in starts]
-        rows = [self._row(at[0], i, lanes, mask, self.carrier.zero) for i in starts]
+            return [(self._gathered(at[0], a, unit.strides[1], lanes), self._gathered(at[1], b, unit.strides[2], lanes))
+                    for _, a, b in starts]
+        rows = [self._row(at[0], a, lanes, mask, self.carrier.zero) for _, a, _ in starts]
         if self.kind in (PAIRS, SUM_PAIRS):
-            return [(a, self._row(at[1], i, lanes, mask, self.carrier.one)) for a, i in zip(rows, starts)]
+            return [(a, self._row(at[1], b, lanes, mask, self.carrier.one)) for a, (_, _, b) in zip(rows, starts)]
         b = f.splat(f.load(self.type, at[1]), lanes)
         return [(a, b) for a in rows]
 
@@ -103,19 +110,24 @@ class Writer(Record, frozen=True, eq=False):
             block = f.const("i64", vectors * lanes)
             whole = f.mul(f.udiv(unit.extent, block), block)
             with f.loop(done, whole, vectors * lanes) as loop:
-                self._block(unit, self._starts(loop.index, vectors, lanes), lanes, None)
+                self._block(unit, self._starts(unit, loop.index, vectors, lanes), lanes, None)
             done = whole
         if self.kind == STRIDED:
             with f.loop(done, unit.extent) as loop:
-                self._block(unit, [loop.index], 1, None)
+                self._block(unit, self._starts(unit, loop.index, 1, 1), 1, None)
             return
         with f.loop(done, unit.extent, lanes) as loop:
-            self._block(unit, [loop.index], lanes, self._mask(loop.index, unit.extent))
+            self._block(unit, self._starts(unit, loop.index, 1, lanes), lanes, self._mask(loop.index, unit.extent))
 
-    def _starts(self, index: Value, vectors: int, lanes: int) -> list[Value]:
-        return [self.f.add(index, self.f.const("i64", u * lanes)) if u else index for u in range(vectors)]
+    def _starts(self, unit: Unit, index: Value, vectors: int, lanes: int) -> list[Place]:
+        f = self.f
+        found = [f.add(index, f.const("i64", u * lanes)) if u else index for u in range(vectors)]
+        if self.kind != STRIDED:
+            return [(i, i, i) for i in found]
+        out, a, b = unit.strides
+        return [(f.mul(i, out), f.mul(i, a), f.mul(i, b)) for i in found]
 
-    def _block(self, unit: Unit, starts: Sequence[Value], lanes: int, mask: Value | None) -> None:
+    def _block(self, unit: Unit, starts: Sequence[Place], lanes: int, mask: Value | None) -> None:
         f, carrier = self.f, self.carrier
         type_ = vector(self.type, lanes)
 
@@ -142,7 +154,7 @@ class Writer(Record, frozen=True, eq=False):
             f.label(alone)
             f.label(end)
             sums = [f.phi(type_, [(x, last), (y, alone)]) for x, y in zip(logs, sums)]
-        for start, value in zip(starts, sums):
+        for (start, _, _), value in zip(starts, sums):
             self._store(unit, start, value, lanes, mask)
 
     def _folded(self, held: list[Value], terms: list[tuple[Value, Value]]) -> list[Value]:
@@ -158,9 +170,8 @@ class Writer(Record, frozen=True, eq=False):
     def _store(self, unit: Unit, start: Value, value: Value, lanes: int, mask: Value | None) -> None:
         f, align = self.f, _bytes(self.type)
         if self.kind == STRIDED:
-            for lane, i in enumerate(self._lanes(start, lanes)):
-                x = value if lanes == 1 else f.extract(value, lane)
-                f.store(x, f.offset(unit.out, f.mul(i, unit.strides[0]), self.type))
+            for lane, at in enumerate(self._apart(unit.out, start, unit.strides[0], lanes)):
+                f.store(value if lanes == 1 else f.extract(value, lane), at)
             return
         at = f.offset(unit.out, start, self.type)
         if mask is None:
@@ -197,12 +208,13 @@ class Writer(Record, frozen=True, eq=False):
             at = self._summed(unit, outer.index)
             with f.loop(_ZERO, whole, VECTORS * lanes) as loop:
                 own = [loop.carry(x) for x in held]
-                starts = self._starts(loop.index, VECTORS, lanes)
+                starts = self._starts(unit, loop.index, VECTORS, lanes)
                 for k, value in enumerate(step(own, self._terms(unit, at, starts, lanes, None))):
                     loop.update(k, value)
             with f.loop(whole, unit.extent, lanes) as tail:
                 own = [tail.carry(loop.result(0))]
-                terms = self._terms(unit, at, [tail.index], lanes, self._mask(tail.index, unit.extent))
+                terms = self._terms(unit, at, self._starts(unit, tail.index, 1, lanes), lanes,
+                                    self._mask(tail.index, unit.extent))
                 tail.update(0, step(own, terms)[0])
             for k in range(VECTORS):
                 outer.update(k, loop.result(k) if k else tail.result(0))

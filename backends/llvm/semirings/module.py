@@ -18,6 +18,8 @@ _RECORD, _MEMORY, _MODULUS, _MOVES = range(0, 32, 8)
 the result, a and b begin later.
 """
 _WORDS = 6
+TILE, FEWEST_UNITS = 64, 16
+"""Units of the last axes whose places are computed once, at most, and of how many units in all, at least."""
 
 
 def module_text(carrier: str, dtype: str, vector_bytes: int, has_fma: bool) -> str:
@@ -77,17 +79,65 @@ def _emit_kernel(module: Module, kind: int, carrier: str, type_: str, width: int
         writer.extremes(whole, f.field("ptr", memory, 8 * r.LEAST))
         f.ret(_ZERO)
         return
-    walk = _Walk(f, axes, rank, type_, (whole.out, whole.a, whole.b))
-    walk.go_to(begin)
-    with f.loop(begin, end):
-        out, a, b = walk.pointers()
-        unit = whole._replace(out=out, a=a, b=b)
-        if kind == r.PARTS:
-            writer.extremes(unit, None, f.mul(word(r.UNITS), unit.extent))
-        else:
-            (writer.kept if kind in KEPT else writer.summed)(unit)
+    tile = _Tile(f, axes, rank, f.sub(end, begin), type_)
+    walk = _Walk(f, axes, tile.rank, type_, (whole.out, whole.a, whole.b))
+    (first,) = f.branch(f.icmp("ne", begin, _ZERO), [_ZERO], lambda: [f.udiv(begin, tile.units)])
+    walk.go_to(first)
+    with f.loop(f.mul(first, tile.units), end, tile.units) as tiles:
+        starts = walk.pointers()
+        low, high = f.sub(begin, tiles.index), f.sub(end, tiles.index)
+        low = f.select(f.icmp("slt", low, _ZERO), _ZERO, low)
+        high = f.select(f.icmp("slt", high, tile.units), high, tile.units)
+        with f.loop(low, high) as units:
+            out, a, b = tile.pointers(starts, units.index)
+            unit = whole._replace(out=out, a=a, b=b)
+            if kind == r.PARTS:
+                writer.extremes(unit, None, f.mul(word(r.UNITS), unit.extent))
+            else:
+                (writer.kept if kind in KEPT else writer.summed)(unit)
         walk.advance()
     f.ret(_ZERO)
+
+
+class _Tile:
+    """The units of the last axes: where each begins, beside the first of them, is computed once.
+
+    Rows of a few numbers would wait for the walk from one to the next: its position is in memory, and axes of two
+    wrap around every other time.
+    """
+
+    def __init__(self, f: Function, axes: Value, rank: Value, units: Value, type_: str) -> None:
+        self._f, self._type = f, type_
+        self._places = f.alloca("i64", 3 * TILE)
+        for k in range(3):
+            f.store(_ZERO, f.offset(self._places, k, "i64"))
+        many = f.icmp("sge", units, f.const("i64", FEWEST_UNITS))
+        with f.loop(_ZERO, f.select(many, rank, _ZERO)) as loop:
+            size, left = loop.carry(_ONE), loop.carry(rank)
+            number = f.sub(f.sub(rank, loop.index), _ONE)
+            at = f.offset(axes, f.shl(number, f.const("i64", 2)), "i64")
+            extent, *strides = [f.load("i64", f.offset(at, k, "i64")) for k in range(4)]
+            whole = f.mul(size, extent)
+            behind_fit = f.icmp("eq", f.add(number, _ONE), left)
+            fits = f.and_(behind_fit, f.icmp("sle", whole, f.const("i64", TILE)))
+            with f.loop(_ONE, f.select(fits, extent, _ONE)) as positions:
+                moves = [f.mul(stride, positions.index) for stride in strides]
+                begin = f.mul(size, positions.index)
+                with f.loop(_ZERO, size) as known:
+                    source, target = self._place(known.index), self._place(f.add(begin, known.index))
+                    for k, move in enumerate(moves):
+                        f.store(f.add(f.load("i64", f.offset(source, k, "i64")), move), f.offset(target, k, "i64"))
+            loop.update(0, f.select(fits, whole, size))
+            loop.update(1, f.select(fits, number, left))
+        self.units, self.rank = loop.result(0), loop.result(1)
+
+    def _place(self, unit: Value) -> Value:
+        return self._f.offset(self._places, self._f.mul(unit, self._f.const("i64", 3)), "i64")
+
+    def pointers(self, starts: list[Value], unit: Value) -> list[Value]:
+        """Return where the tensors of a unit begin, given those of the first."""
+        f, place = self._f, self._place(unit)
+        return [f.offset(start, f.load("i64", f.offset(place, k, "i64")), self._type) for k, start in enumerate(starts)]
 
 
 class _Walk:

@@ -5,16 +5,18 @@ without transposition", 2018. Does not own the record's words (`words.py`).
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.ir.semirings import words as r
 
+_T = TypeVar("_T")
 LANES: Final = 4
 """Numbers of a vector, for the choice of loops: the same on every machine."""
 CHUNK: Final = 512
@@ -24,8 +26,14 @@ STRIDED_CHUNK: Final = 64
 THREADED: Final = 1 << 17
 """Products from which on units are handed out to threads."""
 MOST_OFFSETS: Final = 1 << 12
-"""Summed indices besides the inner axis that one record lists, if they are those of several axes."""
-_UNIT_NS, _SUM_NS, _TERM_NS, _VECTOR_NS, _ELEMENT_NS, _FAR_NS = 5.0, 6.0, 2.0, 0.3, 0.9, 3.0
+FEW_OFFSETS: Final = 8
+"""Summed indices besides the inner axis that one record lists, if they are those of several axes: few where tensors are
+large and rows short. Rows for different indices lie far apart, by powers of two with binary variables, so that of many
+the nearest cache keeps none until the next unit comes, which has their neighbours.
+"""
+IN_CACHE: Final = 1 << 14
+"""Products up to which that does not matter."""
+_UNIT_NS, _SUM_NS, _TERM_NS, _VECTOR_NS, _ELEMENT_NS, _FAR_NS = 2.0, 6.0, 0.7, 0.25, 0.6, 3.0
 """What a unit takes, its one number where the inner axis is summed, a summed index besides, a vector, an element of its
 own, and one that is far from the next.
 """
@@ -50,16 +58,34 @@ class Axis(NamedTuple):
     b: int
 
 
-def sum_of_products(out: Operand, a: Operand, b: Operand, extents: Sequence[int], most: int) -> np.ndarray | None:
-    """Return the record of a sum of products; None where too many indices are summed for one.
+def sum_of_products(
+    out: Operand, a: Operand, b: Operand, extents: Sequence[int], new: Callable[[int], tuple[int, int]]
+) -> list[np.ndarray]:
+    """Return the records of a sum of products: several where some axes had better be summed first.
 
     Args:
         out: where the result goes; its axes are in order of descending strides. Those with stride 0 are summed.
         a, b: what is multiplied.
         extents: that of each axis.
-        most: summed indices besides the inner axis that a record may list.
+        new: returns the memory and the first of so many elements, for what is summed between.
     """
-    pattern = _pattern(tuple(extents), out.strides, a.strides, b.strides, most)
+    record = record_of(out, a, b, extents)
+    if record is not None:
+        return [record]
+    first = _first([i for i, (n, stride) in enumerate(zip(extents, out.strides)) if n != 1 and not stride])
+    left = [i for i in range(len(extents)) if i not in first]
+    size, strides = 1, [0] * len(extents)
+    for i in reversed(left):
+        strides[i], size = size, size * extents[i]
+    between = Operand(*new(size), tuple(strides))
+    sums, rows = (Operand(x.memory, x.first, tuple([x.strides[i] for i in left])) for x in (out, between))
+    return [*sum_of_products(between, a, b, extents, new),
+            *sum_of_products(sums, rows, Operand(r.ONE, 0, (0,) * len(left)), [extents[i] for i in left], new)]
+
+
+def record_of(out: Operand, a: Operand, b: Operand, extents: Sequence[int]) -> np.ndarray | None:
+    """Return a sum of products as one record; None where some of several summed axes had better be summed first."""
+    pattern = _pattern(tuple(extents), out.strides, a.strides, b.strides)
     if pattern is None:
         return None
     record = pattern.record.copy()
@@ -77,9 +103,10 @@ class _Pattern(NamedTuple):
 
 @lru_cache(2048)
 def _pattern(
-    extents: tuple[int, ...], out: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...], most: int
+    extents: tuple[int, ...], out: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]
 ) -> _Pattern | None:
     axes = [Axis(*each) for each in zip(extents, out, a, b) if each[0] != 1]
+    most = _most_offsets(axes)
     kept = _merged([x for x in axes if x.out])
     summed = _merged(sorted((x for x in axes if not x.out), key=lambda x: (-max(x.a, x.b), -min(x.a, x.b))))
     inner, kind, swap = _inner(kept, summed)
@@ -88,7 +115,8 @@ def _pattern(
     units = [x for x in kept if x != inner]
     offsets = [x for x in summed if x != inner]
     count = prod(x.extent for x in offsets)
-    if count > most:
+    is_short = kind == r.STRIDED or inner.extent < CHUNK
+    if count > (most if is_short else max(most, MOST_OFFSETS)):
         return None
     chunk = CHUNK if kind != r.STRIDED else STRIDED_CHUNK
     if inner.out and inner.extent > chunk and inner.extent % chunk == 0:
@@ -99,6 +127,22 @@ def _pattern(
     threads = int(number * inner.extent * count >= THREADED and number > 1)
     head = [0, kind, threads, number, 0, 0, 0, 0, 0, 0, *inner, count, len(units)]
     return _Pattern(_record(head, units, np.stack([offsets_of(offsets, 2), offsets_of(offsets, 3)], axis=-1)), swap)
+
+
+def _most_offsets(axes: Sequence[Axis]) -> int:
+    """Return how many offsets short rows may have: few, if what is then summed between is not larger than a and b."""
+    summed = [x.extent for x in axes if not x.out]
+    if len(summed) < 2:
+        return sys.maxsize
+    products = prod(x.extent for x in axes)
+    between = products // prod(_first(summed))
+    largest = max(prod(x.extent for x in axes if x.a), prod(x.extent for x in axes if x.b))
+    return FEW_OFFSETS if products > IN_CACHE and between <= largest else MOST_OFFSETS
+
+
+def _first(summed: list[_T]) -> list[_T]:
+    """Return those of the summed axes that are summed first, where not all are at once: what is left are rows."""
+    return summed[: len(summed) // 2]
 
 
 def extremes(out: Operand, largest: Operand, smallest: Operand, count: int, batch: int) -> np.ndarray:

@@ -4,7 +4,6 @@ Owns what a factor of a record consists of, and how records are written again wi
 """
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -15,7 +14,7 @@ import numpy as np
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import DerivativeError
 from jitfuse.ir.semirings import words as w
-from jitfuse.ir.semirings.loops import MOST_OFFSETS, Axis, Operand, sum_of_products
+from jitfuse.ir.semirings.loops import Axis, Operand, sum_of_products
 from jitfuse.ir.semirings.tables import is_block, sums
 
 
@@ -169,23 +168,10 @@ class Tape:
         self._write(Operand(*out, tuple(strides)), a, b, [axis.extent for axis in self.loops[k]])
 
     def _write(self, out: Operand, a: Operand, b: Operand, extents: Sequence[int]) -> None:
-        """Write a record; more where so many indices are summed that some are summed first."""
+        """Write a sum of products, with axes in any order."""
         order = sorted([i for i, n in enumerate(extents) if n > 1], key=lambda i: -out.strides[i])
         out, a, b = (x._replace(strides=tuple([x.strides[i] for i in order])) for x in (out, a, b))
-        extents = [extents[i] for i in order]
-        kept = sum(map(bool, out.strides))
-        several = len(order) - kept > 1
-        record = sum_of_products(out, a, b, extents, MOST_OFFSETS if several else sys.maxsize)
-        if record is not None:
-            self._records.append(record)
-            return
-        first = kept + (len(order) - kept) // 2  # the axes from here on are summed first
-        steps = [prod(extents[i + 1 : first]) for i in range(first)]
-        between = Operand(*self.new(prod(extents[:first])), (*steps, *[0] * (len(order) - first)))
-        self._write(between, a, b, extents)
-        ones = Operand(*_ONE, (0,) * first)
-        self._write(out._replace(strides=out.strides[:first]), between._replace(strides=tuple(steps)), ones,
-                    extents[:first])
+        self._records += sum_of_products(out, a, b, [extents[i] for i in order], self.new)
 
 
 def _offset_axes(offsets: np.ndarray) -> list[Axis]:

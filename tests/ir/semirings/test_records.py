@@ -16,11 +16,13 @@ from jitfuse.compile.objects.semiring_object import parallel_address, semiring_f
 from jitfuse.ir.semirings import words as r
 from jitfuse.ir.semirings.loops import (
     CHUNK,
+    FEW_OFFSETS,
     MOST_OFFSETS,
     THREADED,
     Operand,
     extremes,
     extremes_of_parts,
+    record_of,
     sum_of_products,
 )
 from jitfuse.ir.semirings.words import CARRIERS, MODULUS_LIMIT, PAIRS, SPLAT, STRIDED, SUM_PAIRS, SUM_SPLAT
@@ -42,12 +44,21 @@ def operand(memory: int, axes: str, order: str, sizes: dict[str, int]) -> Operan
     return Operand(memory, GUARD if memory == r.WORKSPACE else 0, tuple([strides[axis] for axis in order]))
 
 
-def record_of(out: str, a: str, b: str, sizes: dict[str, int]) -> np.ndarray:
+def records_of(out: str, a: str, b: str, sizes: dict[str, int]) -> tuple[list[np.ndarray], int]:
+    """Return the records of a sum, and how many elements of the workspace these take behind the result and its guard.
+    """
     order = out + "".join(sorted({*a, *b} - {*out}))
-    record = sum_of_products(operand(r.WORKSPACE, out, order, sizes), operand(r.STACKS, a, order, sizes),
-                             operand(r.STACKS + 1, b, order, sizes), [sizes[axis] for axis in order], 1 << 62)
-    assert record is not None
-    return record
+    behind = GUARD + prod([sizes[axis] for axis in out]) + GUARD
+    size = 0
+
+    def new(count: int) -> tuple[int, int]:
+        nonlocal size
+        size += count
+        return r.WORKSPACE, behind + size - count
+
+    records = sum_of_products(operand(r.WORKSPACE, out, order, sizes), operand(r.STACKS, a, order, sizes),
+                              operand(r.STACKS + 1, b, order, sizes), [sizes[axis] for axis in order], new)
+    return records, size
 
 
 def run(
@@ -69,9 +80,12 @@ def contracted(
     """Return native code's sum of products."""
     sizes = dict(zip(a + b, values[0].shape + values[1].shape))
     shape, dtype = [sizes[axis] for axis in out], values[0].dtype
-    workspace = np.full(prod(shape) + 2 * GUARD, 7.5, dtype)
-    run(carrier, [record_of(out, a, b, sizes)], [workspace, np.full(1, np.inf, dtype), *values], parallel)
-    assert (workspace[:GUARD] == 7.5).all() and (workspace[GUARD + prod(shape):] == 7.5).all()
+    records, between = records_of(out, a, b, sizes)
+    whole = np.full(prod(shape) + 3 * GUARD + between, 7.5, dtype)
+    workspace = whole[: len(whole) - GUARD]
+    run(carrier, records, [workspace, np.full(1, np.inf, dtype), *values], parallel)
+    assert (whole[:GUARD] == 7.5).all() and (whole[GUARD + prod(shape):][:GUARD] == 7.5).all()
+    assert (whole[-GUARD:] == 7.5).all()
     return workspace[GUARD : GUARD + prod(shape)].reshape(shape)
 
 
@@ -193,7 +207,7 @@ def test_every_kind_of_inner_axis(carrier: str, kind: int, out: str, a: str, b: 
         if size > 16:
             sizes["j" if kind in (SUM_SPLAT, SUM_PAIRS) or out == "i" else "k"] = 2
             sizes["i"] = 3 if kind != STRIDED else size
-        assert size < 16 or record_of(out, a, b, sizes)[r.KIND] == kind
+        assert size < 16 or records_of(out, a, b, sizes)[0][0][r.KIND] == kind
         for single in (False, True):
             draw = np.random.default_rng(size)
             dtype = dtype_for(carrier, single)
@@ -208,6 +222,10 @@ LARGE = [
     ("", "k", "k", {"k": THREADED + 5}), ("i", "ki", "k", {"i": 64, "k": 2 * MOST_OFFSETS}),
     ("ijl", "ikjl", "lk", {"i": 64, "j": 8, "k": 16, "l": 32}), ("i", "kil", "lk", {"i": 33, "k": 90, "l": 91}),
     ("jikz", "jlz", "kilz", {"i": 4, "j": 9, "k": 5, "l": 3, "z": 1000}),
+    # many units of short rows: of axes that fit a tile, of one that does not, and of both
+    ("ijkl", "inkl", "njl", {"i": 61, "j": 3, "k": 5, "l": 3, "n": 50}),
+    ("ij", "kij", "ki", {"i": 700, "j": 3, "k": 70}),
+    ("hijk", "hilk", "jl", {"h": 5, "i": 67, "j": 7, "k": 3, "l": 23}), ("i", "ki", "k", {"i": 70001, "k": 2}),
 ]
 
 
@@ -226,19 +244,22 @@ def test_large_tensors(out: str, a: str, b: str, sizes: dict[str, int], parallel
 
 
 def test_what_large_tensors_reach() -> None:
-    made = [record_of(out, a, b, sizes) for out, a, b, sizes in LARGE]
+    made = [record for case in LARGE for record in records_of(*case)[0]]
     assert any(record[r.PARALLEL] for record in made)
     assert any(record[r.OFFSETS] > MOST_OFFSETS for record in made)
     assert any(record[r.EXTENT] == CHUNK for record in made) and any(record[r.EXTENT] > CHUNK for record in made)
 
 
-def test_a_record_lists_no_more_offsets_than_it_may() -> None:
-    sizes = dict.fromkeys("klmn", 20)
-    order = "klmn"
-    whole, part = (operand(r.STACKS + k, axes, order, sizes) for k, axes in enumerate(("klmn", "nmlk")))
-    number = Operand(r.WORKSPACE, 0, (0, 0, 0, 0))
-    assert sum_of_products(number, whole, part, [20] * 4, MOST_OFFSETS) is None
-    assert sum_of_products(number, whole, whole, [20] * 4, MOST_OFFSETS) is not None
+def test_few_offsets_are_listed_where_rows_are_short_and_tensors_large() -> None:
+    """And what is summed first is still whole rows, in few records."""
+    for sizes, most in ((dict.fromkeys("klmn", 20), FEW_OFFSETS), (dict.fromkeys("klmn", 8), MOST_OFFSETS)):
+        whole, part = (operand(r.STACKS + k, axes, "klmn", sizes) for k, axes in enumerate(("klmn", "nmlk")))
+        number = Operand(r.WORKSPACE, 0, (0, 0, 0, 0))
+        one = record_of(number, whole, part, [*sizes.values()])
+        assert (one is None) == (most == FEW_OFFSETS)
+        assert record_of(number, whole, whole, [*sizes.values()]) is not None
+        made, _ = records_of("", "klmn", "nmlk", sizes)
+        assert len(made) == (1 if one is not None else 3)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 1000])
@@ -285,8 +306,8 @@ def test_records_run_in_turn_and_read_what_was_written() -> None:
     for k in range(5):
         out, a, b = (operand(r.STACKS, axes, "ijk", sizes) for axes in ("ij", "ik", "kj"))
         source = a._replace(memory=r.WORKSPACE, first=81 * k) if k else a
-        result = sum_of_products(out._replace(memory=r.WORKSPACE, first=81 * (k + 1)), source,
-                                 b._replace(first=81 * (k + 1)), [9, 9, 9], 1 << 62)
+        result = record_of(out._replace(memory=r.WORKSPACE, first=81 * (k + 1)), source,
+                           b._replace(first=81 * (k + 1)), [9, 9, 9])
         assert result is not None
         records.append(result)
     run("sum_product", records, [workspace, np.full(1, np.inf), matrices])
@@ -308,6 +329,6 @@ def test_processors_without_fused_multiply_add(carrier: str) -> None:
             for shape in ((5, 9), (9, 7)))
     sizes = {"i": 5, "k": 9, "j": 7}
     workspace = np.zeros(5 * 7 + 2 * GUARD)
-    run(carrier, [record_of("ij", "ik", "kj", sizes)], [workspace, np.full(1, np.inf), a, b], function=function)
+    run(carrier, records_of("ij", "ik", "kj", sizes)[0], [workspace, np.full(1, np.inf), a, b], function=function)
     wanted = expected(carrier, "ij", "ik", "kj", (a, b)).astype(float)
     np.testing.assert_allclose(workspace[GUARD:-GUARD].reshape(5, 7), wanted, rtol=0 if carrier == "modular" else 1e-13)
