@@ -14,7 +14,7 @@ from jitfuse.factors.tree import Tree
 
 SMALL: Final = 1 << 10
 """Elements of the largest table up to which any order will do."""
-_ROW_NS, _START_NS, _ELEMENT_NS = 0.125, 2.5, 0.9
+_ROW_NS, _START_NS, _ELEMENT_NS = 0.125, 1.6, 0.6
 """What an element takes in a row, what a row takes besides, and what an element takes on its own."""
 
 
