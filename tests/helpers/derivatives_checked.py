@@ -102,5 +102,6 @@ def check_twice(
     rng = np.random.default_rng(8)
     like = [np.zeros(back.program.meta[i].shape, back.program.meta[i].dtype) for i in back.changes]
     by = [*wanted, *range(len(operands), len(operands) + len(like))]
-    check(back.program, [*operands, *(drawn_like(rng, x) for x in like)], by, [f"d{k}" for k in range(len(wanted))],
-          10 * tolerance)
+    names = [f"d{k}" for k in range(len(wanted))]
+    for changes in ([drawn_like(rng, x) for x in like], like):  # and of zero, where only they themselves count
+        check(back.program, [*operands, *changes], by, names, 10 * tolerance)
