@@ -1,7 +1,7 @@
 """How the product of a model's tables is summed: the ways there are, their scores, and which is the best.
 
 contraction    a bucket for each variable
-junction tree  buckets merged into larger cliques, where a step less is worth more than the products that it adds
+junction tree  buckets merged into larger cliques, where no large message is multiplied more often for it
 conditioning   some variables become modes: all the rest is done for each of their states, with smaller messages
 
 Owns the scores. Does not own orders, nor the variables that are conditioned on (`jitfuse.factors.orders`).
