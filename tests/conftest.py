@@ -23,6 +23,7 @@ import hypothesis
 import pytest
 
 from jitfuse.backends.llvm.runtime import native
+from jitfuse.base import background
 from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 from jitfuse.cache.sources import sources_digest
@@ -108,9 +109,10 @@ def _processor_seconds() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note what takes long in a sample."""
+    """Have no test run beside what one before left to be done, and note what takes long in a sample."""
     before = _processor_seconds()
     done = yield
+    background.wait()
     if not amount.scale() and _processor_seconds() - before > amount.SLOW and not item.get_closest_marker("full"):
         item.config.stash.setdefault(_SLOW, []).append(item.nodeid)
     return done
@@ -179,6 +181,16 @@ def runtime() -> Iterator[Any]:
     before = found.threads
     yield found
     found.set_threads(before)
+
+
+@pytest.fixture
+def still() -> Iterator[None]:
+    """Let nothing but the test take or free memory and references: no garbage of tests before is found meanwhile."""
+    background.wait()
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

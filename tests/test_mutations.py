@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from amount import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 
@@ -13,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 def judged(*arguments: str, code: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "tests.mutations", *arguments], cwd=ROOT, capture_output=True, text=True, check=False,
-        timeout=900,
+        timeout=PATIENCE,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout

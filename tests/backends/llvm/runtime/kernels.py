@@ -118,5 +118,5 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
     path = os.pathsep.join(p for p in (os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")) if p)
     return subprocess.run(
         [sys.executable, "-W", "error", "-X", "faulthandler", "-c", code], capture_output=True, text=True,
-        timeout=60, env={**os.environ, "PYTHONPATH": path, **environment}, check=False,
+        timeout=900, env={**os.environ, "PYTHONPATH": path, **environment}, check=False,
     )

@@ -220,6 +220,7 @@ def test_out_of_memory_is_an_exception(harness: Any) -> None:
     assert harness.live_bytes() == live
 
 
+@pytest.mark.usefixtures("still")
 def test_large_frames(harness: Any) -> None:
     """Hundreds of arguments, guards and launch words: the frame leaves the stack."""
     n = 400

@@ -52,13 +52,13 @@ def test_back_to_back_jobs_of_changing_size() -> None:
 
 
 def test_threads_share_the_work() -> None:
-    most = 0
-    for _ in range(20):  # a busy machine may keep the workers away for a while
-        run = kernels.Count(2000, delay=5000)
+    for doubled in range(12):  # a busy machine may keep the workers away for a while
+        run = kernels.Count(2000, delay=5000 << doubled)
         run.run()
         run.check()
-        most = max(most, len(run.counts()))
-    assert most > 1
+        if len(run.counts()) > 1:
+            return
+    pytest.fail("one thread has done it all")
 
 
 def test_largest_status_is_returned() -> None:
@@ -259,7 +259,7 @@ def test_signals_reach_the_main_thread() -> None:
 import signal, time
 signal.signal(signal.SIGALRM, lambda *_: print("rang", flush=True) or os._exit(0))
 signal.setitimer(signal.ITIMER_REAL, 0.05)
-time.sleep(10)
+time.sleep(300)
 """) == "rang\n"
 
 

@@ -57,6 +57,7 @@ def test_array(harness: Any, shape: tuple[int, ...], dtype: str) -> None:
     assert y.ctypes.data % 64 == 0
 
 
+@pytest.mark.usefixtures("still")
 def test_array_outlives_the_call_through_its_views(harness: Any) -> None:
     before = harness.live_bytes()
     f = copies(harness, (1000,), "float64", lambda outs, _: ArrayResult(outs[0]))
@@ -108,6 +109,7 @@ def test_slot_object_and_containers(harness: Any) -> None:
     assert np.array_equal(a, x) and np.array_equal(b, x)
 
 
+@pytest.mark.usefixtures("still")
 def test_view(harness: Any) -> None:
     f = copies(harness, (6,), "float32", lambda outs, s: ViewResult(s, "float32", (2, 3), (-4, 8), 4), count=0)
     x = np.arange(6, dtype=np.float32)
@@ -148,6 +150,7 @@ def test_a_failing_container_releases_everything(harness: Any) -> None:
         assert harness.live_bytes() == before
 
 
+@pytest.mark.usefixtures("still")
 def test_nothing_leaks(harness: Any) -> None:
     marker, keys = object(), ("a", "b")
     trees = [
