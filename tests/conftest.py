@@ -109,13 +109,18 @@ def _processor_seconds() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Have no test run beside what one before left to be done, and note what takes long in a sample."""
+    """Note what takes long in a sample."""
     before = _processor_seconds()
     done = yield
-    background.wait()
     if not amount.scale() and _processor_seconds() - before > amount.SLOW and not item.get_closest_marker("full"):
         item.config.stash.setdefault(_SLOW, []).append(item.nodeid)
     return done
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Have what a test left to be done end with it, in its folders: no other runs beside."""
+    background.wait()
 
 
 @pytest.hookimpl(optionalhook=True)
