@@ -8,6 +8,7 @@ use folders of their own do not count.
 """
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -28,7 +29,7 @@ from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 from jitfuse.cache.sources import sources_digest
 from jitfuse.compile import interface as compiler
-from jitfuse.errors import FallbackWarning
+from jitfuse.errors import CompileError, FallbackWarning
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "helpers"))
@@ -75,6 +76,8 @@ def _prepare(config: pytest.Config) -> None:
 
 def pytest_sessionstart() -> None:
     sources_digest()  # once it is known, what is compiled is stored at once, as tests that look for it expect
+    with contextlib.suppress(CompileError):
+        compiler.native_runtime()  # else a thread builds it beside the first tests, whose calls are not native
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

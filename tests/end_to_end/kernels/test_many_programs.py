@@ -39,8 +39,8 @@ def chain(number, x):
 def pages():
     background.wait()  # what is still to be stored is held
     gc.collect()
-    with open("/proc/self/statm") as file:
-        resident = int(file.read().split()[1]) * 4096
+    with open("/proc/self/status") as file:  # of its own: of files the system holds what it likes
+        resident = int(file.read().split("RssAnon:")[1].split()[0]) << 10
     with open("/proc/self/maps") as file:
         return {"resident": resident, "mappings": sum(1 for _ in file), "objects": len(_objects)}
 
