@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -21,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 
+import jitfuse as jf
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.base import background
 from jitfuse.cache import default_store
@@ -56,10 +59,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # in a worker of xdist the controlling process has done it
         _prepare(config)
-    # a busy machine is no failure; tests that ask for a deadline set one
+    # a busy machine is no failure: neither a slow example, nor slow drawing; tests that ask for a deadline set one
     # CI and samples draw the same examples for the same code; people draw new ones
     hypothesis.settings.register_profile(
-        "jitfuse", deadline=None, max_examples=amount.drawn(100),
+        "jitfuse", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow],
+        max_examples=amount.drawn(100),
         derandomize=bool(os.environ.get("CI")) or not amount.scale(),
     )
     hypothesis.settings.load_profile("jitfuse")
@@ -118,6 +122,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if not amount.scale() and _processor_seconds() - before > amount.SLOW and not item.get_closest_marker("full"):
         item.config.stash.setdefault(_SLOW, []).append(item.nodeid)
     return done
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Have each test draw the same numbers, whatever ran before."""
+    random.seed(0)
+    np.random.seed(0)
+    jf.random.seed(0)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.default_generator.manual_seed(0)
 
 
 @pytest.hookimpl(tryfirst=True)
