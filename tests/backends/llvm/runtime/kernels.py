@@ -64,9 +64,14 @@ def _kernels() -> str:
     return module.text()
 
 
+_held: list[Library] = []
+"""Threads that ask at once each get a library of their own; the cache keeps one, and the others' code runs, too."""
+
+
 @cache
 def kernels() -> Library:
-    return load(jit.compile_text(_kernels()))
+    _held.append(load(jit.compile_text(_kernels())))
+    return _held[-1]
 
 
 def parallel() -> Any:
