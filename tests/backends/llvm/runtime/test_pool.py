@@ -284,7 +284,7 @@ assert len(counted) == 1 and runtime.threads == 3
 runtime.set_threads(2)
 jf.fuse(lambda x: np.cos(x) * 2)(large)
 assert len(counted) == 1 and runtime.threads == 2
-""")
+""", JITFUSE_NUM_THREADS="")
     assert done.returncode == 0, done.stderr
 
 
