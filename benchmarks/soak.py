@@ -98,9 +98,9 @@ WORK: Final = {"functions": functions, "shapes": shapes, "values": values}
 
 # ---------------------------------------------------------------------- what is held
 def resident() -> int:
-    """Return the KiB of memory that the process has in RAM."""
+    """Return the KiB of memory of its own that the process has in RAM: of files the system holds what it likes."""
     text = Path("/proc/self/status").read_text()
-    return int(text.split("VmRSS:")[1].split()[0])
+    return int(text.split("RssAnon:")[1].split()[0])
 
 
 def sample(programs: int, seconds: float) -> Sample:

@@ -27,6 +27,10 @@ SLOW = 1.5
 WHOLE = ("layering", "completeness", "docs", "oracle", "install_hints")
 """Files beside this one that look at the tree as a whole: these have all cases."""
 
+PATIENCE = 900
+"""Seconds after which what a test waits for counts as hanging. A busy machine may take a hundred times as long as an
+idle one: no test fails for less."""
+
 FIRST = ("test_typing.py",)
 """Files with a test of half a minute: they are run first, so that no process of several is left alone with it."""
 

@@ -8,8 +8,10 @@ use folders of their own do not count.
 """
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -20,14 +22,17 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 
+import jitfuse as jf
 from jitfuse.backends.llvm.runtime import native
+from jitfuse.base import background
 from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 from jitfuse.cache.sources import sources_digest
 from jitfuse.compile import interface as compiler
-from jitfuse.errors import FallbackWarning
+from jitfuse.errors import CompileError, FallbackWarning
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "helpers"))
@@ -54,10 +59,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # in a worker of xdist the controlling process has done it
         _prepare(config)
-    # a busy machine is no failure; tests that ask for a deadline set one
+    # a busy machine is no failure: neither a slow example, nor slow drawing; tests that ask for a deadline set one
     # CI and samples draw the same examples for the same code; people draw new ones
     hypothesis.settings.register_profile(
-        "jitfuse", deadline=None, max_examples=amount.drawn(100),
+        "jitfuse", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow],
+        max_examples=amount.drawn(100),
         derandomize=bool(os.environ.get("CI")) or not amount.scale(),
     )
     hypothesis.settings.load_profile("jitfuse")
@@ -74,6 +80,8 @@ def _prepare(config: pytest.Config) -> None:
 
 def pytest_sessionstart() -> None:
     sources_digest()  # once it is known, what is compiled is stored at once, as tests that look for it expect
+    with contextlib.suppress(CompileError):
+        compiler.native_runtime()  # else a thread builds it beside the first tests, whose calls are not native
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -114,6 +122,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if not amount.scale() and _processor_seconds() - before > amount.SLOW and not item.get_closest_marker("full"):
         item.config.stash.setdefault(_SLOW, []).append(item.nodeid)
     return done
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Have each test draw the same numbers, whatever ran before."""
+    random.seed(0)
+    np.random.seed(0)
+    jf.random.seed(0)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.default_generator.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Have what a test left to be done end with it, in its folders: no other runs beside."""
+    background.wait()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -179,6 +203,16 @@ def runtime() -> Iterator[Any]:
     before = found.threads
     yield found
     found.set_threads(before)
+
+
+@pytest.fixture
+def still() -> Iterator[None]:
+    """Let nothing but the test take or free memory and references: no garbage of tests before is found meanwhile."""
+    background.wait()
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from amount import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 
@@ -13,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 def judged(*arguments: str, code: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "tests.mutations", *arguments], cwd=ROOT, capture_output=True, text=True, check=False,
-        timeout=900,
+        timeout=PATIENCE,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
@@ -52,6 +53,6 @@ def test_the_judge_finds_what_it_is_for(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "sitecustomize.py").write_text(BAD_JUDGE)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     text = judged("bad", "--count", "20", "--batch", "7", "--save", str(tmp_path / "failed"), code=1)
-    for what in ("ended with -6", "ended with -27", "it took 5", "ValueError: no typed error", "it differs"):
+    for what in ("ended with -6", "ended with -27", "it took ", "ValueError: no typed error", "it differs"):
         assert what in text, text
     assert {path.read_bytes() for path in (tmp_path / "failed").iterdir()} == {b"1", b"2", b"3", b"4", b"5"}

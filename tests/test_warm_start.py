@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amount import PATIENCE
 
 from jitfuse.backends.llvm.loader import OWN_LOADER
 from jitfuse.cache.sources import list_sources, package_root
@@ -47,7 +48,7 @@ def first_call(folder: Path, rows: int = 3, columns: int = 333, **environment: s
     """Run the program in a new process and return what it printed."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FIRST_CALL, str(rows), str(columns)], capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=PATIENCE, check=False,
         env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(folder), **environment},
     )
     assert done.returncode == 0, done.stderr

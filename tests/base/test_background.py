@@ -17,7 +17,7 @@ def test_jobs_are_done_in_order_in_another_thread() -> None:
     done: list[int] = []
     seen: list[int] = []
     gate = threading.Event()
-    background.do(lambda: (gate.wait(10), seen.append(threading.get_ident()))[-1])
+    background.do(lambda: (gate.wait(60), seen.append(threading.get_ident()))[-1])
     for k in range(5):
         background.do(lambda k=k: done.append(k))  # type: ignore[misc]
     assert not done
@@ -59,17 +59,20 @@ def test_without_threads_jobs_are_done_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 FIRST = """
-import json, os, sys
+import json, os, sys, threading
+from types import SimpleNamespace
 import numpy as np, jitfuse as jf
 from jitfuse.base import background as behind
 from jitfuse.cache.sources import sources_known
-behind._HEAD_START = 0.5  # a busy machine takes longer than the real one before it looks
+looked = threading.Event()
+behind.time = SimpleNamespace(sleep=lambda seconds: looked.wait())  # however long a busy machine takes to look
 f = jf.fuse(lambda x: np.exp(x) + 1)
 x = np.arange(5.0)
 y = f(x)
 found = {"known": sources_known(), "stored": len(os.listdir(sys.argv[1])) if os.path.isdir(sys.argv[1]) else 0}
 np.testing.assert_allclose(y, np.exp(x) + 1)
 END
+looked.set()
 found["stats"] = f.stats()
 print(json.dumps(found))
 """
@@ -93,7 +96,7 @@ def first_call(folder: Path, end: str) -> dict[str, object]:
 ])
 def test_what_an_empty_cache_has_compiled_is_there_for_the_next_process(tmp_path: Path, end: str) -> None:
     folder = tmp_path / "kernels"
-    found = first_call(folder, end)
+    found = first_call(folder, f"looked.set()\n{end}")
     assert found["known"] is False and found["stored"] == 0, "the answer came first"
     names = {path.stem for path in folder.glob("*.jfc")}
     assert found.get("key", next(iter(names))) in names

@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from amount import PATIENCE
 
 from jitfuse.base import future as module
 from jitfuse.base.future import Future
@@ -40,7 +41,9 @@ Future(lambda: (time.sleep(0.2), print("done", flush=True)))
 
 
 def test_a_process_does_not_end_before() -> None:
-    done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
@@ -53,6 +56,6 @@ if child == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from amount import drawn
+from amount import PATIENCE, drawn
 
 from jitfuse.cache import Store
 from jitfuse.cache.inspect import verify
@@ -66,7 +66,7 @@ def test_thirty_two_processes_cold_on_one_folder(tmp_path: Path) -> None:
     processes = [subprocess.Popen(command, env=environ(folder), stdout=subprocess.PIPE) for _ in range(32)]
     misses = []
     for process in processes:
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
         misses.append(int(out))
     assert sum(misses) >= 40

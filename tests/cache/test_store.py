@@ -408,7 +408,7 @@ def test_fork_while_the_lock_is_held(make_entry: MakeEntry) -> None:
     with store.memory._lock:
         child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.alarm(300)
             found = store.load(entry.key, entry.canonical)  # would wait for ever for the parent's lock
             os._exit(0 if found == entry else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

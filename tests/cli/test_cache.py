@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amount import PATIENCE
 
 from jitfuse.cache import Entry, cache_key, default_store
 from jitfuse.cache.archive import write_archive
@@ -45,7 +46,7 @@ print(f.stats()["compiles"] + g.stats()["compiles"], f.stats()["cache_misses"] +
 def run_model(folder: Path, **environment: str) -> list[int]:
     """Run functions in a new process; return how many modules it compiled and how many objects it missed."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", MODEL], capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-W", "error", "-c", MODEL], capture_output=True, text=True, timeout=PATIENCE, check=False,
         env={**os.environ, "JITFUSE_CACHE_DIR": str(folder), **environment},
     )
     assert done.returncode == 0, done.stderr
@@ -194,8 +195,8 @@ print(sum(fused.stats()["compiles"] for fused in (f, g, h)))
 def compiles_of(folder: Path, *names: str) -> int:
     """Return how many modules functions that share a kernel compile in a new process."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SHARED, *names], capture_output=True, text=True, timeout=120, check=True,
-        env={**os.environ, "JITFUSE_CACHE_DIR": str(folder)},
+        [sys.executable, "-W", "error", "-c", SHARED, *names], capture_output=True, text=True, timeout=PATIENCE,
+        check=True, env={**os.environ, "JITFUSE_CACHE_DIR": str(folder)},
     )
     return int(done.stdout)
 

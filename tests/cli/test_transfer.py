@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 from jitfuse.cache import Entry, cache_key, compress_text, default_store
@@ -142,12 +143,12 @@ def test_any_metadata_is_shown(
             default_store().store(said(good, **{name: value}))
             printed(capsys, "list")
     default_store().store(good._replace(metadata=dict.fromkeys(names, value)))
-    begin = time.perf_counter()
+    begin = time.process_time()
     for command in (["list"], ["show", good.key], ["diff", good.key, good.key], ["stats"]):
         text = printed(capsys, *command)
         assert "\x1b" not in text and len(text) < 2 * MOST_SHOWN
     json.loads(printed(capsys, "show", good.key, "--json"), parse_constant=lambda name: pytest.fail(name))
-    assert time.perf_counter() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_what_is_unpacked_is_bounded_and_said_to_be_cut(
@@ -155,12 +156,12 @@ def test_what_is_unpacked_is_bounded_and_said_to_be_cut(
 ) -> None:
     bomb = compress_text("<" * (1 << 26))
     default_store().store(said(good, ir=bomb, forms=bomb, program=bomb, wgsl=bomb))
-    begin = time.perf_counter()
+    begin = time.process_time()
     text = printed(capsys, "show", good.key)
     assert MOST_SHOWN < len(text) < MOST_SHOWN + 100_000 and "(cut: more than 4,194,304 characters" in text
     document = json.loads(printed(capsys, "show", good.key, "--json"))
     assert set(document["cut"]) >= {"program", "forms", "ir", "wgsl"} and len(document["program"]) == MOST_SHOWN
-    assert time.perf_counter() - begin < 30
+    assert time.process_time() - begin < 30
 
 
 # ---------------------------------------------------------------- compiled again
@@ -204,7 +205,7 @@ def test_every_encoding_takes_what_commands_print(
         "    try: print(main(command.split()))\n    except SystemExit as left: print(left.code)\n"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(os.fsencode, commands)], check=False, env={**os.environ, **environment},
-        capture_output=True, timeout=120,
+        capture_output=True, timeout=PATIENCE,
     )
     assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
     assert b"list" in done.stdout

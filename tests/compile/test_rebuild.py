@@ -107,12 +107,12 @@ def test_what_would_take_for_ever_is_refused_in_time(monkeypatch: pytest.MonkeyP
     at = entry.canonical.index(b"['bounded'")
     one = entry.canonical[at : entry.canonical.index(b"]", entry.canonical.index(b"]", at) + 1) + 1]
     head, tail = entry.canonical.rsplit(b"], [], None]]", 1)  # behind the last instruction
-    begin = time.perf_counter()
+    begin = time.process_time()
     for count, verdict in ((2_000, Verdict.TOO_LARGE), (20_000, Verdict.BROKEN), (400_000, Verdict.TOO_LARGE)):
         body = b", ".join([head, *[one] * count]) + b"], [], None]]" + tail
         assert check(rewritten(entry, body)) is verdict
     assert check(rewritten(entry, b"\0".join([entry.canonical] * 5_000))) is Verdict.TOO_LARGE
-    assert time.perf_counter() - begin < 30
+    assert time.process_time() - begin < 30
 
 
 def test_what_is_remade_is_ours() -> None:

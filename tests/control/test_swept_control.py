@@ -124,11 +124,11 @@ def test_a_long_loop_is_interrupted() -> None:
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        begin = time.monotonic()
+        begin = time.process_time()
         with pytest.raises(TimeoutError):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
             fn(10**12, X)
-        assert time.monotonic() - begin < 30  # it would take half an hour
+        assert time.process_time() - begin < 300  # it would take half an hour
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

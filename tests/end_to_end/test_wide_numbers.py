@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +84,7 @@ def test_arguments_by_name_and_modes() -> None:
     assert f.stats()["fallbacks"] == 2
 
 
-def test_threads_do_not_take_each_others() -> None:
+def test_threads_do_not_take_each_others(in_threads: Any) -> None:
     @jf.fuse
     def f(x: Any) -> Any:
         return x + int(x[0]) % 1000
@@ -95,18 +94,14 @@ def test_threads_do_not_take_each_others() -> None:
     wrong: list[Any] = []
 
     def work(value: float) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for _ in range(200):
-                found = f(np.array([value]))[0]
-                if found != value + int(value) % 1000:
-                    wrong.append((value, found))
+        for _ in range(200):
+            found = f(np.array([value]))[0]
+            if found != value + int(value) % 1000:
+                wrong.append((value, found))
 
-    threads = [threading.Thread(target=work, args=(v,)) for v in (1e19, 7.0, 3e25, 2.0**40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    values = (1e19, 7.0, 3e25, 2.0**40)
+    with warnings.catch_warnings(action="ignore"):  # the filters are the process's, so no thread may set them
+        in_threads(len(values), lambda k: work(values[k]))
     assert not wrong
 
 

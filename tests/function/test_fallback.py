@@ -271,8 +271,8 @@ def test_signal_handlers_that_raise_end_a_trace() -> None:
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(StopError):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
             jf.fuse(function)(X)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -12,6 +12,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 
@@ -99,7 +100,7 @@ def run(code: str, folder: Path, *arguments: str) -> str:
     (folder / "script.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "-W", "error", "script.py", *arguments], cwd=folder, capture_output=True, text=True,
-        timeout=300, check=False,
+        timeout=PATIENCE, check=False,
         env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(folder / "kernels")},
     )
     assert done.returncode == 0, done.stderr
@@ -229,7 +230,7 @@ def test_dask_workers_compile_nothing(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install dask distributed")
     (tmp_path / "script.py").write_text(DASK)
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
         env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path / "kernels")},
     )
     assert done.returncode == 0 and done.stdout.endswith("fine\n"), done.stderr

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 from jitfuse.compile import interface as compiler
@@ -111,7 +112,7 @@ def test_an_error_that_plain_python_raises_has_no_context_of_ours() -> None:
 def test_a_cold_first_call_enters_few_files_and_functions(tmp_path: Path) -> None:
     """What a reader of the way of a call has to know; `benchmarks/call_path.py --list` names what is new."""
     script = Path(__file__).parents[2] / "benchmarks" / "call_path.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=PATIENCE)
     files, functions = map(int, done.stdout.splitlines()[-1].split()[1:3])
     assert files <= 120 and functions <= 500, done.stdout
 

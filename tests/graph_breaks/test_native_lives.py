@@ -53,8 +53,8 @@ def test_an_endless_loop_can_be_interrupted() -> None:
     before = signal.signal(signal.SIGALRM, stop)
     try:
         for _ in range(3):
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
             with pytest.raises(StopError):
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
                 fused(np.array([2.0, 2.0, 2.0]))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

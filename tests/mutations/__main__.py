@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from tests.mutations import child
 from tests.mutations.kinds import KINDS, load
 
-WALL_SECONDS = 60
+WALL_SECONDS = 600
 """After which a case counts as stuck: it waits for something, else its processor time would have ended it."""
 _START_SECONDS = 600
 _SHOWN = 20

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 
@@ -113,7 +114,8 @@ print(json.dumps({
 
 def run(folder: Path, word: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, word], capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-W", "error", "-c", SCRIPT, word], capture_output=True, text=True, timeout=PATIENCE,
+        check=False,
         env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(folder)},
     )
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 
@@ -154,5 +155,5 @@ def test_draws_inside_of_torchs_code_are_new_in_each_call() -> None:
 @pytest.mark.full
 def test_no_process_is_lost() -> None:
     command = [sys.executable, str(Path(__file__).parent / "torch_signals.py"), "--every", "80"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0 and ", 0 processes lost" in done.stdout, done.stdout + done.stderr

@@ -220,6 +220,7 @@ def test_results_own_their_memory() -> None:
         many.add_(1)
 
 
+@pytest.mark.usefixtures("still")
 def test_nothing_is_kept() -> None:
     f = jf.fuse(scaled)
     x, y = torch.rand(3), torch.rand(3)

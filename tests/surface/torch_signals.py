@@ -22,7 +22,7 @@ import jitfuse as jf
 
 SKIPPED: Final = frozenset({"compile", "fork", "wait", "init_num_threads", "_dynamo", "import_ir_module"})
 """Callables that start processes or compilers."""
-LIMIT: Final = 20
+LIMIT: Final = 200
 """Seconds after which a call is given up."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 from jitfuse.backends.llvm import disassembly, jit
@@ -31,7 +32,7 @@ def call(library: jit.JitLibrary, name: str, x: int) -> int:
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=PATIENCE,
         env={**os.environ, **environment}, check=False,
     )
 

@@ -1,18 +1,22 @@
 """Kernels launched from Python, as on a machine whose native runtime is still being compiled."""
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 from jitfuse.base import background
 from jitfuse.compile import interface as compiler
 from jitfuse.compile.objects import runtime_object
+from jitfuse.compile.run import direct as direct_calls
 
 X = np.random.default_rng(1).standard_normal((5, 7))
 
@@ -96,23 +100,33 @@ def test_without_a_runtime_kernels_still_run(monkeypatch: pytest.MonkeyPatch) ->
     assert not f.attached and f.stats()["fallbacks"] == 0 and f.stats()["launches"] == 3
 
 
+BUILT_LATER = """
+import threading
+from types import SimpleNamespace
+from jitfuse.base import background
+from jitfuse.compile.objects import runtime_object
+answered = threading.Event()
+background.time = SimpleNamespace(sleep=lambda seconds: answered.wait())  # however long the first call takes
+"""
+
+
 @pytest.mark.full
 def test_a_new_machine_goes_native_after_its_first_calls(tmp_path: Any) -> None:
-    code = """
-import numpy as np, jitfuse as jf, time
+    code = BUILT_LATER + """
+import numpy as np, jitfuse as jf
 f = jf.fuse(lambda x: np.exp(x) + 1)
 x = np.arange(5.0)
 assert np.allclose(f(x), np.exp(x) + 1) and not f.attached
-deadline = time.monotonic() + 60
-while not f.attached and time.monotonic() < deadline:
+answered.set()
+background.wait()
+for _ in range(2):
     assert np.allclose(f(x), np.exp(x) + 1)
-    time.sleep(0.01)
 assert f.attached and np.allclose(f(x), np.exp(x) + 1)
 stats = f.stats()
 assert stats["traces"] == 1 and stats["compiles"] == 1 and stats["fallbacks"] == 0, stats
 """
     environment = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "kernels")}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=PATIENCE)
 
 
 def test_calls_wait_for_a_runtime_that_takes_longer_than_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +138,14 @@ def test_calls_wait_for_a_runtime_that_takes_longer_than_their_kernels(monkeypat
             waited.append(seconds)
 
     monkeypatch.setattr(runtime_object.native, "loaded", lambda: False)
+    seconds = itertools.count(0.0, 0.001)  # each run of kernels takes a millisecond
+    monkeypatch.setattr(direct_calls, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
     state = {"_building": True, "_asked": True, "_failure": None, "_built": Built(), "_direct": 0.0}
     for name, value in state.items():
         monkeypatch.setattr(runtime_object, name, value)
     direct = jf.fuse(lambda x: np.sin(x) * x)
     direct(X)
-    assert 0 < runtime_object._direct < runtime_object._MOST_DIRECT and not waited
+    assert runtime_object._direct == pytest.approx(0.001) and not waited
     runtime_object.note_direct(runtime_object._MOST_DIRECT)
     np.testing.assert_array_equal(direct(X), direct(X))
     assert waited == [runtime_object._LONGEST_WAIT] and not direct.attached
@@ -140,9 +156,10 @@ def test_the_wait_ends_when_the_runtime_is_there(tmp_path: Any) -> None:
     """A new process with an empty cache: its loop is launched from Python at most a few times."""
     script = tmp_path / "loop.py"
     script.write_text("""
-import time
 import numpy as np, jitfuse as jf
 from jitfuse.backends.llvm.runtime import native
+from jitfuse.compile.objects import runtime_object
+runtime_object._LONGEST_WAIT = 900.0  # as long as building takes on a slow machine
 
 @jf.fuse
 def f(x):
@@ -151,7 +168,7 @@ def f(x):
         y[k] = y[k - 1] * 0.5 + np.sin(x[k:k + 3]).sum()
     return y
 
-x, begin = np.random.default_rng(0).random(4000), time.perf_counter()
+x = np.random.default_rng(0).random(4000)
 want = f(x)
 for calls in range(1, 100):
     np.testing.assert_array_equal(f(x), want)
@@ -160,7 +177,8 @@ for calls in range(1, 100):
 print(calls)
 """)
     env = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, script], env=env, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert int(done.stdout) <= 5
 
 
@@ -169,10 +187,13 @@ print(calls)
 def test_a_long_loop_waits_for_the_runtime_in_its_first_call(tmp_path: Any, iterations: int, waits: bool) -> None:
     """A new process with an empty cache: what Python would launch for longer than the runtime takes waits for it."""
     script = tmp_path / "loop.py"
-    script.write_text("""
+    script.write_text(BUILT_LATER + """
 import sys
 import numpy as np, jitfuse as jf
 from jitfuse.backends.llvm.runtime import native
+if sys.argv[2] == "True":
+    answered.set()
+    runtime_object._LONGEST_WAIT = 900.0  # as long as building takes on a slow machine
 
 @jf.fuse
 def f(x):
@@ -181,9 +202,11 @@ def f(x):
 x = np.random.default_rng(0).random((int(sys.argv[1]), 3))
 last, sums = f(x)
 print(native.loaded())
+answered.set()
 np.testing.assert_allclose(sums[1], np.sin(x[0, 0]) + x[0, 0] + x[1].sum(), rtol=1e-12)
 """)
     env = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, script, str(iterations)], env=env, capture_output=True, text=True, timeout=120, check=True)
+        [sys.executable, script, str(iterations), str(waits)], env=env, capture_output=True, text=True,
+        timeout=PATIENCE, check=True)
     assert done.stdout.split() == [str(waits)]

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amount import drawn, extended
+from amount import PATIENCE, drawn, extended
 
 import jitfuse as jf
 from jitfuse.cache import Entry, Store, notices
@@ -312,7 +312,7 @@ def run_cold(folder: Path, processes: int, kinds: int = 3, said: str = "error") 
     running = [start(folder, begin, kinds, said=said) for _ in range(processes)]
     found = []
     for process in running:
-        out, errors = process.communicate(timeout=300)
+        out, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
         found.append(json.loads(out))
     return found

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 import jitfuse as jf
 from jitfuse.backends.llvm import target
@@ -151,7 +152,8 @@ def run_program(
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.path.dirname(package or package_root()),
     }
     command = [sys.executable, "-W", "error", str(main)]
-    done = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, env=environment, cwd=place, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     result, file = json.loads(done.stdout)
     assert os.path.dirname(file) == str(package or package_root())

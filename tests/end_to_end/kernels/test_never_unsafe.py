@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amount import PATIENCE
 
 from jitfuse.cache import default_store, location
 from jitfuse.cache.sources import package_root
@@ -89,8 +90,8 @@ def run_as(tmp_path_factory: pytest.TempPathFactory) -> RunAs:
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("JITFUSE_", "XDG_"))}
         changes = json.dumps({"HOME": str(home), **environment})
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(user), changes, roots_own], capture_output=True, text=True, timeout=120,
-            env={**variables, "PYTHONPATH": os.path.dirname(package_root())}, cwd="/", check=False,
+            [sys.executable, "-c", PROGRAM, str(user), changes, roots_own], capture_output=True, text=True,
+            timeout=PATIENCE, env={**variables, "PYTHONPATH": os.path.dirname(package_root())}, cwd="/", check=False,
         )
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
@@ -218,12 +219,14 @@ AUDITED = """
 import sys
 import numpy as np
 import jitfuse as jf
+from jitfuse.base import background
 from jitfuse.compile.interface import native_runtime
 from jitfuse.compile.objects.objects import _homes, _objects, find_object
 from jitfuse.compile.objects.stored_plans import find_plan, plan_name
 f = jf.fuse(lambda x: np.cos(x) * 0.75)
 f(np.linspace(0, 1, 9))
 native_runtime()
+background.wait()  # else it stores beside what is watched
 (spec,) = f.parts.specs
 made, origin = spec.plans[False], f.parts.definition.origin
 name = plan_name(spec.trace, False, "slack")
@@ -256,7 +259,7 @@ def test_loading_neither_unpickles_nor_evaluates_nor_writes(tmp_path: Path) -> N
         "PYTHONPATH": os.path.dirname(package_root()),
     }
     done = subprocess.run(
-        [sys.executable, "-c", AUDITED], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", AUDITED], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.stdout == "[]\n2\n", (done.stdout, done.stderr)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 from generator_calls import Model, X, alone, same, told
 
 import jitfuse as jf
@@ -176,7 +177,7 @@ def test_locks_are_free_while_code_of_the_users_runs() -> None:
         for t in threads:
             t.start()
         for t in threads:
-            t.join(60)
+            t.join(PATIENCE)
     assert not any(t.is_alive() for t in threads)
     with a.bit_generator.lock:
         fused(a, b, X)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amount import PATIENCE
 
 from jitfuse.tracing.interception import bytecode, known, probes, swap
 from jitfuse.tracing.record.source import hide_own_frames
@@ -229,7 +230,7 @@ def test_signature_of_helper_in_the_trace(trace: Any) -> None:
 
 
 def test_two_threads_trace_at_once_and_a_third_runs_plain(trace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    meet = threading.Barrier(3, timeout=20)
+    meet = threading.Barrier(3, timeout=PATIENCE)
     monkeypatch.setattr(known, "_MODULES", known._MODULES | {"threading"})
     monkeypatch.setitem(known._INSTANCES, "threading", "Barrier")
     results: dict[str, Any] = {}

@@ -250,6 +250,7 @@ def verdict_of(f: Any, pair: tuple[Any, ...]) -> bool:
     return isinstance(f(*pair), str)
 
 
+@pytest.mark.usefixtures("still")
 def test_guards_release_what_they_found(harness: Any) -> None:
     """A guard that fails late leaves every reference count as it was."""
     held, key = Holder([object()]), "held"

@@ -250,8 +250,8 @@ def test_a_signal_ends_an_endless_loop(harness: Any) -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         assert f(one(0)) == "ended"
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
             f(one(1))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
