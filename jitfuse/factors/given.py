@@ -17,10 +17,11 @@ from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.counting import count
 from jitfuse.factors.decoding import Best, lowest, most_probable, samples
 from jitfuse.factors.evidence import Evidence, observed
-from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
+from jitfuse.factors.plans import Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Factor, Tables
+from jitfuse.factors.work import ITEMSIZE
 from jitfuse.tracing.abstract import AbstractTensor
 
 _LN2: Final = math.log(2)
@@ -82,7 +83,7 @@ class Given:
             structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
             question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes, libraries=self.libraries)
             plan = plan_for(question)
-            if all_messages and plan.ordered.cost.bytes(ITEMSIZE, keep=True) > self.limit_bytes:
+            if all_messages and plan.ordered.cost.bytes(keep=True) > self.limit_bytes:
                 plan = plan_for(question._replace(all_messages=True))
             self._plans[key] = plan
         return self._plans[key]

@@ -25,6 +25,7 @@ from jitfuse.factors.emit import (
     joined,
 )
 from jitfuse.factors.heap import Heap, Packed
+from jitfuse.factors.ir.dataflow import Dataflow, dataflow
 from jitfuse.factors.ir.schema import OpCode, Program, SlotKey
 from jitfuse.factors.layout import laid_out
 from jitfuse.factors.marginals import cheapest_marginals
@@ -32,6 +33,7 @@ from jitfuse.factors.native import run_table, traced_table
 from jitfuse.factors.nesting import Modes, Nested, nested
 from jitfuse.factors.orders.search import Ordered, best_order
 from jitfuse.factors.queries import QUERIES
+from jitfuse.factors.rewrites.free_early import working
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
 from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
@@ -39,11 +41,11 @@ from jitfuse.factors.structure import Structure
 from jitfuse.factors.tables import Place, Row
 from jitfuse.factors.tree import Tree
 from jitfuse.factors.underflow import LIMITS, allowed_spread
+from jitfuse.factors.work import ITEMSIZE
 from jitfuse.fuse import fuse
 from jitfuse.ir.semirings.tables import CARRIERS
 from jitfuse.tracing.abstract import AbstractTensor
 
-ITEMSIZE: Final = 8
 LIMIT_BYTES: Final = 4 << 30
 """What the messages of one query may take, unless told."""
 MOST_OPERATIONS: Final = 1 << 36
@@ -84,7 +86,7 @@ class Plan:
         structure = question.structure
         clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
         self.ordered: Ordered = best_order(
-            clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
+            clique, limit_bytes=question.limit_bytes, keep=question.all_messages,
             most_operations=MOST_OPERATIONS, libraries=question.libraries)
         self.schemes: list[Scheme] = self.ways()
         self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
@@ -241,7 +243,7 @@ class Plan:
     @cached_property
     def _together(self) -> int:
         """How many models of a batch run at the same time: their messages stay in a cache, and below the limit."""
-        bytes_of_one = max(1, self.ordered.cost.bytes(ITEMSIZE, keep=True))
+        bytes_of_one = max(1, self.ordered.cost.bytes(keep=True))
         return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
 
     def table(
@@ -270,7 +272,7 @@ class Plan:
         kinds = QUERIES[query].slots
         layout = Layout(self.question.places.__getitem__, batched, batch)
         with PAUSED:
-            return assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, heap=heap, threads=threads)
+            return assemble(self._flow(query), layout, lambda slot: slot[0] in kinds, heap=heap, threads=threads)
 
     def nested(self, query: str, modes: Modes, sizes: tuple[int, ...]) -> Nested:
         """Return the records of a query for all states of modes in turn.
@@ -284,13 +286,13 @@ class Plan:
         if key not in self._nested:
             kinds = QUERIES[query].slots
             layout = Layout(self.question.places.__getitem__, (False,) * len(self.ranks), 1)
-            self._nested[key] = nested(self._programs(query), modes, sizes, layout, lambda slot: slot[0] in kinds,
+            self._nested[key] = nested(self._flow(query), modes, sizes, layout, lambda slot: slot[0] in kinds,
                                        self.question.limit_bytes)
         return self._nested[key]
 
-    def _programs(self, query: str) -> list[Program]:
-        return [Plan.programs[name](self) for name in QUERIES[query].programs
-                if not (name == "finalize" and self.question.keep)]
+    def _flow(self, query: str) -> Dataflow:
+        return dataflow(*[working(Plan.programs[name](self)) for name in QUERIES[query].programs
+                          if not (name == "finalize" and self.question.keep)])
 
     @cached_property
     def ranks(self) -> list[int]:

@@ -17,13 +17,9 @@ from jitfuse.errors import TooLargeError
 from jitfuse.factors.orders.cost import cost
 from jitfuse.factors.orders.search import Ordered
 from jitfuse.factors.orders.slicing import conditioned, sliced_variables
-from jitfuse.factors.rewrites.pooling import ITEMSIZE
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Node, Tree, bucket_tree
-
-STEP: Final = 200
-"""What a step takes beside its products, in products: some 0.25 µs of 1.2 ns each, as measured on chains."""
-
+from jitfuse.factors.work import ITEMSIZE, work
 
 TOGETHER: Final = 16
 """States of all variables together that a clique sums out: those of each sample are weighed at the same time."""
@@ -34,7 +30,7 @@ class Score(NamedTuple):
 
     excess  bytes by which the messages go beyond the limit
     runs    how often the program runs: once for each state of the variables that are conditioned on
-    work    products of two numbers, and `STEP` for each step, of all runs
+    work    that of all steps (`work.py`), of all runs
     peak    bytes of the messages at once
     kept    bytes of all messages
     """
@@ -85,9 +81,9 @@ def schemes_of(
 
 def _first_modes(structure: Structure, order: Sequence[int], kept: bool) -> tuple[int, ...]:
     """Return the variables to condition on so that messages take any less memory; none if nothing helps."""
-    whole = cost(structure, order).bytes(ITEMSIZE, keep=kept)
+    whole = cost(structure, order).bytes(keep=kept)
     try:
-        return sliced_variables(structure, order, whole - 1, itemsize=ITEMSIZE, keep=kept)[0] if whole else ()
+        return sliced_variables(structure, order, whole - 1, keep=kept)[0] if whole else ()
     except TooLargeError:
         return ()
 
@@ -95,21 +91,16 @@ def _first_modes(structure: Structure, order: Sequence[int], kept: bool) -> tupl
 def score_of(sizes: Sequence[int], tree: Tree, limit_bytes: int, *, kept: bool = False) -> Score:
     """Return the score of one pass to the root."""
     sent: list[int] = []
-    work = live = most = total = 0
+    amount = live = most = total = 0
     for node in tree.nodes:
-        work += _work(prod([sizes[v] for v in node.clique]), len(node.factors) + len(node.children))
+        amount += work(prod([sizes[v] for v in node.clique]), len(node.factors) + len(node.children))
         message = prod([sizes[v] for v in node.interface]) if node.parent != NO_PARENT else 0
         most = max(most, live + message)
         sent.append(0 if node.parent == tree.root and message == 1 else message)  # numbers are not counted on
         live += sent[-1] - sum([sent[c] for c in node.children])
         total += message
     needed = ITEMSIZE * (total if kept else most)
-    return Score(max(0, needed - limit_bytes), 1, work, ITEMSIZE * most, ITEMSIZE * total)
-
-
-def _work(elements: int, inputs: int) -> int:
-    """Return the products of a node, and what it takes beside them."""
-    return elements * max(1, inputs) + STEP
+    return Score(max(0, needed - limit_bytes), 1, amount, ITEMSIZE * most, ITEMSIZE * total)
 
 
 def junction_tree(tree: Tree, sizes: Sequence[int]) -> Tree:
@@ -131,8 +122,8 @@ def junction_tree(tree: Tree, sizes: Sequence[int]) -> Tree:
             assert below is not None
             inputs, more = len(below.factors) + len(below.children), len(merged.factors) + len(merged.children)
             elements = summed[child] * held[place]  # what the child sends is in the parent's clique
-            apart = _work(held[child], inputs) + _work(held[place], more)
-            if _work(elements, inputs + more - 1) <= apart:
+            apart = work(held[child], inputs) + work(held[place], more)
+            if work(elements, inputs + more - 1) <= apart:
                 nodes[child], merged = None, _merged(below, merged, child, tree.rank)
                 summed[place], held[place] = summed[child] * summed[place], elements
         nodes[place] = merged

@@ -12,9 +12,10 @@ import numpy as np
 
 from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.native import run_table
-from jitfuse.factors.plans import ITEMSIZE, Plan
+from jitfuse.factors.plans import Plan
 from jitfuse.factors.queries import QUERIES
 from jitfuse.factors.semirings import Semiring
+from jitfuse.factors.work import ITEMSIZE
 from jitfuse.ir.semirings import words as r
 
 FRESH: Final = 1e-60

@@ -24,9 +24,10 @@ from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.orders.cost import cost
 from jitfuse.factors.orders.search import best_order
 from jitfuse.factors.rewrites.pipeline import rewritten
-from jitfuse.factors.schemes import STEP, junction_tree, schemes_of, score_of
+from jitfuse.factors.schemes import junction_tree, schemes_of, score_of
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Tree, bucket_tree
+from jitfuse.factors.work import STEP
 from tests.factors.orders.structures import chain, complete, grid, random_structure
 
 STRUCTURES = [random_structure(seed, most=6) for seed in range(60)]
@@ -65,7 +66,7 @@ def test_scores_are_the_costs_of_orders(structure: Structure) -> None:
 
 @pytest.mark.parametrize("step", [0, 100, STEP, 10**9])
 def test_junction_trees_are_trees_of_cliques(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.factors.schemes.STEP", step)
+    monkeypatch.setattr("jitfuse.factors.work.STEP", step)
     fewer = 0
     for seed, structure in enumerate([*STRUCTURES, grid(4, 5)]):
         for keep in ((), tuple(range(len(structure.sizes)))[:2]):

@@ -75,14 +75,14 @@ class Ordered(Record, frozen=True):
 
 
 def best_order(
-    structure: Structure, *, budget: int = BUDGET, limit_bytes: int | None = None, itemsize: int = 8,
-    keep: bool = False, most_operations: int = MOST_OPERATIONS, libraries: tuple[str, ...] = (),
+    structure: Structure, *, budget: int = BUDGET, limit_bytes: int | None = None, keep: bool = False,
+    most_operations: int = MOST_OPERATIONS, libraries: tuple[str, ...] = (),
 ) -> Ordered:
     """Return the best order found for a structure within `budget` steps for each connected part.
 
-    With `limit_bytes`, the messages, of elements of `itemsize` bytes, take no more: variables are conditioned on until
-    that is so. `keep` counts all messages, not only those that are needed at once. `libraries` are asked for orders
-    too: "goatd", "opt_einsum", "cotengra". goatd goes by the clock, so another machine may find another order.
+    With `limit_bytes`, the messages take no more: variables are conditioned on until that is so. `keep` counts all
+    messages, not only those that are needed at once. `libraries` are asked for orders too: "goatd", "opt_einsum",
+    "cotengra". goatd goes by the clock, so another machine may find another order.
 
     Raises:
         TooLargeError: even so it takes more than `most_operations`.
@@ -100,7 +100,7 @@ def best_order(
         if limit_bytes is None:
             return Ordered(order, cost(structure, order), method, candidates)
         sliced, one = sliced_variables(
-            structure, order, limit_bytes, itemsize=itemsize, keep=keep, most_operations=most_operations,
+            structure, order, limit_bytes, keep=keep, most_operations=most_operations,
             found_by=method,
         )
         slices = 1
