@@ -5,6 +5,7 @@ Owns the memory of each pass. Does not own the models (`chains.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,8 @@ Move = tuple[int, int, int]
 MOVES, SEEN, MESSAGES, SCALES = range(r.RESULT, r.RESULT + 4)
 """Numbers of memories: chances of moves, likelihoods of what was seen, the messages of one direction, their scales."""
 STAY: Final = (0, 0, 0)
+LONG: Final = 1 << 14
+"""Numbers of what was seen from which on a thread is worth starting."""
 
 
 class Ahead(NamedTuple):
@@ -33,18 +36,42 @@ class Ahead(NamedTuple):
     least: float
 
 
-def ahead(
-    carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray, *, last_only: bool = False
-) -> Ahead:
-    """Return the messages ahead: of step t what all steps up to it say of its state.
+class Chain(NamedTuple):
+    """A chain in one arithmetic.
 
-    Args:
-        carrier: "sum_product" for probabilities, "log" or "max_sum" for logs.
-        first: of the states of the first step [states].
-        moves: from a state to one [states, states].
-        seen: of each step's state [steps, states], contiguous.
-        last_only: only the last message is kept.
+    carrier  "sum_product" for probabilities, "log" or "max_sum" for logs
+    first    of the states of the first step [states]
+    moves    from a state to one [states, states]
     """
+
+    carrier: str
+    first: np.ndarray
+    moves: np.ndarray
+
+    def ahead(self, seen: np.ndarray, *, last_only: bool = False) -> Ahead:
+        """Return the messages ahead: of step t what all steps up to it say of its state.
+
+        Args:
+            seen: of each step's state [steps, states], contiguous.
+            last_only: only the last message is kept.
+        """
+        return _ahead(self.carrier, self.first, self.moves, seen, last_only)
+
+    def behind(self, seen: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the messages back: of step t what all steps behind it say of its state, and their least element."""
+        return _behind(self.carrier, np.ascontiguousarray(self.moves.T), seen)
+
+    def both(self, seen: np.ndarray) -> tuple[tuple[np.ndarray, float], Ahead]:
+        """Return the messages back and ahead: long ones at the same time, as native code lets other threads run."""
+        if seen.size < LONG:
+            return self.behind(seen), self.ahead(seen)
+        with ThreadPoolExecutor(1) as thread:
+            job = thread.submit(self.behind, seen)
+            found = self.ahead(seen)
+            return job.result(), found
+
+
+def _ahead(carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray, last_only: bool) -> Ahead:
     steps, states = seen.shape
     move = 0 if last_only else states
     messages = empty((1 if last_only else steps) * states, np.float64).reshape(-1, states)
@@ -67,14 +94,7 @@ def ahead(
     return Ahead(messages, scales[:, 0], min(least, smallest))
 
 
-def behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the messages back: of step t what all steps behind it say of its state, and the least element of them.
-
-    Args:
-        carrier: "sum_product" or "log".
-        moves: to a state from one [states, states].
-        seen: as in `ahead`.
-    """
+def _behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, float]:
     steps, states = seen.shape
     messages, row = empty(seen.size, np.float64).reshape(seen.shape), (1,)
     messages[-1] = carrier == "sum_product"

@@ -11,8 +11,8 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ModelError
+from jitfuse.factors.inputs import check_values
 from jitfuse.factors.tables import Factor
-from jitfuse.factors.values import check_values
 from jitfuse.tracing.abstract import AbstractTensor
 
 

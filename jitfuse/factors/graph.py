@@ -16,15 +16,13 @@ from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.conditioning import Slices
 from jitfuse.factors.decoding import drawn_by
 from jitfuse.factors.evidence import Evidence, read_evidence
-from jitfuse.factors.given import Given
+from jitfuse.factors.given import Given, Model, Runner
+from jitfuse.factors.inputs import read_factors, read_sizes, read_states
 from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.plans import LIMIT_BYTES
 from jitfuse.factors.report import Report
 from jitfuse.factors.semirings import Semiring
-from jitfuse.factors.tables import Factor, read_factor
 from jitfuse.factors.updates import Updates
-from jitfuse.factors.values import check_values
-from jitfuse.factors.variables import read_sizes, read_states
 from jitfuse.tracing.abstract import AbstractTensor
 
 SMALL: Final = 1 << 18
@@ -66,25 +64,12 @@ class FactorGraph:
     ) -> None:
         self.sizes = read_sizes(sizes)
         self.states = read_states(states or {}, self.sizes)
-        self.log, self.limit_bytes, self.libraries = bool(log), limit_bytes, tuple(libraries)
         self._index = {name: number for number, name in enumerate(self.sizes)}
-        self._shape = tuple(self.sizes.values())
+        shape = tuple(self.sizes.values())
+        self._model = Model(shape, read_factors(factors, self._index, shape, bool(log)), bool(log), limit_bytes,
+                            tuple(libraries))
         self._updates: Updates | None = None
-        self._factors: list[Factor] = []
-        copies: dict[int, tuple[Any, Any]] = {}
-        for number, pair in enumerate(factors):
-            try:
-                scope, table = pair
-            except (TypeError, ValueError):
-                raise ModelError(f"factor {number} is {type(pair).__name__}: give (scope, table)") from None
-            zero = -np.inf if log else 0
-            factor = read_factor(number, scope, table, self._index, self._shape, zero)
-            check_values(f"factor {number}: its table", factor.table, self.log)
-            if not isinstance(factor.table, AbstractTensor):  # what changes behind the graph would change some queries
-                _, own = copies.setdefault(id(factor.table), (factor.table, factor.table.copy()))
-                factor = factor._replace(table=own)
-            self._factors.append(factor)
-        self._known = read_evidence(evidence, self._index, self._shape, self.states)
+        self._known = read_evidence(evidence, self._index, shape, self.states)
         if self._known.weights:
             raise ModelError("the evidence of a graph is {variable: state}: give weights to a query, or as a factor")
 
@@ -94,7 +79,7 @@ class FactorGraph:
         return tuple(self.sizes)
 
     def __repr__(self) -> str:
-        return f"FactorGraph({len(self.sizes)} variables, {len(self._factors)} factors)"
+        return f"FactorGraph({len(self.sizes)} variables, {len(self._model.factors)} factors)"
 
     # ------------------------------------------------------------------ the partition function
     def log_partition(self, evidence: Mapping[Any, Any] | None = None) -> Any:
@@ -292,7 +277,7 @@ class FactorGraph:
 
     def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
-        found = read_evidence(evidence, self._index, self._shape, self.states)
+        found = read_evidence(evidence, self._index, self._model.sizes, self.states)
         if not found.states and not found.weights and self._updates is None:
             return self._plain
         known = self._known.states
@@ -300,23 +285,25 @@ class FactorGraph:
             raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
         if as_weights and (self._updates is not None or self._is_small):
             dtype = self._plain.dtype
-            states = {v: np.eye(self._shape[v], dtype=dtype)[state] for v, state in found.states.items()}
+            states = {v: np.eye(self._model.sizes[v], dtype=dtype)[state] for v, state in found.states.items()}
             return self._open.weighing({**states, **found.weights})
         base = None if found.states else self._plain.tables
-        found = Evidence({**known, **found.states}, found.weights)
-        return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries, base, self._updates)
+        return Given(self._model, Evidence({**known, **found.states}, found.weights), base, self._runner)
 
     @cached_property
     def _open(self) -> Given:
         """The model with weights of all variables that it has no evidence for: 1, until a query gives others."""
         known = self._known.states
-        ones = {v: np.ones(size, self._plain.dtype) for v, size in enumerate(self._shape) if v not in known}
-        return Given(self._shape, self._factors, Evidence(known, ones), self.log, self.limit_bytes, self.libraries,
-                     self._plain.tables, self._updates)
+        ones = {v: np.ones(size, self._plain.dtype) for v, size in enumerate(self._model.sizes) if v not in known}
+        return Given(self._model, Evidence(known, ones), self._plain.tables, self._runner)
 
     @cached_property
     def _plain(self) -> Given:
-        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes, self.libraries)
+        return Given(self._model, self._known)
+
+    @property
+    def _runner(self) -> Runner | None:
+        return None if self._updates is None else self._updates.run
 
     @cached_property
     def _is_small(self) -> bool:
