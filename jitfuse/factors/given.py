@@ -13,17 +13,16 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.base.lazy import cached_property
-from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.counting import count
 from jitfuse.factors.decoding import Best, lowest, most_probable, samples
 from jitfuse.factors.evidence import Evidence, observed
+from jitfuse.factors.inputs import Model
 from jitfuse.factors.plans import Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
-from jitfuse.factors.tables import Factor, Tables, logs_of
+from jitfuse.factors.tables import Tables
 from jitfuse.factors.work import ITEMSIZE
-from jitfuse.tracing.abstract import AbstractTensor
 
 _LN2: Final = math.log(2)
 _FAR: Final = 1e8
@@ -32,18 +31,6 @@ _FAR: Final = 1e8
 
 Runner = Callable[..., tuple[Any, float]]
 """What takes a plan and what `Plan.run` takes, and returns what that returns."""
-
-
-class Model(NamedTuple):
-    """What a person gave: sizes of all variables, factors, whether their tables hold logs, the bytes that the messages
-    of a query may take, and the libraries that are asked for orders too.
-    """
-
-    sizes: tuple[int, ...]
-    factors: Sequence[Factor]
-    log: bool
-    limit_bytes: int
-    libraries: tuple[str, ...] = ()
 
 
 class Given:
@@ -59,7 +46,7 @@ class Given:
     def __init__(
         self, model: Model, evidence: Evidence, base: Tables | None = None, runner: Runner | None = None
     ) -> None:
-        weights = [Factor((v,), _weights(w, model.log)) for v, w in evidence.weights.items()]
+        weights = evidence.factors(model.log)
         self.model = model._replace(factors=[*model.factors, *weights])
         self.evidence, self.run_native = evidence, runner or Plan.run
         self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(model.sizes)])
@@ -100,19 +87,23 @@ class Given:
         return Given(self.model, Evidence({**self.evidence.states, **states}, {}))
 
     def with_tables(self, tables: Tables, sizes: tuple[int, ...], runner: Runner | None = None) -> Given:
-        """Return a model with other tables, over variables of these sizes.
-
-        `runner` runs its programs; None: as those of any model.
-        """
+        """Return a model with other tables, over variables of these sizes, whose programs `runner` runs."""
         made = copy(self)
         made.tables, made.sizes, made.run_native = tables, sizes, runner or Plan.run
         made._allowed, made._underflows, made._plans = {}, set(), {}
         return made
 
-    def weighing(self, weights: Mapping[int, Any]) -> Given:
+    def opened(self, runner: Runner | None = None) -> Given:
+        """Return the model with weights of all variables that are not observed: 1, until `weighing` gives others."""
+        known = self.evidence.states
+        ones = {v: np.ones(size, self.dtype) for v, size in enumerate(self.model.sizes) if v not in known}
+        return Given(self.model, Evidence(known, ones), self.tables, runner)
+
+    def weighing(self, weights: dict[int, Any]) -> Given:
         """Return the model with other weights of variables that have some."""
         made = copy(self)
-        made.tables = self.tables.replaced({self._weights[v]: _weights(w, self.model.log) for v, w in weights.items()})
+        made.tables = self.tables.replaced({
+            self._weights[v]: table for (v,), table in Evidence({}, weights).factors(self.model.log)})
         count = len(self._weights)
         made.model = self.model._replace(factors=[*self.model.factors[: len(self.model.factors) - count],
                                                   *made.tables.factors[len(made.tables.factors) - count :]])
@@ -212,8 +203,7 @@ class Given:
 
     def custom(self, semiring: Semiring) -> Any:
         """Return the result of a semiring that a person wrote, over the tables as they are."""
-        plan, stacks = self.plan(), self.tables.stacks(self.dtype)
-        return plan.ask("partition", semiring, stacks, self.dtype)
+        return self.plan().ask("partition", semiring, self.tables.stacks(self.dtype), self.dtype)
 
     # ------------------------------------------------------------------ marginals
     def marginals(self) -> list[Any]:
@@ -223,14 +213,14 @@ class Given:
         semiring = PROBABILITY if found is not None else LOG
         if found is None:
             found = self._run(plan, "marginals", LOG, self.tables.logs(self.dtype))
-        tables = [_one_state(self.evidence.states[v], self.model.sizes[v]) if v in self.evidence.states else table
-                  for v, table in enumerate(found)]
-        alike: dict[tuple[int, ...], list[int]] = {}
+        tables, alike = list(found), dict[tuple[int, ...], list[int]]()
         for v, table in enumerate(found):
-            if v not in self.evidence.states:
+            if v in self.evidence.states:
+                tables[v] = self._observed(v)
+            else:
                 alike.setdefault(table.shape, []).append(v)
         for places in alike.values():
-            normalized = self._normalized(np.stack([tables[v] for v in places]), semiring, 1)
+            normalized = self._normalized(np.stack([found[v] for v in places]), semiring, 1)
             for row, v in enumerate(places):
                 tables[v] = normalized[row]
         return tables
@@ -246,9 +236,14 @@ class Given:
         table = table.transpose(*range(lead), *[lead + axes.index(v) for v in free])
         for place, v in enumerate(wanted):
             if v in self.evidence.states:
-                states = _one_state(self.evidence.states[v], self.model.sizes[v])
-                table = np.expand_dims(table, lead + place) * states.reshape((-1,) + (1,) * (len(wanted) - place - 1))
+                states = self._observed(v).reshape((-1,) + (1,) * (len(wanted) - place - 1))
+                table = np.expand_dims(table, lead + place) * states
         return table
+
+    def _observed(self, v: int) -> np.ndarray:
+        """Return the marginal of an observed variable."""
+        chosen: np.ndarray = np.eye(self.model.sizes[v])[self.evidence.states[v]]
+        return chosen
 
     def require_small(self, wanted: Sequence[int]) -> None:
         """Raise TooLargeError where the joint table of variables is larger than messages may be."""
@@ -278,8 +273,7 @@ class Given:
         if found.value == -math.inf:
             raise ModelError(IMPOSSIBLE)
         if tied:
-            ones = {v: np.ones(size) for v, size in enumerate(self.model.sizes) if v not in self.evidence.states}
-            free = Given(self.model, Evidence(self.evidence.states, ones), self.tables)
+            free = self.opened()
             found = lowest(free.plan(all_messages=True), free.tables, found)
         return found._replace(states=[self.evidence.states.get(v, int(state)) for v, state in enumerate(found.states)])
 
@@ -303,16 +297,3 @@ class Given:
 
 
 IMPOSSIBLE: Final = "no state of the model has a positive probability under this evidence"
-
-
-def _weights(values: Any, log: bool) -> Any:
-    """Return weights as a table. Logs are float64: those of a float32 would round weights far from 1 more than it did.
-    """
-    if not log:
-        return values
-    return logs_of(values if isinstance(values, AbstractTensor) else np.asarray(values, np.float64))
-
-
-def _one_state(state: int, size: int) -> np.ndarray:
-    chosen: np.ndarray = np.eye(size)[state]
-    return chosen

@@ -16,8 +16,8 @@ from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.conditioning import Slices
 from jitfuse.factors.decoding import drawn_by
 from jitfuse.factors.evidence import Evidence, read_evidence
-from jitfuse.factors.given import Given, Model, Runner
-from jitfuse.factors.inputs import read_factors, read_sizes, read_states
+from jitfuse.factors.given import Given
+from jitfuse.factors.inputs import Model, read_factors, read_sizes, read_states
 from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.plans import LIMIT_BYTES
 from jitfuse.factors.report import Report
@@ -27,8 +27,9 @@ from jitfuse.tracing.abstract import AbstractTensor
 
 SMALL: Final = 1 << 18
 """Products of numbers up to which a model keeps its observed variables, as any evidence then has one program."""
-NAMES: Final = ("probability", "log", "satisfiability", "counting", "max")
-"""The semirings that `partition` knows by name."""
+_SEMIRINGS: Final = {"probability": "partition", "log": "log_partition", "satisfiability": "satisfiable",
+                     "counting": "count", "max": "largest"}
+"""The semirings that `partition` knows by name, and what answers there."""
 
 
 class FactorGraph:
@@ -122,13 +123,11 @@ class FactorGraph:
             >>> g.partition("counting"), g.partition("max"), g.partition("satisfiability", {0: 0, 1: 1})
             (8, 4.0, False)
         """
-        if not isinstance(semiring, Semiring) and semiring not in NAMES:
-            raise ModelError(f"no semiring is called {semiring!r}: give one of {', '.join(NAMES)}, or a Semiring")
         if isinstance(semiring, Semiring):
             return self._answering(evidence, as_weights=False).custom(semiring)
-        given = self._answering(evidence)
-        return {"probability": given.partition, "log": given.log_partition, "max": given.largest,
-                "satisfiability": given.satisfiable, "counting": given.count}[semiring]()
+        if semiring not in _SEMIRINGS:
+            raise ModelError(f"no semiring is called {semiring!r}: give one of {', '.join(_SEMIRINGS)}, or a Semiring")
+        return getattr(self._answering(evidence), _SEMIRINGS[semiring])()
 
     # ------------------------------------------------------------------ marginals
     def marginals(self, evidence: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
@@ -158,10 +157,11 @@ class FactorGraph:
             array([[0.1, 0.3],
                    [0.2, 0.4]])
         """
-        wanted = [self._number(v) for v in variables]
-        if len(set(wanted)) < len(wanted):
+        if unknown := [v for v in variables if v not in self._index]:
+            raise ModelError(f"the graph has no variable {unknown[0]!r}")
+        if len(set(variables)) < len(variables):
             raise ModelError(f"a variable comes twice in {variables!r}")
-        return self._answering(evidence).marginal(tuple(wanted))
+        return self._answering(evidence).marginal(tuple([self._index[v] for v in variables]))
 
     def entropy(
         self, *variables: Hashable, given: Sequence[Hashable] = (), evidence: Mapping[Any, Any] | None = None
@@ -261,12 +261,6 @@ class FactorGraph:
         """Return the register program of the partition function, as it runs: see `jitfuse.factors.ir`."""
         return self._plain.plan().partition_passes.program
 
-    # ------------------------------------------------------------------ inside
-    def _number(self, variable: Hashable) -> int:
-        if variable not in self._index:
-            raise ModelError(f"the graph has no variable {variable!r}")
-        return self._index[variable]
-
     def _answering(
         self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True, all_messages: bool = False
     ) -> Given | Slices:
@@ -288,22 +282,16 @@ class FactorGraph:
             states = {v: np.eye(self._model.sizes[v], dtype=dtype)[state] for v, state in found.states.items()}
             return self._open.weighing({**states, **found.weights})
         base = None if found.states else self._plain.tables
-        return Given(self._model, Evidence({**known, **found.states}, found.weights), base, self._runner)
+        return Given(self._model, Evidence({**known, **found.states}, found.weights), base)
 
     @cached_property
     def _open(self) -> Given:
-        """The model with weights of all variables that it has no evidence for: 1, until a query gives others."""
-        known = self._known.states
-        ones = {v: np.ones(size, self._plain.dtype) for v, size in enumerate(self._model.sizes) if v not in known}
-        return Given(self._model, Evidence(known, ones), self._plain.tables, self._runner)
+        """The model with weights of all variables that it has no evidence for."""
+        return self._plain.opened(None if self._updates is None else self._updates.run)
 
     @cached_property
     def _plain(self) -> Given:
         return Given(self._model, self._known)
-
-    @property
-    def _runner(self) -> Runner | None:
-        return None if self._updates is None else self._updates.run
 
     @cached_property
     def _is_small(self) -> bool:

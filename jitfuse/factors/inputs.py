@@ -9,9 +9,22 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ModelError
 from jitfuse.factors.tables import Factor, Table
 from jitfuse.tracing.abstract import AbstractTensor
+
+
+class Model(NamedTuple):
+    """What a person gave: sizes of all variables, factors, whether their tables hold logs, the bytes that the messages
+    of a query may take, and the libraries that are asked for orders too.
+    """
+
+    sizes: tuple[int, ...]
+    factors: Sequence[Factor]
+    log: bool
+    limit_bytes: int
+    libraries: tuple[str, ...] = ()
 
 
 # ---------------------------------------------------------------------- variables
