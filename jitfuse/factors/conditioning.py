@@ -258,7 +258,7 @@ def _run_selected(
     """
     assert semiring.carrier is not None
     ready = [np.ascontiguousarray(stack, dtype) for stack in stacks]
-    selected = [stack.ndim > 1 + rank for stack, rank in zip(stacks, plan.ranks)]
-    slots, least = run_nested(plan.nested(query, modes, sizes), semiring.carrier, ready, selected, states, dtype,
-                              one=semiring.one, modulus=modulus)
+    nested = plan.nested(query, modes, sizes)
+    slots, least = run_nested(nested, semiring.carrier, ready, plan.batched(stacks), states, dtype, one=semiring.one,
+                              modulus=modulus)
     return QUERIES[query].read(plan, slots), least

@@ -129,7 +129,7 @@ class Given:
         key, spreads = (plan, downward, self.dtype), self.tables.spreads
         found = self._allowed.get(key)
         if found is None or found[0] != spreads:  # other threads may ask with other weights
-            found = self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
+            found = self._allowed[key] = spreads, plan.programs.allowed_spread(spreads, self.dtype, downward=downward)
         _, allowed = found
         if allowed > 0:
             answer, least = self.run_native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)

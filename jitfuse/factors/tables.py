@@ -31,17 +31,6 @@ class Place(NamedTuple):
     row: int
 
 
-class Row(NamedTuple):
-    """A tensor that is one row of an array [batch, rows, *shape of the tensor]; batch may be missing."""
-
-    stack: Table
-    row: int
-
-    def alone(self, ndim: int) -> Table:
-        """Return the tensor, of so many axes, behind its batch axes."""
-        return self.stack[(..., self.row, *(slice(None),) * ndim)]
-
-
 class Stack:
     """Tables of one shape as rows of one array, behind the batch axis that any of them has; made once in each form.
 

@@ -38,7 +38,7 @@ class Updates:
         """Return what `Plan.run` returns."""
         assert semiring.carrier is not None
         ready = [np.ascontiguousarray(stack, dtype) for stack in stacks]
-        if any(stack.ndim > 1 + rank for stack, rank in zip(stacks, plan.ranks)):
+        if any(plan.batched(stacks)):
             return plan.run(query, semiring, stacks, dtype)
         table = plan.table(query, (False,) * len(stacks), 1, reuses=False)
         if (table.workspace + table.size) * ITEMSIZE > plan.question.limit_bytes:
