@@ -55,11 +55,44 @@ class Chain(NamedTuple):
             seen: of each step's state [steps, states], contiguous.
             last_only: only the last message is kept.
         """
-        return _ahead(self.carrier, self.first, self.moves, seen, last_only)
+        steps, states = seen.shape
+        move = 0 if last_only else states
+        messages = empty((1 if last_only else steps) * states, np.float64).reshape(-1, states)
+        scales = np.ones((steps, 2))
+        start = self.first + seen[0] if self.carrier != "sum_product" else self.first * seen[0]
+        row, smallest = (1,), 1.0
+        product, scaled = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
+        out = Operand(MESSAGES, move, row)
+        step = [(_moved(product, Operand(MESSAGES, 0, row), states), (0, 0, move))]
+        if self.carrier == "sum_product":
+            scale = _power_above(start.max())
+            messages[0], scales[0, 0] = start / scale, scale
+            smallest = float(messages[0][messages[0] > 0].min(initial=1.0))
+            step += [(_times(scaled, product, Operand(SEEN, states, row), states), (0, 0, states)),
+                     *_normalized(out, scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
+        else:
+            messages[0] = start
+            step.append((_times(out, product, Operand(SEEN, states, row), states), (move, 0, states)))
+        least = _run(self.carrier, _repeated(steps - 1, step), states, (self.moves, seen, messages, scales))
+        return Ahead(messages, scales[:, 0], min(least, smallest))
 
     def behind(self, seen: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the messages back: of step t what all steps behind it say of its state, and their least element."""
-        return _behind(self.carrier, np.ascontiguousarray(self.moves.T), seen)
+        steps, states = seen.shape
+        messages, row = empty(seen.size, np.float64).reshape(seen.shape), (1,)
+        messages[-1] = self.carrier == "sum_product"
+        end = (steps - 1) * states
+        told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
+        out = Operand(MESSAGES, end - states, row)
+        step = [(_times(told, Operand(SEEN, end, row), Operand(MESSAGES, end, row), states), (0, -states, -states))]
+        if self.carrier == "sum_product":
+            step += [(_moved(product, told, states), STAY),
+                     *_normalized(out, product, Operand(SCALES, 0, ()), states, (-states, 0, 0), 0)]
+        else:
+            step.append((_moved(out, told, states), (-states, 0, 0)))
+        memories = np.ascontiguousarray(self.moves.T), seen, messages, np.empty(2)
+        least = _run(self.carrier, _repeated(steps - 1, step), states, memories)
+        return messages, least
 
     def both(self, seen: np.ndarray) -> tuple[tuple[np.ndarray, float], Ahead]:
         """Return the messages back and ahead: long ones at the same time, as native code lets other threads run."""
@@ -69,46 +102,6 @@ class Chain(NamedTuple):
             job = thread.submit(self.behind, seen)
             found = self.ahead(seen)
             return job.result(), found
-
-
-def _ahead(carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray, last_only: bool) -> Ahead:
-    steps, states = seen.shape
-    move = 0 if last_only else states
-    messages = empty((1 if last_only else steps) * states, np.float64).reshape(-1, states)
-    scales = np.ones((steps, 2))
-    start = first + seen[0] if carrier != "sum_product" else first * seen[0]
-    row, smallest = (1,), 1.0
-    product, scaled = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    step = [(_moved(product, Operand(MESSAGES, 0, row), states), (0, 0, move))]
-    if carrier == "sum_product":
-        scale = _power_above(start.max())
-        messages[0], scales[0, 0] = start / scale, scale
-        smallest = float(messages[0][messages[0] > 0].min(initial=1.0))
-        step += [(_times(scaled, product, Operand(SEEN, states, row), states), (0, 0, states)),
-                 *_normalized(Operand(MESSAGES, move, row), scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
-    else:
-        messages[0] = start
-        out = Operand(MESSAGES, move, row)
-        step.append((_times(out, product, Operand(SEEN, states, row), states), (move, 0, states)))
-    least = _run(carrier, _repeated(steps - 1, step), states, (moves, seen, messages, scales))
-    return Ahead(messages, scales[:, 0], min(least, smallest))
-
-
-def _behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, float]:
-    steps, states = seen.shape
-    messages, row = empty(seen.size, np.float64).reshape(seen.shape), (1,)
-    messages[-1] = carrier == "sum_product"
-    end = (steps - 1) * states
-    told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    out = Operand(MESSAGES, end - states, row)
-    step = [(_times(told, Operand(SEEN, end, row), Operand(MESSAGES, end, row), states), (0, -states, -states))]
-    if carrier == "sum_product":
-        step += [(_moved(product, told, states), STAY),
-                 *_normalized(out, product, Operand(SCALES, 0, ()), states, (-states, 0, 0), 0)]
-    else:
-        step.append((_moved(out, told, states), (-states, 0, 0)))
-    least = _run(carrier, _repeated(steps - 1, step), states, (moves, seen, messages, np.empty(2)))
-    return messages, least
 
 
 # ---------------------------------------------------------------------- records

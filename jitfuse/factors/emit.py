@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from jitfuse.factors.emitter import NO_MODES, Emitter, Modes
-from jitfuse.factors.ir.schema import PARTITION, Instruction, OpCode, Program, RegID, belief, marginal, message
+from jitfuse.factors.ir.schema import PARTITION, OpCode, Program, RegID, belief, marginal, message
 from jitfuse.factors.marginals import Marginals
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Tree
@@ -31,7 +31,12 @@ def emit_upward_program(
             The tree keeps these variables. The results of runs with selectors of other states are summed.
     """
     out = Emitter(structure, tree, modes)
-    for place, node in enumerate(tree.nodes):
+    _upward(out, normalized)
+    return out.program()
+
+
+def _upward(out: Emitter, normalized: frozenset[int]) -> None:
+    for place, node in enumerate(out.tree.nodes):
         inputs = [out.load_factor(f) for f in node.factors]
         inputs += [out.load_message(c, place) for c in node.children]
         product = out.eliminated(out.product(inputs, node.clique), node.interface)
@@ -40,7 +45,6 @@ def emit_upward_program(
         else:
             out.tell(message(place, node.parent), product, place in normalized)
         out.free()
-    return out.program()
 
 
 def emit_downward_program(
@@ -139,30 +143,26 @@ class _Downward(Emitter):
             prefix = register if prefix is None else self.product((prefix, register))
 
 
-def emit_finalize_program(structure: Structure, tree: Tree, modes: Modes = NO_MODES) -> Program:
+def emit_finalize_program(structure: Structure, tree: Tree) -> Program:
     """Return the program of the partition function from the root's belief.
 
-    Args:
-        structure: variables and scopes.
-        tree: its tree. Whoever runs the program multiplies in what messages were divided by.
-        modes: as in the upward program; they are summed, too.
+    Whoever runs the program multiplies in what messages were divided by.
     """
-    out = Emitter(structure, tree, modes)
-    root = tree.nodes[tree.root]
-    register = out.write(OpCode.LOAD_SLOT, out.spec(root.interface), slot=belief(tree.root))
-    out.store(PARTITION, out.eliminated(register, ()))
-    out.free()
+    out = Emitter(structure, tree)
+    _finalize(out)
     return out.program()
 
 
-def joined(*programs: Program) -> Program:
-    """Return programs as one, which runs them one after the other; registers are numbered on."""
-    instructions: list[Instruction] = []
-    for program in programs:
-        first = 1 + max((step.dst for step in instructions if step.dst is not None), default=-1)
-        for step in program.instructions:
-            args = {key: first + value if key == "src" else tuple([first + r for r in value])
-                    if key in ("inputs", "srcs") else value for key, value in step.args.items()}
-            dst = None if step.dst is None else first + step.dst
-            instructions.append(Instruction(step.op, dst, args, step.spec))
-    return Program(tuple(instructions))
+def _finalize(out: Emitter) -> None:
+    root = out.tree.nodes[out.tree.root]
+    register = out.write(OpCode.LOAD_SLOT, out.spec(root.interface), slot=belief(out.tree.root))
+    out.store(PARTITION, out.eliminated(register, ()))
+    out.free()
+
+
+def emit_partition_program(structure: Structure, tree: Tree, modes: Modes = NO_MODES) -> Program:
+    """Return the upward program and the partition function as one; the modes are summed, too."""
+    out = Emitter(structure, tree, modes)
+    _upward(out, frozenset())
+    _finalize(out)
+    return out.program()

@@ -18,7 +18,7 @@ from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.factors.array_records import ArrayRecords
 from jitfuse.factors.assembly import Assembled, Layout, assemble
-from jitfuse.factors.emit import emit_finalize_program, emit_upward_program, joined
+from jitfuse.factors.emit import emit_partition_program
 from jitfuse.factors.heap import Heap, Packed
 from jitfuse.factors.ir.dataflow import Dataflow, dataflow
 from jitfuse.factors.layout import laid_out
@@ -98,10 +98,9 @@ class Plan:
 
         Where it conditions on variables their modes have one value, and the program runs once for each of their states.
         """
-        structure, best = self.question.structure, self.schemes[0]
+        best = self.schemes[0]
         tree, modes = best.tree if best.modes else self.tree, dict.fromkeys(best.modes, 1)
-        return rewritten(joined(emit_upward_program(structure, tree, modes=modes),
-                                emit_finalize_program(structure, tree, modes)))
+        return rewritten(emit_partition_program(self.question.structure, tree, modes))
 
     # ------------------------------------------------------------------ what runs
     def loader(self, stacks: Sequence[Array]) -> Callable[[int], Array]:

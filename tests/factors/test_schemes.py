@@ -12,12 +12,7 @@ from factors.brute import Model
 from factors.ir.executor import run
 
 from jitfuse import factors
-from jitfuse.factors.emit import (
-    emit_downward_program,
-    emit_finalize_program,
-    emit_upward_program,
-    joined,
-)
+from jitfuse.factors.emit import emit_downward_program, emit_partition_program
 from jitfuse.factors.ir.schema import PARTITION, AxisType, OpCode, Program, marginal
 from jitfuse.factors.ir.verify import verify
 from jitfuse.factors.marginals import cheapest_marginals
@@ -100,11 +95,14 @@ def is_a_tree(structure: Structure, tree: Tree, keep: tuple[int, ...]) -> None:
 
 def programs(structure: Structure, tree: Tree, modes: dict[int, int]) -> tuple[Program, Program]:
     """Return the program of the partition function and that of the marginals, which is to run after it."""
-    first = rewritten(joined(emit_upward_program(structure, tree, modes=modes),
-                             emit_finalize_program(structure, tree, modes))).program
+    first = rewritten(emit_partition_program(structure, tree, modes)).program
     wanted = cheapest_marginals(structure, tree)
     second = rewritten(emit_downward_program(structure, tree, wanted, modes=modes)).program
-    assert verify(joined(first, second), factors=len(structure.scopes), selectors=len(modes)) == ()
+    specs = {step.dst: step.spec for step in first.instructions}
+    stored = {step.args["slot"]: specs[step.args["src"]] for step in first.instructions
+              if step.op is OpCode.STORE_SLOT}
+    for program, before in ((first, {}), (second, stored)):
+        assert verify(program, factors=len(structure.scopes), selectors=len(modes), before=before) == ()
     return first, second
 
 

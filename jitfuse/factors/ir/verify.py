@@ -153,12 +153,10 @@ class _Walk:
     def spec(self, instruction: Instruction) -> TensorSpec | None:
         """Return the spec of an instruction where it can be worked with."""
         spec, wanted = instruction.spec, instruction.op not in NO_RESULT
-        if type(spec) is not TensorSpec:
+        if not wanted or type(spec) is not TensorSpec:
             if wanted or spec is not None:
-                self.note("spec", f"{instruction.op.name} {'needs a spec' if wanted else 'has no spec'}, not {spec!r}")
-            return None
-        if not wanted:
-            self.note("spec", f"{instruction.op.name} has no spec, not {spec_text(spec)}")
+                shown = spec_text(spec) if type(spec) is TensorSpec else repr(spec)
+                self.note("spec", f"{instruction.op.name} {'needs a spec' if wanted else 'has no spec'}, not {shown}")
             return None
         wrong = [axis for axis in spec.axes if not _is_sound(axis)]
         for axis in wrong:
@@ -280,10 +278,8 @@ def _made(instruction: Instruction) -> Iterator[RegID | SlotKey]:
 
 
 def _is_sound(axis: Any) -> bool:
-    return (
-        type(axis) is Axis and type(axis.kind) is AxisType and is_count(axis.id) and is_count(axis.size)
-        and axis.size > 0
-    )
+    return (type(axis) is Axis and type(axis.kind) is AxisType and is_count(axis.id) and is_count(axis.size)
+            and axis.size > 0)
 
 
 def _listed(keys: Iterable[AxisKey]) -> str:
