@@ -256,9 +256,7 @@ def _run_selected(
         states: int[batch, modes].
         plan, query, semiring, stacks, dtype, modulus: those of `Plan.run`.
     """
-    assert semiring.carrier is not None
     ready = [np.ascontiguousarray(stack, dtype) for stack in stacks]
-    nested = plan.nested(query, modes, sizes)
-    slots, least = run_nested(nested, semiring.carrier, ready, plan.batched(stacks), states, dtype, one=semiring.one,
-                              modulus=modulus)
+    nested, selected = plan.nested(query, modes, sizes), plan.batched(stacks)
+    slots, least = run_nested(nested, semiring, ready, selected, states, dtype, modulus=modulus)
     return QUERIES[query].read(plan, slots), least

@@ -159,7 +159,6 @@ class Plan:
             dtype: float64 or float32.
             modulus: that of residues.
         """
-        assert semiring.carrier is not None
         batched = self.batched(stacks)
         whole = max([len(stack) for stack, own in zip(stacks, batched) if own], default=0)
         found, least = [], math.inf
@@ -169,7 +168,7 @@ class Plan:
             ready = [np.ascontiguousarray(np.moveaxis(s[start : start + size], 0, -1) if own else s, dtype)
                      for s, own in zip(stacks, batched)]
             table = self.table(query, batched, size if whole else 1, threads=_threads())
-            slots, smallest = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+            slots, smallest = run_table(table, semiring, ready, dtype, modulus=modulus)
             found.append(slots)
             least = min(least, smallest)
         slots = found[0] if len(found) == 1 else {key: np.concatenate([part[key] for part in found]) if (

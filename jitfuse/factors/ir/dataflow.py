@@ -89,8 +89,9 @@ def dataflow(*programs: Iterable[Instruction]) -> Dataflow:
             for i in inputs:
                 flow.readers[i].append(place)
             if step.op is OpCode.FREE:
-                freed = [writers[register] for register in step.args["srcs"]]
-                inputs = [user for i in freed for user in (i, *flow.readers[i])]
+                for register in step.args["srcs"]:
+                    users = [i for i in flow.readers[writers[register]] if register in flow.steps[i].reads]
+                    inputs += [writers[register], *users]
             if step.dst is not None:
                 writers[step.dst] = place
             if (slot := written_slot(step)) is not None:

@@ -159,9 +159,9 @@ class _Walk:
                 self.note("spec", f"{instruction.op.name} {'needs a spec' if wanted else 'has no spec'}, not {shown}")
             return None
         wrong = [axis for axis in spec.axes if not _is_sound(axis)]
-        for axis in wrong:
-            self.note("axis", f"{axis!r} is no axis")
         if wrong:
+            for axis in wrong:
+                self.note("axis", f"{axis!r} is no axis")
             return None
         for axis in spec.axes:
             if self.sizes.setdefault(axis.key, axis.size) != axis.size:
@@ -232,10 +232,9 @@ class _Walk:
             return
         if key in self.makers:
             self.waits.setdefault(self.number, set()).add(self.makers[key])
-        stored = self.slots.get(key)
         if key not in self.slots:
             self.note("slot_unwritten", f"slot {key} is loaded before it is written")
-        elif stored is not None and spec is not None and stored != spec:
+        elif spec is not None and self.slots[key] not in (None, spec):
             self.note("slot_spec", f"slot {key} was written with another spec than {spec_text(spec)}")
 
     def free(self, registers: Iterable[RegID]) -> None:
