@@ -95,8 +95,8 @@ def assemble(
         begins: numbers in this order from which on all may run again: what they read of earlier ones keeps its memory.
     """
     parts = parts_of(flow, threads, layout.batch) if order is None else [[list(order)]]
-    dying = flow.dying([place for part in parts for branch in part for place in branch], begins)
-    writer = _Assembler(flow, layout, wanted, dying, heap or Heap())
+    last_uses = flow.last_uses([place for part in parts for branch in part for place in branch], begins)
+    writer = _Assembler(flow, layout, wanted, last_uses, heap or Heap())
     for part in parts:
         writer.part(part)
     before = [*writer.before, writer.count]
@@ -112,10 +112,10 @@ class _Assembler:
     """The records written so far, and where each live tensor is."""
 
     def __init__(
-        self, flow: Dataflow, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[int]],
+        self, flow: Dataflow, layout: Layout, wanted: Callable[[SlotKey], bool], last_uses: Mapping[int, list[int]],
         heap: Heap,
     ) -> None:
-        self.flow, self.layout, self.wanted, self.dying, self.heap = flow, layout, wanted, dying, heap
+        self.flow, self.layout, self.wanted, self.last_uses, self.heap = flow, layout, wanted, last_uses, heap
         self._kept = {flow.inputs[place][0] for place, step in enumerate(flow.steps)
                       if step.op is OpCode.STORE_SLOT and wanted(step.args["slot"])}
         """Those whose tensors lie in the result."""
@@ -157,7 +157,7 @@ class _Assembler:
         else:
             made = self._made(step, inputs, RESULT if place in self._kept else WORKSPACE)
         self._tensors[place] = made
-        for i in self.dying.get(place, ()):
+        for i in self.last_uses.get(place, ()):
             self._free(self._tensors[i])
 
     def _made(self, step: Instruction, inputs: list[Tensor], memory: int) -> Tensor:

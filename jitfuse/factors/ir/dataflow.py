@@ -40,14 +40,14 @@ class Dataflow(Record, frozen=True, eq=False):
         return prod({axis.key: axis.size for spec in specs if spec is not None for axis in spec.axes}.values())
 
     @cached_property
-    def homes(self) -> list[int]:
+    def storage(self) -> list[int]:
         """For each place the one that makes the elements of its tensor."""
         found: list[int] = []
         for place, step in enumerate(self.steps):
             found.append(found[self.inputs[place][0]] if step.op in _SHARING else place)
         return found
 
-    def dying(self, order: Sequence[int], begins: Sequence[int]) -> dict[int, list[int]]:
+    def last_uses(self, order: Sequence[int], begins: Sequence[int]) -> dict[int, list[int]]:
         """Return for each place those whose elements nothing reads behind it.
 
         Args:
@@ -57,11 +57,11 @@ class Dataflow(Record, frozen=True, eq=False):
         made: dict[int, int] = {}
         last: dict[int, int] = {}
         for number, place in enumerate(order):
-            if self.homes[place] == place:
+            if self.storage[place] == place:
                 made[place] = last[place] = number
             if self.steps[place].op is not OpCode.LOAD_SLOT:  # what it loads is read by others, or not at all
                 for i in self.inputs[place]:
-                    last[self.homes[i]] = number
+                    last[self.storage[i]] = number
         found: dict[int, list[int]] = {}
         for place, number in last.items():
             if bisect_right(begins, number) == bisect_right(begins, made[place]):

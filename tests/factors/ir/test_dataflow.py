@@ -57,7 +57,7 @@ def test_registers_belong_to_a_program_and_slots_to_all() -> None:
 
 def test_a_tensor_lives_until_what_shares_its_elements_is_read() -> None:
     flow = two_programs()
-    assert flow.homes == [0, 1, 1, 1, 1, 5, 6]
-    assert flow.dying(range(7), (0,)) == {1: [0], 6: [1, 5, 6]}
-    assert flow.dying(range(7), (0, 4)) == {1: [0], 6: [5, 6]}  # what the second program reads of the first stays
-    assert flow.dying([5, 0, 1, 2, 3, 4, 6], (0,)) == {1: [0], 6: [5, 1, 6]}
+    assert flow.storage == [0, 1, 1, 1, 1, 5, 6]
+    assert flow.last_uses(range(7), (0,)) == {1: [0], 6: [1, 5, 6]}
+    assert flow.last_uses(range(7), (0, 4)) == {1: [0], 6: [5, 6]}  # what the second program reads of the first stays
+    assert flow.last_uses([5, 0, 1, 2, 3, 4, 6], (0,)) == {1: [0], 6: [5, 1, 6]}
