@@ -271,15 +271,14 @@ class FactorGraph:
 
     def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
-        found = read_evidence(evidence, self._index, self._model.sizes, self.states)
+        found, known = read_evidence(evidence, self._index, self._model.sizes, self.states), self._known.states
         if not found.states and not found.weights and self._updates is None:
             return self._plain
-        known = self._known.states
         if twice := [v for v in known if v in found.states or v in found.weights]:
             raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
         if as_weights and (self._updates is not None or self._is_small):
-            dtype = self._plain.dtype
-            states = {v: np.eye(self._model.sizes[v], dtype=dtype)[state] for v, state in found.states.items()}
+            sizes, dtype = self._model.sizes, self._plain.dtype
+            states = {v: np.eye(sizes[v], dtype=dtype)[state] for v, state in found.states.items()}
             return self._open.weighing({**states, **found.weights})
         base = None if found.states else self._plain.tables
         return Given(self._model, Evidence({**known, **found.states}, found.weights), base)
