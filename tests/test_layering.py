@@ -43,7 +43,7 @@ exporting
 arrays
 random_state graph_breaks function reports fuse gpu
 control array_api own_derivatives random nn linalg fft derivatives optim axes einops
-factors.structure factors.ir factors.rewrites factors.orders factors.formats factors
+factors.structure factors.work factors.ir factors.rewrites factors.orders factors.formats factors
 cli __main__
 """
 ORDER = _ORDER.split()

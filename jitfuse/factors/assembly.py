@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from typing import Final
 
 import numpy as np
 
 from jitfuse.base.records import NamedTuple, Record
-from jitfuse.factors.branches import parts_of
+from jitfuse.factors.branches import Part, parts_of
 from jitfuse.factors.heap import Heap
-from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, Program, SlotKey, TensorSpec
-from jitfuse.factors.lifetimes import Value, lifetimes
+from jitfuse.factors.ir.dataflow import Dataflow
+from jitfuse.factors.ir.schema import Axis, AxisKey, AxisType, Instruction, OpCode, SlotKey, TensorSpec
 from jitfuse.factors.semirings import Array
 from jitfuse.ir.semirings.loops import Operand, branches, extremes, extremes_of_parts, sum_of_products
 from jitfuse.ir.semirings.words import ONE, PARALLEL, RESULT, STACKS, WORKSPACE
@@ -80,28 +79,25 @@ class Layout(NamedTuple):
 
 
 def assemble(
-    programs: Sequence[Program], layout: Layout, wanted: Callable[[SlotKey], bool], *, heap: Heap | None = None,
-    threads: int = 1, begins: Sequence[int] = (0,),
+    flow: Dataflow, layout: Layout, wanted: Callable[[SlotKey], bool], *, heap: Heap | None = None, threads: int = 1,
+    order: Sequence[int] | None = None, begins: Sequence[int] = (0,),
 ) -> Assembled:
     """Return the table of programs that run one after the other; of their slots those that are wanted stay.
 
     Args:
-        programs: the upward one first, a downward one last.
+        flow: the programs without FREE: the upward one first, a downward one last.
         layout: where tables are.
         wanted: whether a slot is.
         heap: the memory of registers, if not a new one whose registers give theirs to others.
         threads: how many may share branches out; one where anything may run again.
-        begins: numbers of the instructions but FREE from which on all may run again, in order: what they read of
-            earlier ones keeps its memory.
+        order: that in which all run, in one thread; None: one with branches, or as they are.
+        begins: numbers in this order from which on all may run again: what they read of earlier ones keeps its memory.
     """
-    given = [(number, step) for number, program in enumerate(programs) for step in program.instructions
-             if step.op is not OpCode.FREE]
-    parts = parts_of(given, threads, layout.batch)
-    steps = [given[place] for part in parts for branch in part for place in branch]
-    writer = _Assembler(layout, wanted, *lifetimes(steps, wanted, begins), heap or Heap())
-    places = iter(enumerate(steps))
+    parts = parts_of(flow, threads, layout.batch) if order is None else [[list(order)]]
+    last_uses = flow.last_uses([place for part in parts for branch in part for place in branch], begins)
+    writer = _Assembler(flow, layout, wanted, last_uses, heap or Heap())
     for part in parts:
-        writer.part([list(islice(places, len(branch))) for branch in part])
+        writer.part(part)
     before = [*writer.before, writer.count]
     words = np.cumsum([0, *map(len, writer.records)])
     starts = tuple([(int(words[before[place]]), before[place]) for place in begins])
@@ -115,10 +111,13 @@ class _Assembler:
     """The records written so far, and where each live tensor is."""
 
     def __init__(
-        self, layout: Layout, wanted: Callable[[SlotKey], bool], dying: Mapping[int, list[Value]], kept: set[Value],
+        self, flow: Dataflow, layout: Layout, wanted: Callable[[SlotKey], bool], last_uses: Mapping[int, list[int]],
         heap: Heap,
     ) -> None:
-        self.layout, self.wanted, self.dying, self.kept, self.heap = layout, wanted, dying, kept, heap
+        self.flow, self.layout, self.wanted, self.last_uses, self.heap = flow, layout, wanted, last_uses, heap
+        self._kept = {flow.inputs[place][0] for place, step in enumerate(flow.steps)
+                      if step.op is OpCode.STORE_SLOT and wanted(step.args["slot"])}
+        """Those whose tensors lie in the result."""
         self.records: list[np.ndarray] = []
         self.count = 0
         """Records that are in no branch."""
@@ -126,17 +125,18 @@ class _Assembler:
         """How many records come before each step."""
         self.size = 0
         self.slots: dict[SlotKey, Tensor] = {}
-        self._tensors: dict[Value, Tensor] = {}
+        self._tensors: dict[int, Tensor] = {}
+        """By the places of the instructions that make them."""
 
-    def part(self, lists: Sequence[Sequence[tuple[int, tuple[int, Instruction]]]]) -> None:
-        """Write what a list of numbered steps does; several lists are branches."""
+    def part(self, lists: Part) -> None:
+        """Write what a list of steps does; several lists are branches."""
         start, lengths = len(self.records), []
-        for steps in lists:
+        for places in lists:
             first = len(self.records)
             with self.heap.apart() if len(lists) > 1 else nullcontext():
-                for place, (number, step) in steps:
+                for place in places:
                     self.before.append(len(self.records))
-                    self.step(place, number, step)
+                    self.step(place, self.flow.steps[place])
             lengths.append([len(record) for record in self.records[first:]])
         if len(lists) > 1:
             self.heap.join()
@@ -145,20 +145,19 @@ class _Assembler:
         else:
             self.count += len(self.records) - start
 
-    def step(self, place: int, number: int, step: Instruction) -> None:
+    def step(self, place: int, step: Instruction) -> None:
         """Write what one instruction does."""
-        op, args, spec = step.op, step.args, step.spec
-        if op is OpCode.STORE_SLOT:
-            tensor = self._tensors[number, args["src"]]
-            if self.wanted(args["slot"]) and (tensor.memory != RESULT or tensor.factor is not None):
-                tensor = self._contracted([tensor], tensor.spec, RESULT)
-            self.slots[args["slot"]] = tensor
-        elif step.dst is not None and spec is not None:
-            memory = RESULT if (number, step.dst) in self.kept else WORKSPACE
-            made = self._made(step, [self._tensors[number, register] for register in step.reads], memory)
-            self._tensors[number, step.dst] = made
-        for value in self.dying.get(place, ()):
-            self._free(self._tensors[value])
+        inputs = [self._tensors[i] for i in self.flow.inputs[place]]
+        if step.op is OpCode.STORE_SLOT:
+            (made,) = inputs
+            if self.wanted(step.args["slot"]) and (made.memory != RESULT or made.factor is not None):
+                made = self._contracted(inputs, made.spec, RESULT)
+            self.slots[step.args["slot"]] = made
+        else:
+            made = self._made(step, inputs, RESULT if place in self._kept else WORKSPACE)
+        self._tensors[place] = made
+        for i in self.last_uses.get(place, ()):
+            self._free(self._tensors[i])
 
     def _made(self, step: Instruction, inputs: list[Tensor], memory: int) -> Tensor:
         assert step.spec is not None
@@ -168,7 +167,7 @@ class _Assembler:
             first = row * step.spec.size * (self.layout.batch if batched else 1)
             return Tensor(STACKS + stack, first, step.spec, batched)
         if step.op is OpCode.LOAD_SLOT:
-            return self.slots[step.args["slot"]]
+            return inputs[0]
         if step.op is OpCode.UNIT:
             return Tensor(ONE, 0, step.spec, False)
         if step.op is OpCode.NORMALIZE:

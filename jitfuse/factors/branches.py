@@ -6,22 +6,20 @@ records (`assembly.py`).
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from jitfuse.base.records import NamedTuple
-from jitfuse.factors.ir.arguments import written_slot
-from jitfuse.factors.ir.schema import Instruction, OpCode, RegID, SlotKey, TensorSpec
+from jitfuse.factors.ir.dataflow import Dataflow
+from jitfuse.factors.ir.schema import Instruction, OpCode
+from jitfuse.factors.work import nanoseconds
 from jitfuse.ir.semirings.loops import THREADED
 
-Steps = Sequence[tuple[int, Instruction]]
-"""Instructions, each with the number of its program."""
 Part = list[list[int]]
 """Places of steps: one list, or several that may run at the same time."""
-_RECORD_NS, _ELEMENT_NS, _BRANCH_NS = 100.0, 0.45, 500.0
-"""What a step takes besides its products, what a product takes, and what it takes to hand out a branch."""
+_BRANCH_NS: Final = 500.0
+"""What it takes to hand out a branch."""
 _LEAST_NS: Final = 2_000.0
 """What a branch takes at least."""
 _SAVED_NS: Final = 50_000.0
@@ -31,26 +29,24 @@ _EACH: Final = 16
 _NOBODY: Final[frozenset[int]] = frozenset()
 
 
-def parts_of(steps: Steps, threads: int, batch: int) -> list[Part]:
+def parts_of(flow: Dataflow, threads: int, batch: int) -> list[Part]:
     """Return the places of all steps as parts that run one after the other.
 
     Args:
-        steps: those of the upward program first, of a downward one last.
+        flow: the upward program first, a downward one last.
         threads: how many there are.
         batch: number of models that run at the same time.
     """
-    everything = range(len(steps))
-    links = _links(steps) if threads > 1 and steps else None
-    if links is None:
+    everything = range(len(flow.steps))
+    if threads == 1:
         return [[list(everything)]]
-    costs = [_cost(links, step, number, batch, threads) for number, step in steps]
-    last = steps[-1][0]
-    before, branches = _divided(_upward(steps, links), costs, threads)
-    behind, leaves = _divided(_downward(steps, links, last), costs, threads) if last else ([], [])
+    costs = [_cost(flow.elements(place) * batch, threads) for place in everything]
+    before, branches = _divided(_upward(flow), costs, threads)
+    behind, leaves = _divided(_downward(flow), costs, threads) if len(flow.programs) > 1 else ([], [])
     taken = {place for branch in (*branches, *leaves, before, behind) for place in branch}
     middle = [place for place in everything if place not in taken]
     parts: list[Part] = [part for part in ([before], branches, [middle], leaves, [behind]) if any(part)]
-    return parts if _in_order(parts, links.inputs) else [[list(everything)]]
+    return parts if _in_order(parts, flow.inputs) else [[list(everything)]]
 
 
 def _in_order(parts: Sequence[Part], inputs: Sequence[Sequence[int]]) -> bool:
@@ -60,15 +56,6 @@ def _in_order(parts: Sequence[Part], inputs: Sequence[Sequence[int]]) -> bool:
                for place in home for i in inputs[place])
 
 
-# ---------------------------------------------------------------- what steps read, and what they take
-class _Links(NamedTuple):
-    """For each step the places of its inputs, and of the steps that read it; the specification of each register."""
-
-    inputs: list[list[int]]
-    readers: list[list[int]]
-    specs: dict[tuple[int, RegID], TensorSpec]
-
-
 class _Cost(NamedTuple):
     """Nanoseconds in one thread, and in all."""
 
@@ -76,31 +63,10 @@ class _Cost(NamedTuple):
     shared: float
 
 
-def _links(steps: Steps) -> _Links:
-    writers: dict[tuple[int, RegID], int] = {}
-    stores: dict[SlotKey, int] = {}
-    links = _Links([], [[] for _ in steps], {})
-    for place, (number, step) in enumerate(steps):
-        found = [writers[number, register] for register in step.reads]
-        if step.op is OpCode.LOAD_SLOT:
-            found.append(stores[step.args["slot"]])
-        links.inputs.append(found)
-        for i in found:
-            links.readers[i].append(place)
-        if step.dst is not None and step.spec is not None:
-            writers[number, step.dst] = place
-            links.specs[number, step.dst] = step.spec
-        if (slot := written_slot(step)) is not None:
-            stores[slot] = place
-    return links
-
-
-def _cost(links: _Links, step: Instruction, number: int, batch: int, threads: int) -> _Cost:
-    if not step.reads or step.dst is None:
+def _cost(products: int, threads: int) -> _Cost:
+    if not products:  # it computes nothing
         return _Cost(0.0, 0.0)
-    extents = {axis.key: axis.size for register in step.reads for axis in links.specs[number, register].axes}
-    products = math.prod(extents.values()) * batch
-    alone = _RECORD_NS + _ELEMENT_NS * products
+    alone = nanoseconds(products)
     return _Cost(alone, alone / threads if products >= THREADED else alone)
 
 
@@ -132,35 +98,34 @@ def _together(owners: Mapping[int, frozenset[int]], places: Iterable[int]) -> fr
     return _NOBODY.union(*[owners.get(place, _NOBODY) for place in places])
 
 
-def _upward(steps: Steps, links: _Links) -> _Owned:
+def _upward(flow: Dataflow) -> _Owned:
     """What makes a message belongs to its source."""
     found = _Owned({}, {})
-    for place in reversed([place for place, (number, _) in enumerate(steps) if number == 0]):
-        message = _told(steps[place][1])
+    for place in reversed(flow.programs[0]):
+        message = _told(flow.steps[place])
         if message is None:
-            found.owners[place] = _together(found.owners, links.readers[place])
+            found.owners[place] = _together(found.owners, flow.readers[place])
         else:
             found.owners[place] = frozenset({message[0]})
             found.children.setdefault(message[1], []).append(message[0])
     return found
 
 
-def _downward(steps: Steps, links: _Links, last: int) -> _Owned:
+def _downward(flow: Dataflow) -> _Owned:
     """What reads a message belongs to its target; what reads none belongs to the only one that reads it."""
     found = _Owned({}, {})
-    places = [place for place, (number, _) in enumerate(steps) if number == last]
-    for place in places:
-        step = steps[place][1]
+    for place in flow.programs[-1]:
+        step = flow.steps[place]
         message = _told(step)
         if message is not None:
             found.children.setdefault(message[0], []).append(message[1])
-        found.owners[place] = _together(found.owners, links.inputs[place])
-        if step.op is OpCode.LOAD_SLOT and (store := links.inputs[place][0]) in found.owners:
-            told = _told(steps[store][1])
+        found.owners[place] = _together(found.owners, flow.inputs[place])
+        if step.op is OpCode.LOAD_SLOT and (store := flow.inputs[place][0]) in found.owners:
+            told = _told(flow.steps[store])
             found.owners[place] = found.owners[store] if told is None else frozenset({told[1]})
-    for place in reversed(places):
+    for place in reversed(flow.programs[-1]):
         if not found.owners[place]:
-            readers = _together(found.owners, links.readers[place])
+            readers = _together(found.owners, flow.readers[place])
             found.owners[place] = readers if len(readers) == 1 else _NOBODY
     return found
 

@@ -5,6 +5,7 @@ Owns the memory of each pass. Does not own the models (`chains.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,8 @@ Move = tuple[int, int, int]
 MOVES, SEEN, MESSAGES, SCALES = range(r.RESULT, r.RESULT + 4)
 """Numbers of memories: chances of moves, likelihoods of what was seen, the messages of one direction, their scales."""
 STAY: Final = (0, 0, 0)
+LONG: Final = 1 << 14
+"""Numbers of what was seen from which on a thread is worth starting."""
 
 
 class Ahead(NamedTuple):
@@ -33,62 +36,72 @@ class Ahead(NamedTuple):
     least: float
 
 
-def ahead(
-    carrier: str, first: np.ndarray, moves: np.ndarray, seen: np.ndarray, *, last_only: bool = False
-) -> Ahead:
-    """Return the messages ahead: of step t what all steps up to it say of its state.
+class Chain(NamedTuple):
+    """A chain in one arithmetic.
 
-    Args:
-        carrier: "sum_product" for probabilities, "log" or "max_sum" for logs.
-        first: of the states of the first step [states].
-        moves: from a state to one [states, states].
-        seen: of each step's state [steps, states], contiguous.
-        last_only: only the last message is kept.
+    carrier  "sum_product" for probabilities, "log" or "max_sum" for logs
+    first    of the states of the first step [states]
+    moves    from a state to one [states, states]
     """
-    steps, states = seen.shape
-    move = 0 if last_only else states
-    messages = empty((1 if last_only else steps) * states, np.float64).reshape(-1, states)
-    scales = np.ones((steps, 2))
-    start = first + seen[0] if carrier != "sum_product" else first * seen[0]
-    row, smallest = (1,), 1.0
-    product, scaled = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    step = [(_moved(product, Operand(MESSAGES, 0, row), states), (0, 0, move))]
-    if carrier == "sum_product":
-        scale = _power_above(start.max())
-        messages[0], scales[0, 0] = start / scale, scale
-        smallest = float(messages[0][messages[0] > 0].min(initial=1.0))
-        step += [(_times(scaled, product, Operand(SEEN, states, row), states), (0, 0, states)),
-                 *_normalized(Operand(MESSAGES, move, row), scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
-    else:
-        messages[0] = start
+
+    carrier: str
+    first: np.ndarray
+    moves: np.ndarray
+
+    def ahead(self, seen: np.ndarray, *, last_only: bool = False) -> Ahead:
+        """Return the messages ahead: of step t what all steps up to it say of its state.
+
+        Args:
+            seen: of each step's state [steps, states], contiguous.
+            last_only: only the last message is kept.
+        """
+        steps, states = seen.shape
+        move = 0 if last_only else states
+        messages = empty((1 if last_only else steps) * states, np.float64).reshape(-1, states)
+        scales = np.ones((steps, 2))
+        start = self.first + seen[0] if self.carrier != "sum_product" else self.first * seen[0]
+        row, smallest = (1,), 1.0
+        product, scaled = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
         out = Operand(MESSAGES, move, row)
-        step.append((_times(out, product, Operand(SEEN, states, row), states), (move, 0, states)))
-    least = _run(carrier, _repeated(steps - 1, step), states, (moves, seen, messages, scales))
-    return Ahead(messages, scales[:, 0], min(least, smallest))
+        step = [(_moved(product, Operand(MESSAGES, 0, row), states), (0, 0, move))]
+        if self.carrier == "sum_product":
+            scale = _power_above(start.max())
+            messages[0], scales[0, 0] = start / scale, scale
+            smallest = float(messages[0][messages[0] > 0].min(initial=1.0))
+            step += [(_times(scaled, product, Operand(SEEN, states, row), states), (0, 0, states)),
+                     *_normalized(out, scaled, Operand(SCALES, 2, ()), states, (move, 0, 2), 2)]
+        else:
+            messages[0] = start
+            step.append((_times(out, product, Operand(SEEN, states, row), states), (move, 0, states)))
+        least = _run(self.carrier, _repeated(steps - 1, step), states, (self.moves, seen, messages, scales))
+        return Ahead(messages, scales[:, 0], min(least, smallest))
 
+    def behind(self, seen: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the messages back: of step t what all steps behind it say of its state, and their least element."""
+        steps, states = seen.shape
+        messages, row = empty(seen.size, np.float64).reshape(seen.shape), (1,)
+        messages[-1] = self.carrier == "sum_product"
+        end = (steps - 1) * states
+        told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
+        out = Operand(MESSAGES, end - states, row)
+        step = [(_times(told, Operand(SEEN, end, row), Operand(MESSAGES, end, row), states), (0, -states, -states))]
+        if self.carrier == "sum_product":
+            step += [(_moved(product, told, states), STAY),
+                     *_normalized(out, product, Operand(SCALES, 0, ()), states, (-states, 0, 0), 0)]
+        else:
+            step.append((_moved(out, told, states), (-states, 0, 0)))
+        memories = np.ascontiguousarray(self.moves.T), seen, messages, np.empty(2)
+        least = _run(self.carrier, _repeated(steps - 1, step), states, memories)
+        return messages, least
 
-def behind(carrier: str, moves: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the messages back: of step t what all steps behind it say of its state, and the least element of them.
-
-    Args:
-        carrier: "sum_product" or "log".
-        moves: to a state from one [states, states].
-        seen: as in `ahead`.
-    """
-    steps, states = seen.shape
-    messages, row = empty(seen.size, np.float64).reshape(seen.shape), (1,)
-    messages[-1] = carrier == "sum_product"
-    end = (steps - 1) * states
-    told, product = Operand(r.WORKSPACE, 0, row), Operand(r.WORKSPACE, states, row)
-    out = Operand(MESSAGES, end - states, row)
-    step = [(_times(told, Operand(SEEN, end, row), Operand(MESSAGES, end, row), states), (0, -states, -states))]
-    if carrier == "sum_product":
-        step += [(_moved(product, told, states), STAY),
-                 *_normalized(out, product, Operand(SCALES, 0, ()), states, (-states, 0, 0), 0)]
-    else:
-        step.append((_moved(out, told, states), (-states, 0, 0)))
-    least = _run(carrier, _repeated(steps - 1, step), states, (moves, seen, messages, np.empty(2)))
-    return messages, least
+    def both(self, seen: np.ndarray) -> tuple[tuple[np.ndarray, float], Ahead]:
+        """Return the messages back and ahead: long ones at the same time, as native code lets other threads run."""
+        if seen.size < LONG:
+            return self.behind(seen), self.ahead(seen)
+        with ThreadPoolExecutor(1) as thread:
+            job = thread.submit(self.behind, seen)
+            found = self.ahead(seen)
+            return job.result(), found
 
 
 # ---------------------------------------------------------------------- records

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -15,17 +14,16 @@ from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.control import scan
 from jitfuse.errors import ModelError
-from jitfuse.factors.chain_records import Ahead, ahead, behind
+from jitfuse.factors.chain_records import Ahead, Chain
 from jitfuse.factors.given import IMPOSSIBLE
 from jitfuse.factors.graph import FactorGraph
+from jitfuse.factors.inputs import check_values
 from jitfuse.factors.semirings import LOG
+from jitfuse.factors.tables import logs_of
 from jitfuse.factors.underflow import LIMITS
-from jitfuse.factors.values import check_values
 from jitfuse.fuse import fuse
 from jitfuse.tracing.abstract import AbstractTensor
 
-LONG: Final = 1 << 14
-"""Numbers of what was seen from which on a thread is worth starting."""
 LIMIT: Final = LIMITS[np.dtype(np.float64)]
 
 
@@ -134,44 +132,31 @@ class HiddenMarkovModel:
         found = given.ahead(self, last_only=True)
         with np.errstate(divide="ignore"):
             if found is None:
-                return float(np.logaddexp.reduce(self._logs_ahead(seen, last_only=True)[-1]))
+                return float(np.logaddexp.reduce(self._logs.ahead(self._log(seen), last_only=True).messages[-1]))
             return float(np.log(found.messages[-1].sum()) + np.log(found.scales).sum() + given.offset)
 
     def _filter(self, seen: np.ndarray) -> np.ndarray:
         found = self._probabilities(seen).ahead(self)
-        return _of_logs(self._logs_ahead(seen)) if found is None else _divided(found.messages, 1.0)
+        if found is None:
+            return _of_logs(self._logs.ahead(self._log(seen)).messages)
+        return _divided(found.messages, 1.0)
 
     def _smooth(self, seen: np.ndarray) -> np.ndarray:
         given = self._probabilities(seen)
         if given.allowed > 0:
-            (found, least), forward = self._messages("sum_product", given.seen)
+            (found, least), forward = self._linear.both(given.seen)
             if math.log(min(least, forward.least)) >= -given.allowed / 2:
                 return _divided(forward.messages, found)
-        (found, _), forward = self._messages("log", self._logs(seen))
+        (found, _), forward = self._logs.both(self._log(seen))
         return _of_logs(forward.messages + found)
 
-    def _messages(self, carrier: str, seen: np.ndarray) -> tuple[tuple[np.ndarray, float], Ahead]:
-        """Return the messages back and ahead: long ones at the same time, as native code lets other threads run."""
-        linear = carrier == "sum_product"
-        first, moves = (self._first, self._moves) if linear else (self._log_initial, self._log_moves)
-        back = np.ascontiguousarray(moves.T)
-        if seen.size < LONG:
-            return behind(carrier, back, seen), ahead(carrier, first, moves, seen)
-        with ThreadPoolExecutor(1) as thread:
-            job = thread.submit(behind, carrier, back, seen)
-            found = ahead(carrier, first, moves, seen)
-            return job.result(), found
-
     def _decode(self, seen: np.ndarray) -> tuple[np.ndarray, float]:
-        messages = ahead("max_sum", self._log_initial, self._log_moves, self._logs(seen)).messages
+        messages = self._logs._replace(carrier="max_sum").ahead(self._log(seen)).messages
         value = float(messages[-1].max())
         if value == -math.inf:
             raise ModelError(IMPOSSIBLE)
-        path, last = _walk_back(messages, np.ascontiguousarray(self._log_moves.T))
+        path, last = _walk_back(messages, np.ascontiguousarray(self._logs.moves.T))
         return np.append(path, last), value
-
-    def _logs_ahead(self, seen: np.ndarray, *, last_only: bool = False) -> np.ndarray:
-        return ahead("log", self._log_initial, self._log_moves, self._logs(seen), last_only=last_only).messages
 
     def _traced(self, seen: Any) -> Any:
         """Return the log likelihood as steps of a trace."""
@@ -207,23 +192,16 @@ class HiddenMarkovModel:
         return found
 
     @cached_property
-    def _first(self) -> np.ndarray:
-        return np.asarray(np.exp(self.initial) if self.log else self.initial)
+    def _linear(self) -> Chain:
+        first, moves = (np.asarray(np.exp(x) if self.log else x) for x in (self.initial, self.transition))
+        return Chain("sum_product", first, moves)
 
     @cached_property
-    def _moves(self) -> np.ndarray:
-        return np.asarray(np.exp(self.transition) if self.log else self.transition)
+    def _logs(self) -> Chain:
+        return Chain("log", self._log(self.initial), self._log(self.transition))
 
-    @cached_property
-    def _log_initial(self) -> np.ndarray:
-        return self.initial if self.log else _logs_of(self.initial)
-
-    @cached_property
-    def _log_moves(self) -> np.ndarray:
-        return self.transition if self.log else _logs_of(self.transition)
-
-    def _logs(self, seen: np.ndarray) -> np.ndarray:
-        return seen if self.log else _logs_of(seen)
+    def _log(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(values if self.log else logs_of(values))
 
     def _probabilities(self, seen: np.ndarray) -> Probabilities:
         """Return what was seen as probabilities, with how far messages may spread before a product underflows."""
@@ -235,7 +213,7 @@ class HiddenMarkovModel:
             least, _, largest = (float(x) for x in _range(seen))
             below, above = (-math.log(x) if x > 0 else 0.0 for x in (least, largest))
             above = max(0.0, -above)
-        model = np.concatenate([self._log_initial, self._log_moves.reshape(-1)])
+        model = np.concatenate([self._logs.first, self._logs.moves.reshape(-1)])
         model = model[model > -np.inf]
         below += max(0.0, -model.min(initial=0.0))
         above += max(0.0, model.max(initial=0.0)) + math.log(self.states)
@@ -253,19 +231,13 @@ class Probabilities(NamedTuple):
         """Return the messages ahead; None where products may have underflown."""
         if self.allowed <= 0:
             return None
-        found = ahead("sum_product", model._first, model._moves, self.seen, last_only=last_only)
+        found = model._linear.ahead(self.seen, last_only=last_only)
         return found if math.log(found.least) >= -self.allowed else None
 
 
 def _each(query: Callable[[np.ndarray], Any], seen: np.ndarray) -> np.ndarray:
     """Return a query's answer, or those of all sequences of a batch."""
     return np.asarray(query(seen) if seen.ndim == 2 else [query(one) for one in seen])
-
-
-def _logs_of(values: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        found: np.ndarray = np.log(values)
-    return found
 
 
 def _shifted(logs: np.ndarray) -> tuple[np.ndarray, float, float]:

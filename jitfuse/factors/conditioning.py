@@ -82,7 +82,8 @@ class Slices:
             states = np.stack(np.unravel_index(numbers[part], self._sizes), axis=-1)
             chosen = [Factor(f.scope, f.table[tuple(states[:, own].T)]) for own, f in others]
             tables = Tables(sizes, chosen, same.log, same)
-            yield states, self.given.with_tables(tables, sizes, Selected(modes, self._sizes, states)), part
+            runner = partial(_run_selected, modes, self._sizes, states)
+            yield states, self.given.with_tables(tables, sizes, runner), part
 
     def _alone(self) -> list[Slices]:
         """Return the same for each evidence of a batch."""
@@ -142,7 +143,7 @@ class Slices:
         if self.given.tables.batch:
             return [np.stack(tables) for tables in zip(*[one.marginals() for one in self._alone()])]
         numbers, shares = self._shares()
-        found: list[Any] = [np.zeros(size) for size in self.given.full]
+        found: list[Any] = [np.zeros(size) for size in self.given.model.sizes]
         for states, part, place in self._parts(numbers):
             weights = shares[place]
             for v, table in enumerate(part.marginals()):
@@ -164,7 +165,7 @@ class Slices:
             return np.stack([one.marginal(wanted) for one in self._alone()])
         numbers, shares = self._shares()
         chosen, rest = ([v for v in wanted if (v in self.modes) == yes] for yes in (True, False))
-        outer, inner = ([self.given.full[v] for v in some] for some in (chosen, rest))
+        outer, inner = ([self.given.model.sizes[v] for v in some] for some in (chosen, rest))
         found = np.zeros((prod(outer), prod(inner)))
         for states, part, place in self._parts(numbers, prod(inner)):
             table = shares[place, None] * part.marginal(tuple(rest)).reshape(-1, prod(inner))
@@ -243,25 +244,19 @@ def _some(draw: Callable[[int], np.ndarray], own: np.ndarray, number: int) -> np
     return some
 
 
-class Selected:
-    """Runs a model for many states of its modes.
+def _run_selected(
+    modes: Modes, sizes: tuple[int, ...], states: np.ndarray, plan: Plan, query: str, semiring: Semiring,
+    stacks: Sequence[np.ndarray], dtype: Any, *, modulus: int = 0,
+) -> tuple[Any, float]:
+    """Return what `Plan.run` returns of a model at many states of its modes, with a batch axis for these.
 
     Args:
         modes: those of each factor.
         sizes: number of states of each mode.
         states: int[batch, modes].
+        plan, query, semiring, stacks, dtype, modulus: those of `Plan.run`.
     """
-
-    def __init__(self, modes: Modes, sizes: tuple[int, ...], states: np.ndarray) -> None:
-        self.modes, self.sizes, self.states = modes, sizes, states
-
-    def run(
-        self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any, *, modulus: int = 0
-    ) -> tuple[Any, float]:
-        """Return what `Plan.run` returns of the tables at these states, with a batch axis for these."""
-        assert semiring.carrier is not None
-        ready = [np.ascontiguousarray(stack, dtype) for stack in stacks]
-        selected = [stack.ndim > 1 + rank for stack, rank in zip(stacks, plan.ranks)]
-        slots, least = run_nested(plan.nested(query, self.modes, self.sizes), semiring.carrier, ready, selected,
-                                  self.states, dtype, one=semiring.one, modulus=modulus)
-        return QUERIES[query].read(plan, slots), least
+    ready = [np.ascontiguousarray(stack, dtype) for stack in stacks]
+    nested, selected = plan.nested(query, modes, sizes), plan.batched(stacks)
+    slots, least = run_nested(nested, semiring, ready, selected, states, dtype, modulus=modulus)
+    return QUERIES[query].read(plan, slots), least

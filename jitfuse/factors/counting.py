@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.errors import ModelError
 from jitfuse.factors.plans import Plan
 from jitfuse.factors.semirings import RESIDUES
 from jitfuse.factors.tables import Tables
-from jitfuse.factors.values import log2_of_integers
 from jitfuse.ir.semirings.words import MODULUS_LIMIT
 
 _BITS: Final = 48.9
@@ -33,13 +33,23 @@ def count(plan: Plan, tables: Tables, run: Callable[..., tuple[Any, float]]) -> 
     Raises:
         ModelError: a table holds a number that is no integer.
     """
-    bits = sum(log2_of_integers(f.table) for f in tables.factors) + sum(
+    bits = sum(_log2_of_integers(f.table) for f in tables.factors) + sum(
         map(math.log2, (*plan.question.structure.sizes, *tables.batch)))
     if bits == -math.inf:
         return 0
     primes = _primes(int(bits / _BITS) + 1)
     stacks = [_integers(stack) for stack in tables.stacks(object)]
     return _combined([_residue(plan, stacks, p, run) for p in primes], primes)
+
+
+def _log2_of_integers(table: Any) -> float:
+    """Return log2 of a table's largest integer; -inf of zeros alone.; a ModelError says that a value is none."""
+    values = [int(v) for v in table.ravel().tolist()] if table.dtype == object else None
+    if values is None:
+        if table.dtype.kind == "f" and (table != np.floor(table)).any():
+            raise ModelError(f"counting needs integers, not {float(table[table != np.floor(table)][0])}")
+        values = [int(table.max(initial=0))]
+    return math.log2(max(values)) if values and max(values) > 0 else -math.inf
 
 
 def _integers(stack: Any) -> Any:

@@ -42,7 +42,7 @@ def most_probable(plan: Plan, tables: Tables) -> tuple[Best, bool]:
 def _value(plan: Plan, logs: Sequence[Array], states: Sequence[int]) -> float:
     """Return the log of the product of the tables at these states."""
     load = plan.loader(logs)
-    return math.fsum(load(f).alone(len(scope))[tuple([states[v] for v in scope])]
+    return math.fsum(load(f)[tuple([states[v] for v in scope])]
                      for f, scope in enumerate(plan.question.structure.scopes))
 
 
@@ -79,7 +79,7 @@ def lowest(plan: Plan, tables: Tables, best: Best) -> Best:
     maxima, _ = plan.run("marginals", MAX_SUM, logs, np.float64)
     own = {scope[0]: factor for factor, scope in enumerate(plan.question.structure.scopes) if len(scope) == 1}
     for v in sorted(own):
-        row = load(own[v]).alone(1)
+        row = load(own[v])
         for state in np.flatnonzero(maxima[v] >= least - best.rounding).tolist():
             row[:] = -math.inf
             row[state] = 0.0
@@ -135,7 +135,7 @@ def _nodes(
     load, (sizes, scopes) = plan.loader(logs), (plan.question.structure.sizes, plan.question.structure.scopes)
     for node in reversed(plan.tree.nodes[:-1]):
         own = node.eliminated
-        given = [(scopes[f], load(f).alone(len(scopes[f]))) for f in node.factors]
+        given = [(scopes[f], load(f)) for f in node.factors]
         for child in node.children:
             scope = tuple(sorted(plan.tree.nodes[child].interface, key=plan.tree.axes.__getitem__))
             given.append((scope, messages[child]))

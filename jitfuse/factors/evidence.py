@@ -11,8 +11,8 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ModelError
-from jitfuse.factors.tables import Factor
-from jitfuse.factors.values import check_values
+from jitfuse.factors.inputs import check_values
+from jitfuse.factors.tables import Factor, logs_of
 from jitfuse.tracing.abstract import AbstractTensor
 
 
@@ -24,6 +24,15 @@ class Evidence(NamedTuple):
 
     states: dict[int, int]
     weights: dict[int, Any]
+
+    def factors(self, log: bool) -> list[Factor]:
+        """Return weights as factors. Logs are float64: of a float32 they would round weights far from 1 more."""
+        found = []
+        for v, table in self.weights.items():
+            if log:
+                table = logs_of(table if isinstance(table, AbstractTensor) else np.asarray(table, np.float64))
+            found.append(Factor((v,), table))
+        return found
 
 
 def read_evidence(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,56 +17,46 @@ from jitfuse.errors import ModelError, TooLargeError
 from jitfuse.factors.counting import count
 from jitfuse.factors.decoding import Best, lowest, most_probable, samples
 from jitfuse.factors.evidence import Evidence, observed
-from jitfuse.factors.plans import ITEMSIZE, Plan, Question, plan_for
+from jitfuse.factors.inputs import Model
+from jitfuse.factors.plans import Plan, Question, plan_for
 from jitfuse.factors.semirings import LOG, MAX, MAX_SUM, PROBABILITY, Array, Semiring
 from jitfuse.factors.structure import Structure
-from jitfuse.factors.tables import Factor, Tables
-from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.factors.tables import Tables
+from jitfuse.factors.work import ITEMSIZE
 
 _LN2: Final = math.log(2)
 _FAR: Final = 1e8
 """Exponents of two, far beyond those of floats."""
 
 
-class Runner(Protocol):
-    """What runs programs in place of `Plan.run`."""
-
-    def run(
-        self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any
-    ) -> tuple[Any, float]:
-        """Return what `Plan.run` returns."""
+Runner = Callable[..., tuple[Any, float]]
+"""What takes a plan and what `Plan.run` takes, and returns what that returns."""
 
 
 class Given:
     """The variables that are not observed, and the factors over them.
 
     Args:
-        sizes: of all variables; observed ones have one state here.
-        factors: those of the model.
-        evidence: states of observed variables, weights of others.
-        log: the tables hold logs.
-        limit_bytes: what the messages of a query may take.
-        libraries: those that are asked for orders too.
+        model: sizes of all variables, and factors over them.
+        evidence: states of observed variables, which have one state here, and weights of others.
         base: the tables of the model, if the evidence has no states but those of the model.
         runner: what runs programs, if not plans alone do: what keeps messages from one query to the next.
     """
 
     def __init__(
-        self, sizes: Sequence[int], factors: Sequence[Factor], evidence: Evidence, log: bool, limit_bytes: int,
-        libraries: tuple[str, ...] = (), base: Tables | None = None, runner: Runner | None = None,
+        self, model: Model, evidence: Evidence, base: Tables | None = None, runner: Runner | None = None
     ) -> None:
-        self.libraries, self.runner = libraries, runner
-        self.evidence, self.limit_bytes, self.full = evidence, limit_bytes, tuple(sizes)
-        self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(sizes)])
-        weights = [Factor((v,), _log(w) if log else w) for v, w in evidence.weights.items()]
+        weights = evidence.factors(model.log)
+        self.model = model._replace(factors=[*model.factors, *weights])
+        self.evidence, self.run_native = evidence, runner or Plan.run
+        self.sizes = tuple([1 if v in evidence.states else size for v, size in enumerate(model.sizes)])
         self._allowed: dict[tuple[Plan, bool, Any], tuple[list[float], float]] = {}
         """For each plan and dtype the spreads of all tables, and the spread of messages that these allow."""
         self._underflows: set[tuple[Plan, str]] = set()
         self._plans: dict[tuple[tuple[int, ...], bool], Plan] = {}
-        self._factors = [*factors, *weights]
-        self.tables = Tables(self.sizes, observed(factors, evidence.states), log) if base is None else base
+        self.tables = base or Tables(self.sizes, observed(model.factors, evidence.states), model.log)
         if weights:
-            self.tables = Tables(self.sizes, weights, log, self.tables)
+            self.tables = Tables(self.sizes, weights, model.log, self.tables)
         self._weights = dict(zip(evidence.weights, range(len(self.tables.factors) - len(weights), 1 << 62)))
         """The numbers of the factors that are weights."""
 
@@ -80,9 +70,10 @@ class Given:
         key = keep, all_messages
         if key not in self._plans:
             structure = Structure(self.sizes, tuple([f.scope for f in self.tables.factors]))
-            question = Question(structure, tuple(self.tables.places), keep, self.limit_bytes, libraries=self.libraries)
+            question = Question(structure, tuple(self.tables.places), keep, self.model.limit_bytes,
+                                libraries=self.model.libraries)
             plan = plan_for(question)
-            if all_messages and plan.ordered.cost.bytes(ITEMSIZE, keep=True) > self.limit_bytes:
+            if all_messages and plan.ordered.cost.bytes(keep=True) > self.model.limit_bytes:
                 plan = plan_for(question._replace(all_messages=True))
             self._plans[key] = plan
         return self._plans[key]
@@ -93,26 +84,29 @@ class Given:
 
     def observing(self, states: Mapping[int, int]) -> Given:
         """Return the model with states of more variables as its evidence."""
-        return Given(self.full, self._factors, Evidence({**self.evidence.states, **states}, {}), self.tables.log,
-                     self.limit_bytes, self.libraries)
+        return Given(self.model, Evidence({**self.evidence.states, **states}, {}))
 
     def with_tables(self, tables: Tables, sizes: tuple[int, ...], runner: Runner | None = None) -> Given:
-        """Return a model with other tables, over variables of these sizes.
-
-        `runner` runs its programs; None: as those of any model.
-        """
+        """Return a model with other tables, over variables of these sizes, whose programs `runner` runs."""
         made = copy(self)
-        made.tables, made.sizes, made.runner = tables, sizes, runner
+        made.tables, made.sizes, made.run_native = tables, sizes, runner or Plan.run
         made._allowed, made._underflows, made._plans = {}, set(), {}
         return made
 
-    def weighing(self, weights: Mapping[int, Any]) -> Given:
+    def opened(self, runner: Runner | None = None) -> Given:
+        """Return the model with weights of all variables that are not observed: 1, until `weighing` gives others."""
+        known = self.evidence.states
+        ones = {v: np.ones(size, self.dtype) for v, size in enumerate(self.model.sizes) if v not in known}
+        return Given(self.model, Evidence(known, ones), self.tables, runner)
+
+    def weighing(self, weights: dict[int, Any]) -> Given:
         """Return the model with other weights of variables that have some."""
         made = copy(self)
-        made.tables = self.tables.replaced({self._weights[v]: _log(w) if self.tables.log else w
-                                            for v, w in weights.items()})
-        made._factors = [*self._factors[: len(self._factors) - len(self._weights)],
-                         *made.tables.factors[len(made.tables.factors) - len(self._weights) :]]
+        made.tables = self.tables.replaced({
+            self._weights[v]: table for (v,), table in Evidence({}, weights).factors(self.model.log)})
+        count = len(self._weights)
+        made.model = self.model._replace(factors=[*self.model.factors[: len(self.model.factors) - count],
+                                                  *made.tables.factors[len(made.tables.factors) - count :]])
         made._underflows = set()
         return made
 
@@ -128,13 +122,6 @@ class Given:
             return plan.ask(query, semiring, stacks, dtype or self.dtype)
         return self.run_native(plan, query, semiring, stacks, dtype or self.dtype)[0]
 
-    @property
-    def run_native(self) -> Callable[..., tuple[Any, float]]:
-        """What returns a plan's answer from native code, and the smallest element but 0 of all normalized messages:
-        a function of the plan, and of what `Plan.run` takes.
-        """
-        return Plan.run if self.runner is None else self.runner.run
-
     def _scaled(self, plan: Plan, query: str, semiring: Semiring, *, downward: bool = False) -> Any:
         """Return a plan's answer over probabilities; None where products may leave the range and logs are needed."""
         if self.tables.traced or (plan, query) in self._underflows:
@@ -142,7 +129,7 @@ class Given:
         key, spreads = (plan, downward, self.dtype), self.tables.spreads
         found = self._allowed.get(key)
         if found is None or found[0] != spreads:  # other threads may ask with other weights
-            found = self._allowed[key] = spreads, plan.allowed_spread(spreads, self.dtype, downward=downward)
+            found = self._allowed[key] = spreads, plan.programs.allowed_spread(spreads, self.dtype, downward=downward)
         _, allowed = found
         if allowed > 0:
             answer, least = self.run_native(plan, query, semiring, self.tables.scaled(self.dtype)[0], self.dtype)
@@ -216,8 +203,7 @@ class Given:
 
     def custom(self, semiring: Semiring) -> Any:
         """Return the result of a semiring that a person wrote, over the tables as they are."""
-        plan, stacks = self.plan(), self.tables.stacks(self.dtype)
-        return plan.ask("partition", semiring, stacks, self.dtype)
+        return self.plan().ask("partition", semiring, self.tables.stacks(self.dtype), self.dtype)
 
     # ------------------------------------------------------------------ marginals
     def marginals(self) -> list[Any]:
@@ -227,14 +213,14 @@ class Given:
         semiring = PROBABILITY if found is not None else LOG
         if found is None:
             found = self._run(plan, "marginals", LOG, self.tables.logs(self.dtype))
-        tables = [_one_state(self.evidence.states[v], self.full[v]) if v in self.evidence.states else table
-                  for v, table in enumerate(found)]
-        alike: dict[tuple[int, ...], list[int]] = {}
+        tables, alike = list(found), dict[tuple[int, ...], list[int]]()
         for v, table in enumerate(found):
-            if v not in self.evidence.states:
+            if v in self.evidence.states:
+                tables[v] = self._observed(v)
+            else:
                 alike.setdefault(table.shape, []).append(v)
         for places in alike.values():
-            normalized = self._normalized(np.stack([tables[v] for v in places]), semiring, 1)
+            normalized = self._normalized(np.stack([found[v] for v in places]), semiring, 1)
             for row, v in enumerate(places):
                 tables[v] = normalized[row]
         return tables
@@ -250,20 +236,21 @@ class Given:
         table = table.transpose(*range(lead), *[lead + axes.index(v) for v in free])
         for place, v in enumerate(wanted):
             if v in self.evidence.states:
-                states = _one_state(self.evidence.states[v], self.full[v])
-                table = np.expand_dims(table, lead + place) * states.reshape((-1,) + (1,) * (len(wanted) - place - 1))
+                states = self._observed(v).reshape((-1,) + (1,) * (len(wanted) - place - 1))
+                table = np.expand_dims(table, lead + place) * states
         return table
+
+    def _observed(self, v: int) -> np.ndarray:
+        """Return the marginal of an observed variable."""
+        chosen: np.ndarray = np.eye(self.model.sizes[v])[self.evidence.states[v]]
+        return chosen
 
     def require_small(self, wanted: Sequence[int]) -> None:
         """Raise TooLargeError where the joint table of variables is larger than messages may be."""
-        needed = ITEMSIZE * math.prod(self.full[v] for v in wanted)
-        if needed > self.limit_bytes:
+        needed = ITEMSIZE * math.prod(self.model.sizes[v] for v in wanted)
+        if needed > self.model.limit_bytes:
             raise TooLargeError(f"the joint table of {len(wanted)} variables takes {needed:,} bytes, the limit is "
-                                f"{self.limit_bytes:,}", bytes=needed, limit=self.limit_bytes)
-
-    def _require_possible(self) -> None:
-        if self.log_partition() == -np.inf:
-            raise ModelError(IMPOSSIBLE)
+                                f"{self.model.limit_bytes:,}", bytes=needed, limit=self.model.limit_bytes)
 
     def _normalized(self, table: Any, semiring: Semiring, axes: int) -> Any:
         """Return a table divided by its sum over the last axes."""
@@ -286,16 +273,15 @@ class Given:
         if found.value == -math.inf:
             raise ModelError(IMPOSSIBLE)
         if tied:
-            ones = {v: np.ones(size) for v, size in enumerate(self.full) if v not in self.evidence.states}
-            free = Given(self.full, self._factors, Evidence(self.evidence.states, ones), self.tables.log,
-                         self.limit_bytes, self.libraries, self.tables)
+            free = self.opened()
             found = lowest(free.plan(all_messages=True), free.tables, found)
-        return found._replace(states=self._with_evidence(found.states))
+        return found._replace(states=[self.evidence.states.get(v, int(state)) for v, state in enumerate(found.states)])
 
     def sample(self, n: int, draw: Callable[[int], np.ndarray]) -> list[np.ndarray]:
         """Return n samples of all variables; `draw` returns n numbers from 0 to 1 for each of them."""
         self.require_values("sample")
-        self._require_possible()
+        if self.log_partition() == -np.inf:
+            raise ModelError(IMPOSSIBLE)
         plan, logs = self.plan(all_messages=True), self.tables.logs(np.float64)
         messages = self._run(plan, "messages", LOG, logs, np.float64)
         found = samples(plan, logs, messages, n, draw)
@@ -309,21 +295,5 @@ class Given:
         if self.tables.batch:
             raise ModelError(f"{query} takes one evidence at a time, not a batch")
 
-    def _with_evidence(self, states: Sequence[int]) -> list[int]:
-        return [self.evidence.states.get(v, int(state)) for v, state in enumerate(states)]
-
 
 IMPOSSIBLE: Final = "no state of the model has a positive probability under this evidence"
-
-
-def _log(weights: Any) -> Any:
-    """Return the logs of weights; in float64, as those of a float32 would round weights far from 1 more than it did."""
-    if not isinstance(weights, AbstractTensor):
-        weights = np.asarray(weights, np.float64)
-    with np.errstate(divide="ignore"):
-        return np.log(weights)
-
-
-def _one_state(state: int, size: int) -> np.ndarray:
-    chosen: np.ndarray = np.eye(size)[state]
-    return chosen

@@ -17,20 +17,19 @@ from jitfuse.factors.conditioning import Slices
 from jitfuse.factors.decoding import drawn_by
 from jitfuse.factors.evidence import Evidence, read_evidence
 from jitfuse.factors.given import Given
+from jitfuse.factors.inputs import Model, read_factors, read_sizes, read_states
 from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.plans import LIMIT_BYTES
 from jitfuse.factors.report import Report
 from jitfuse.factors.semirings import Semiring
-from jitfuse.factors.tables import Factor, read_factor
 from jitfuse.factors.updates import Updates
-from jitfuse.factors.values import check_values
-from jitfuse.factors.variables import read_sizes, read_states
 from jitfuse.tracing.abstract import AbstractTensor
 
 SMALL: Final = 1 << 18
 """Products of numbers up to which a model keeps its observed variables, as any evidence then has one program."""
-NAMES: Final = ("probability", "log", "satisfiability", "counting", "max")
-"""The semirings that `partition` knows by name."""
+_SEMIRINGS: Final = {"probability": "partition", "log": "log_partition", "satisfiability": "satisfiable",
+                     "counting": "count", "max": "largest"}
+"""The semirings that `partition` knows by name, and what answers there."""
 
 
 class FactorGraph:
@@ -66,25 +65,12 @@ class FactorGraph:
     ) -> None:
         self.sizes = read_sizes(sizes)
         self.states = read_states(states or {}, self.sizes)
-        self.log, self.limit_bytes, self.libraries = bool(log), limit_bytes, tuple(libraries)
         self._index = {name: number for number, name in enumerate(self.sizes)}
-        self._shape = tuple(self.sizes.values())
+        shape = tuple(self.sizes.values())
+        self._model = Model(shape, read_factors(factors, self._index, shape, bool(log)), bool(log), limit_bytes,
+                            tuple(libraries))
         self._updates: Updates | None = None
-        self._factors: list[Factor] = []
-        copies: dict[int, tuple[Any, Any]] = {}
-        for number, pair in enumerate(factors):
-            try:
-                scope, table = pair
-            except (TypeError, ValueError):
-                raise ModelError(f"factor {number} is {type(pair).__name__}: give (scope, table)") from None
-            zero = -np.inf if log else 0
-            factor = read_factor(number, scope, table, self._index, self._shape, zero)
-            check_values(f"factor {number}: its table", factor.table, self.log)
-            if not isinstance(factor.table, AbstractTensor):  # what changes behind the graph would change some queries
-                _, own = copies.setdefault(id(factor.table), (factor.table, factor.table.copy()))
-                factor = factor._replace(table=own)
-            self._factors.append(factor)
-        self._known = read_evidence(evidence, self._index, self._shape, self.states)
+        self._known = read_evidence(evidence, self._index, shape, self.states)
         if self._known.weights:
             raise ModelError("the evidence of a graph is {variable: state}: give weights to a query, or as a factor")
 
@@ -94,7 +80,7 @@ class FactorGraph:
         return tuple(self.sizes)
 
     def __repr__(self) -> str:
-        return f"FactorGraph({len(self.sizes)} variables, {len(self._factors)} factors)"
+        return f"FactorGraph({len(self.sizes)} variables, {len(self._model.factors)} factors)"
 
     # ------------------------------------------------------------------ the partition function
     def log_partition(self, evidence: Mapping[Any, Any] | None = None) -> Any:
@@ -137,13 +123,11 @@ class FactorGraph:
             >>> g.partition("counting"), g.partition("max"), g.partition("satisfiability", {0: 0, 1: 1})
             (8, 4.0, False)
         """
-        if not isinstance(semiring, Semiring) and semiring not in NAMES:
-            raise ModelError(f"no semiring is called {semiring!r}: give one of {', '.join(NAMES)}, or a Semiring")
         if isinstance(semiring, Semiring):
             return self._answering(evidence, as_weights=False).custom(semiring)
-        given = self._answering(evidence)
-        return {"probability": given.partition, "log": given.log_partition, "max": given.largest,
-                "satisfiability": given.satisfiable, "counting": given.count}[semiring]()
+        if semiring not in _SEMIRINGS:
+            raise ModelError(f"no semiring is called {semiring!r}: give one of {', '.join(_SEMIRINGS)}, or a Semiring")
+        return getattr(self._answering(evidence), _SEMIRINGS[semiring])()
 
     # ------------------------------------------------------------------ marginals
     def marginals(self, evidence: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
@@ -173,10 +157,11 @@ class FactorGraph:
             array([[0.1, 0.3],
                    [0.2, 0.4]])
         """
-        wanted = [self._number(v) for v in variables]
-        if len(set(wanted)) < len(wanted):
+        if unknown := [v for v in variables if v not in self._index]:
+            raise ModelError(f"the graph has no variable {unknown[0]!r}")
+        if len(set(variables)) < len(variables):
             raise ModelError(f"a variable comes twice in {variables!r}")
-        return self._answering(evidence).marginal(tuple(wanted))
+        return self._answering(evidence).marginal(tuple([self._index[v] for v in variables]))
 
     def entropy(
         self, *variables: Hashable, given: Sequence[Hashable] = (), evidence: Mapping[Any, Any] | None = None
@@ -276,12 +261,6 @@ class FactorGraph:
         """Return the register program of the partition function, as it runs: see `jitfuse.factors.ir`."""
         return self._plain.plan().partition_passes.program
 
-    # ------------------------------------------------------------------ inside
-    def _number(self, variable: Hashable) -> int:
-        if variable not in self._index:
-            raise ModelError(f"the graph has no variable {variable!r}")
-        return self._index[variable]
-
     def _answering(
         self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True, all_messages: bool = False
     ) -> Given | Slices:
@@ -292,31 +271,26 @@ class FactorGraph:
 
     def _given(self, evidence: Mapping[Any, Any] | None, *, as_weights: bool = True) -> Given:
         """Return the model under evidence. Small models take it as weights of all variables: one program serves all."""
-        found = read_evidence(evidence, self._index, self._shape, self.states)
+        found, known = read_evidence(evidence, self._index, self._model.sizes, self.states), self._known.states
         if not found.states and not found.weights and self._updates is None:
             return self._plain
-        known = self._known.states
         if twice := [v for v in known if v in found.states or v in found.weights]:
             raise ModelError(f"evidence for {self.variables[twice[0]]!r}, which the graph itself has evidence for")
         if as_weights and (self._updates is not None or self._is_small):
-            dtype = self._plain.dtype
-            states = {v: np.eye(self._shape[v], dtype=dtype)[state] for v, state in found.states.items()}
+            sizes, dtype = self._model.sizes, self._plain.dtype
+            states = {v: np.eye(sizes[v], dtype=dtype)[state] for v, state in found.states.items()}
             return self._open.weighing({**states, **found.weights})
         base = None if found.states else self._plain.tables
-        found = Evidence({**known, **found.states}, found.weights)
-        return Given(self._shape, self._factors, found, self.log, self.limit_bytes, self.libraries, base, self._updates)
+        return Given(self._model, Evidence({**known, **found.states}, found.weights), base)
 
     @cached_property
     def _open(self) -> Given:
-        """The model with weights of all variables that it has no evidence for: 1, until a query gives others."""
-        known = self._known.states
-        ones = {v: np.ones(size, self._plain.dtype) for v, size in enumerate(self._shape) if v not in known}
-        return Given(self._shape, self._factors, Evidence(known, ones), self.log, self.limit_bytes, self.libraries,
-                     self._plain.tables, self._updates)
+        """The model with weights of all variables that it has no evidence for."""
+        return self._plain.opened(None if self._updates is None else self._updates.run)
 
     @cached_property
     def _plain(self) -> Given:
-        return Given(self._shape, self._factors, self._known, self.log, self.limit_bytes, self.libraries)
+        return Given(self._model, self._known)
 
     @cached_property
     def _is_small(self) -> bool:

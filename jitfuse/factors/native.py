@@ -13,12 +13,12 @@ from jitfuse.compile.objects.semiring_object import empty, run_records
 from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.ir.schema import SlotKey
 from jitfuse.factors.nesting import Nested
-from jitfuse.factors.semirings import Array
+from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.tracing.abstract import AbstractTensor
 
 
 def run_table(
-    table: Assembled, carrier: str, stacks: Sequence[np.ndarray], dtype: Any, *, one: float, modulus: int = 0,
+    table: Assembled, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any, *, modulus: int = 0,
     memory: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[dict[SlotKey, np.ndarray], float]:
     """Return the wanted slots of a table, and the smallest number but 0 of what was divided by its scale, of scales and
@@ -26,37 +26,37 @@ def run_table(
 
     Args:
         table: what `assemble` made for stacks of these shapes.
-        carrier: the arithmetic, one of `jitfuse.ir.semirings.words.CARRIERS`.
+        semiring: one with native code.
         stacks: the tables [rows, *shape, batch], contiguous; batch may be missing.
         dtype: of all of them.
-        one: the semiring's one.
         modulus: that of residues.
         memory: the workspace and the result of the last run, of which parts are written again; None: new memory.
     """
+    assert semiring.carrier is not None
     given = memory is not None
     workspace, result = memory or (empty(table.workspace, dtype), empty(table.size, dtype))
-    least = run_records(carrier, table.code, table.count, workspace, result, stacks, one=one, modulus=modulus,
-                        threads=table.threads)
+    least = run_records(semiring.carrier, table.code, table.count, workspace, result, stacks, one=semiring.one,
+                        modulus=modulus, threads=table.threads)
     result = result.copy() if given else result
     return {key: x.read(result[x.first :], table.batch) for key, x in table.slots.items()}, least
 
 
 def run_nested(
-    nested: Nested, carrier: str, stacks: Sequence[np.ndarray], selected: Sequence[bool], states: np.ndarray,
-    dtype: Any, *, one: float, modulus: int = 0,
+    nested: Nested, semiring: Semiring, stacks: Sequence[np.ndarray], selected: Sequence[bool], states: np.ndarray,
+    dtype: Any, *, modulus: int = 0,
 ) -> tuple[dict[SlotKey, np.ndarray], float]:
     """Return what `run_table` does for each row of states of modes, along a first axis.
 
     Args:
         nested: the records.
-        carrier: the arithmetic.
+        semiring: one with native code.
         stacks: the tables [rows, *shape], those that are selected [states, rows, *shape]; contiguous.
         selected: whether each stack is.
         states: int[states, modes].
         dtype: of all stacks.
-        one: the semiring's one.
         modulus: that of residues.
     """
+    assert semiring.carrier is not None
     table, sorted_states = nested.table, states[:, nested.order]
     turns = np.lexsort(sorted_states.T[::-1])
     moved = np.diff(sorted_states[turns], axis=0) != 0
@@ -65,7 +65,7 @@ def run_nested(
     found, least = np.empty((len(states), table.size), dtype), np.inf
     for (code, count), turn in zip(parts, turns.tolist()):
         ready = [stack[turn] if own else stack for stack, own in zip(stacks, selected)]
-        least = min(least, run_records(carrier, code, count, workspace, result, ready, one=one,
+        least = min(least, run_records(semiring.carrier, code, count, workspace, result, ready, one=semiring.one,
                                        modulus=modulus, threads=table.threads))
         found[turn] = result
     return {key: found[:, x.first : x.first + x.spec.size].reshape(-1, *x.spec.shape)

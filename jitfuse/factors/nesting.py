@@ -7,7 +7,8 @@ are, and what stays in memory for them. Does not own the tables of records (`ass
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
@@ -15,15 +16,12 @@ import numpy as np
 
 from jitfuse.base.records import NamedTuple
 from jitfuse.factors.assembly import Assembled, Layout, assemble
-from jitfuse.factors.emit import joined
-from jitfuse.factors.ir.schema import Instruction, OpCode, Program, RegID, SlotKey
-from jitfuse.factors.rewrites.free_early import working
-from jitfuse.factors.rewrites.pooling import ITEMSIZE
-from jitfuse.factors.schemes import STEP
+from jitfuse.factors.ir.dataflow import Dataflow
+from jitfuse.factors.ir.schema import OpCode, SlotKey
+from jitfuse.factors.work import ITEMSIZE, work
 
 WORTH: Final = 0.95
 """Results are kept for later runs where all work is less than this part of what it was."""
-_LOADS: Final = frozenset({OpCode.UNIT, OpCode.LOAD_FACTOR, OpCode.LOAD_SLOT})
 Modes = tuple[tuple[int, ...], ...]
 """For each factor the numbers of the modes at whose states it is read."""
 
@@ -49,37 +47,38 @@ class Nested(NamedTuple):
 
 
 def nested(
-    programs: Sequence[Program], modes: Modes, sizes: Sequence[int], layout: Layout, wanted: Callable[[SlotKey], bool],
+    flow: Dataflow, modes: Modes, sizes: Sequence[int], layout: Layout, wanted: Callable[[SlotKey], bool],
     limit_bytes: int,
 ) -> Nested:
     """Return the table of programs that run one after the other, for all states of modes.
 
     Args:
-        programs: those of a model in which a factor has no axes for its modes.
+        flow: those of a model in which a factor has no axes for its modes, without FREE.
         modes: those of each factor.
         sizes: number of states of each mode.
         layout: where tables are.
         wanted: which slots stay.
         limit_bytes: what is kept from run to run, and all other messages, take no more, where they did not without it.
     """
-    steps = working(joined(*programs))
-    depends = _dependences(steps, modes)
-    first = {mode: next((i for i, mask in enumerate(depends) if mask >> mode & 1), len(steps))
+    depends = _dependences(flow, modes)
+    first = {mode: next((place for place, mask in enumerate(depends) if mask >> mode & 1), len(depends))
              for mode in range(len(sizes))}
     order = tuple(sorted(first, key=lambda mode: first[mode]))
     levels = [max((place + 1 for place, mode in enumerate(order) if mask >> mode & 1), default=0) for mask in depends]
-    work = _work(steps, levels, len(order))
+    amounts = [0] * (len(order) + 1)
+    for place, level in enumerate(levels):
+        if elements := flow.elements(place):
+            amounts[level] += work(elements, Counter(flow.sizes(place)))
     ordered = [sizes[mode] for mode in order]
 
     def made(cuts: Sequence[int]) -> Assembled:
         parts = [bisect_left(cuts, level) for level in levels]
-        again = Program(tuple([steps[i] for i in sorted(range(len(steps)), key=parts.__getitem__)]))
         starts = np.searchsorted(np.sort(parts), range(len(cuts) + 1)).tolist()
-        return assemble([again], layout, wanted, begins=starts)
+        return assemble(flow, layout, wanted, order=sorted(range(len(parts)), key=parts.__getitem__), begins=starts)
 
     def total(cuts: Sequence[int]) -> int:
         ends = [*cuts, len(order)]
-        return sum(amount * prod(ordered[: ends[bisect_left(ends, level)]]) for level, amount in enumerate(work))
+        return sum(amount * prod(ordered[: ends[bisect_left(ends, level)]]) for level, amount in enumerate(amounts))
 
     cuts: list[int] = []
     table = made(cuts)
@@ -93,37 +92,12 @@ def nested(
     return Nested(order, tuple(cuts), table)
 
 
-def _dependences(steps: Sequence[Instruction], modes: Modes) -> list[int]:
+def _dependences(flow: Dataflow, modes: Modes) -> list[int]:
     """Return for each instruction the modes that its result depends on, as bits."""
-    registers: dict[RegID, int] = {}
-    slots: dict[SlotKey, int] = {}
-    found = []
-    for step in steps:
-        mask = 0
-        if step.op is OpCode.LOAD_FACTOR:
-            mask = sum([1 << mode for mode in modes[step.args["factor_id"]]])
-        elif step.op is OpCode.LOAD_SLOT:
-            mask = slots[step.args["slot"]]
-        for register in step.reads:
-            mask |= registers[register]
-        if step.op is OpCode.STORE_SLOT:
-            slots[step.args["slot"]] = mask
-        elif step.dst is not None:
-            registers[step.dst] = mask
-            if step.op is OpCode.NORMALIZE:
-                slots[step.args["scale"]] = mask
+    found: list[int] = []
+    for step, inputs in zip(flow.steps, flow.inputs):
+        mask = sum([1 << mode for mode in modes[step.args["factor_id"]]]) if step.op is OpCode.LOAD_FACTOR else 0
+        for i in inputs:
+            mask |= found[i]
         found.append(mask)
-    return found
-
-
-def _work(steps: Sequence[Instruction], levels: Sequence[int], count: int) -> list[int]:
-    """Return the products of the instructions of each level, and what they take beside these."""
-    found = [0] * (count + 1)
-    axes: dict[RegID, Mapping[tuple[object, int], int]] = {}
-    for step, level in zip(steps, levels):
-        if step.dst is not None and step.spec is not None:
-            axes[step.dst] = {axis.key: axis.size for axis in step.spec.axes}
-        if step.dst is not None and step.op not in _LOADS:
-            every = {key: size for register in step.reads for key, size in axes[register].items()}
-            found[level] += prod(every.values()) * max(1, len(step.reads) - 1) + STEP
     return found

@@ -1,6 +1,6 @@
-"""What is made once for a structure: order, tree, programs, and the fused functions that run them.
+"""What is made once for a structure: order, tree, programs, and the tables of records and functions that run them.
 
-Owns which semiring and which arithmetic answers a query. Does not own the model's values.
+Owns which of them answers a query. Does not own the model's values.
 """
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,40 +18,33 @@ from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
 from jitfuse.factors.array_records import ArrayRecords
 from jitfuse.factors.assembly import Assembled, Layout, assemble
-from jitfuse.factors.emit import (
-    emit_downward_program,
-    emit_finalize_program,
-    emit_upward_program,
-    joined,
-)
+from jitfuse.factors.emit import emit_partition_program
 from jitfuse.factors.heap import Heap, Packed
-from jitfuse.factors.ir.schema import OpCode, Program, SlotKey
+from jitfuse.factors.ir.dataflow import Dataflow, dataflow
 from jitfuse.factors.layout import laid_out
-from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.native import run_table, traced_table
 from jitfuse.factors.nesting import Modes, Nested, nested
 from jitfuse.factors.orders.search import Ordered, best_order
+from jitfuse.factors.programs import Programs
 from jitfuse.factors.queries import QUERIES
+from jitfuse.factors.rewrites.free_early import working
 from jitfuse.factors.rewrites.pipeline import Rewritten, rewritten
 from jitfuse.factors.schemes import Scheme, schemes_of
 from jitfuse.factors.semirings import Array, Semiring
 from jitfuse.factors.structure import Structure
-from jitfuse.factors.tables import Place, Row
+from jitfuse.factors.tables import Place
 from jitfuse.factors.tree import Tree
-from jitfuse.factors.underflow import LIMITS, allowed_spread
+from jitfuse.factors.work import ITEMSIZE
 from jitfuse.fuse import fuse
 from jitfuse.ir.semirings.tables import CARRIERS
 from jitfuse.tracing.abstract import AbstractTensor
 
-ITEMSIZE: Final = 8
 LIMIT_BYTES: Final = 4 << 30
 """What the messages of one query may take, unless told."""
 MOST_OPERATIONS: Final = 1 << 36
 """Products of numbers, of all slices together, that are not too many: some minutes."""
 MOST_COMPILED: Final = 1_200
 """Records up to which the steps of arrays are compiled; of more NumPy runs each, which takes microseconds."""
-SEGMENT: Final = 12
-"""Factors, and bits of states, that messages gather before they are normalized."""
 LARGE: Final = 1 << 24
 """Numbers of messages from which on it is worth a second look how they are placed."""
 MOST_TOGETHER: Final = 256
@@ -84,10 +77,11 @@ class Plan:
         structure = question.structure
         clique = Structure(structure.sizes, (*structure.scopes, question.keep)) if question.keep else structure
         self.ordered: Ordered = best_order(
-            clique, limit_bytes=question.limit_bytes, itemsize=ITEMSIZE, keep=question.all_messages,
+            clique, limit_bytes=question.limit_bytes, keep=question.all_messages,
             most_operations=MOST_OPERATIONS, libraries=question.libraries)
         self.schemes: list[Scheme] = self.ways()
         self.tree: Tree = laid_out(next(s.tree for s in self.schemes if not s.modes), structure.sizes)
+        self.programs = Programs(structure, self.tree)
         self._tables: dict[Any, Assembled] = {}
         self._nested: dict[Any, Nested] = {}
         self._functions: dict[Any, tuple[ArrayRecords, Callable[..., Any], Callable[..., Any]]] = {}
@@ -98,81 +92,25 @@ class Plan:
         return schemes_of(question.structure, self.ordered, question.keep, question.limit_bytes,
                           kept=question.all_messages, every=every)
 
-    # ------------------------------------------------------------------ programs
-    @cached_property
-    def normalized(self) -> frozenset[int]:
-        """The nodes whose messages are divided by their largest element where probabilities are multiplied: so often
-        that no more than `SEGMENT` factors lie between, and no number of states above 2**`SEGMENT`.
-        """
-        found = set()
-        since, bits = [0.0] * len(self.tree.nodes), [0.0] * len(self.tree.nodes)
-        for place, node in enumerate(self.tree.nodes[:-1]):
-            since[place] += len(node.factors)
-            bits[place] += math.log2(math.prod([self.question.structure.sizes[v] for v in node.eliminated]))
-            if since[place] >= SEGMENT or bits[place] >= SEGMENT or node.parent == self.tree.root:
-                found.add(place)
-            else:
-                since[node.parent] += since[place]
-                bits[node.parent] += bits[place]
-        return frozenset(found)
-
-    @cached_property
-    def upward(self) -> Program:
-        """All messages to the root."""
-        return rewritten(emit_upward_program(self.question.structure, self.tree)).program
-
-    @cached_property
-    def scaled_upward(self) -> Program:
-        """The same with normalized messages."""
-        return rewritten(emit_upward_program(self.question.structure, self.tree, self.normalized)).program
-
-    @cached_property
-    def scales(self) -> list[SlotKey]:
-        """The slots of what messages to the root are divided by."""
-        return [step.args["scale"] for step in self.scaled_upward.instructions if step.op is OpCode.NORMALIZE]
-
     @cached_property
     def partition_passes(self) -> Rewritten:
         """The best scheme as one program, all messages to the root and the partition function, and what each pass did.
 
         Where it conditions on variables their modes have one value, and the program runs once for each of their states.
         """
-        structure, best = self.question.structure, self.schemes[0]
+        best = self.schemes[0]
         tree, modes = best.tree if best.modes else self.tree, dict.fromkeys(best.modes, 1)
-        return rewritten(joined(emit_upward_program(structure, tree, modes=modes),
-                                emit_finalize_program(structure, tree, modes)))
+        return rewritten(emit_partition_program(self.question.structure, tree, modes))
 
-    @cached_property
-    def finalize(self) -> Program:
-        """The partition function from the root's belief."""
-        return emit_finalize_program(self.question.structure, self.tree)
-
-    @cached_property
-    def downward(self) -> Program:
-        """All messages from the root, and the marginal of every variable as the belief of its node."""
-        return self._downward(frozenset())
-
-    @cached_property
-    def scaled_downward(self) -> Program:
-        """The same with normalized messages."""
-        return self._downward(self.normalized)
-
-    def _downward(self, normalized: frozenset[int]) -> Program:
-        structure, tree = self.question.structure, self.tree
-        wanted = cheapest_marginals(structure, tree)
-        return rewritten(emit_downward_program(structure, tree, wanted, normalized)).program
-
-    # ------------------------------------------------------------------ arithmetic
-    def allowed_spread(self, spreads: Sequence[float], dtype: Any, *, downward: bool) -> float:
-        """Return how far from 0 the logs of normalized messages and scales may lie so that products stay in range."""
-        return allowed_spread(self.tree, self.question.structure.sizes, self.normalized, spreads, downward=downward,
-                              limit=LIMITS[np.dtype(dtype)])
-
-    # ------------------------------------------------------------------ running
-    def loader(self, stacks: Sequence[Array]) -> Callable[[int], Row]:
+    # ------------------------------------------------------------------ what runs
+    def loader(self, stacks: Sequence[Array]) -> Callable[[int], Array]:
         """Return the function from a factor's number to its table, with axes in the order of its scope."""
-        places = self.question.places
-        return lambda factor: Row(stacks[places[factor].stack], places[factor].row)
+        places, scopes = self.question.places, self.question.structure.scopes
+        return lambda f: stacks[places[f].stack][(..., places[f].row, *(slice(None),) * len(scopes[f]))]
+
+    def batched(self, stacks: Sequence[Array]) -> tuple[bool, ...]:
+        """Return for each stack whether it has a batch axis in front."""
+        return tuple([stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)])
 
     def ask(self, query: str, semiring: Semiring, stacks: Sequence[Array], dtype: Any) -> Any:
         """Return the answer to a query in any semiring, by steps of the trace that is on or by a compiled function.
@@ -185,7 +123,7 @@ class Plan:
             stacks: the tables, an array for each shape; a batch axis may be in front.
             dtype: that of ones.
         """
-        batched = tuple([stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)])
+        batched = self.batched(stacks)
         batch = max([len(stack) for stack, own in zip(stacks, batched) if own], default=1)
         table = self.table(query, batched, batch)
         ready = [np.moveaxis(stack, 0, -1) if own else stack for stack, own in zip(stacks, batched)]
@@ -221,8 +159,7 @@ class Plan:
             dtype: float64 or float32.
             modulus: that of residues.
         """
-        assert semiring.carrier is not None
-        batched = [stack.ndim > 1 + rank for stack, rank in zip(stacks, self.ranks)]
+        batched = self.batched(stacks)
         whole = max([len(stack) for stack, own in zip(stacks, batched) if own], default=0)
         found, least = [], math.inf
         for start in range(0, max(whole, 1), self._together):
@@ -230,8 +167,8 @@ class Plan:
             # a batch runs along the last axes
             ready = [np.ascontiguousarray(np.moveaxis(s[start : start + size], 0, -1) if own else s, dtype)
                      for s, own in zip(stacks, batched)]
-            table = self.table(query, tuple(batched), size if whole else 1, threads=_threads())
-            slots, smallest = run_table(table, semiring.carrier, ready, dtype, one=semiring.one, modulus=modulus)
+            table = self.table(query, batched, size if whole else 1, threads=_threads())
+            slots, smallest = run_table(table, semiring, ready, dtype, modulus=modulus)
             found.append(slots)
             least = min(least, smallest)
         slots = found[0] if len(found) == 1 else {key: np.concatenate([part[key] for part in found]) if (
@@ -241,7 +178,7 @@ class Plan:
     @cached_property
     def _together(self) -> int:
         """How many models of a batch run at the same time: their messages stay in a cache, and below the limit."""
-        bytes_of_one = max(1, self.ordered.cost.bytes(ITEMSIZE, keep=True))
+        bytes_of_one = max(1, self.ordered.cost.bytes(keep=True))
         return max(1, min(MOST_TOGETHER, min(CACHED_BYTES, self.question.limit_bytes) // bytes_of_one))
 
     def table(
@@ -267,10 +204,9 @@ class Plan:
     def _assembled(
         self, query: str, batched: tuple[bool, ...], batch: int, heap: Heap, threads: int
     ) -> Assembled:
-        kinds = QUERIES[query].slots
         layout = Layout(self.question.places.__getitem__, batched, batch)
         with PAUSED:
-            return assemble(self._programs(query), layout, lambda slot: slot[0] in kinds, heap=heap, threads=threads)
+            return assemble(self._flow(query), layout, QUERIES[query].has, heap=heap, threads=threads)
 
     def nested(self, query: str, modes: Modes, sizes: tuple[int, ...]) -> Nested:
         """Return the records of a query for all states of modes in turn.
@@ -282,27 +218,20 @@ class Plan:
         """
         key = query, modes, sizes
         if key not in self._nested:
-            kinds = QUERIES[query].slots
             layout = Layout(self.question.places.__getitem__, (False,) * len(self.ranks), 1)
-            self._nested[key] = nested(self._programs(query), modes, sizes, layout, lambda slot: slot[0] in kinds,
+            self._nested[key] = nested(self._flow(query), modes, sizes, layout, QUERIES[query].has,
                                        self.question.limit_bytes)
         return self._nested[key]
 
-    def _programs(self, query: str) -> list[Program]:
-        return [Plan.programs[name](self) for name in QUERIES[query].programs
-                if not (name == "finalize" and self.question.keep)]
+    def _flow(self, query: str) -> Dataflow:
+        names = [name for name in QUERIES[query].programs if not (name == "finalize" and self.question.keep)]
+        return dataflow(*[working(self.programs.program(name, scaled=QUERIES[query].scaled)) for name in names])
 
     @cached_property
     def ranks(self) -> list[int]:
         """The number of axes of the tables of each stack."""
         found = dict(zip((p.stack for p in self.question.places), map(len, self.question.structure.scopes)))
         return [found[k] for k in range(len(found))]
-
-    programs: ClassVar[dict[str, Callable[[Plan], Program]]] = {
-        "upward": lambda self: self.upward, "finalize": lambda self: self.finalize,
-        "downward": lambda self: self.downward, "scaled upward": lambda self: self.scaled_upward,
-        "scaled downward": lambda self: self.scaled_downward,
-    }
 
 
 _PLANS: Final[OrderedDict[Question, Plan]] = OrderedDict()

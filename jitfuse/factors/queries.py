@@ -20,11 +20,18 @@ Slots = Mapping[SlotKey, Array]
 
 
 class Query(NamedTuple):
-    """What answers a query: programs, the kinds of slots that hold the answer, and how it is read from them."""
+    """What answers a query: programs, the kinds of slots that hold the answer, how it is read from them, and whether
+    messages are normalized.
+    """
 
     programs: tuple[str, ...]
     slots: frozenset[str]
     read: Callable[[Plan, Slots], Any]
+    scaled: bool = False
+
+    def has(self, slot: SlotKey) -> bool:
+        """Whether a slot holds a part of the answer."""
+        return slot[0] in self.slots
 
 
 def _root(plan: Plan, slots: Slots) -> Array:
@@ -34,7 +41,7 @@ def _root(plan: Plan, slots: Slots) -> Array:
 
 def _scaled_root(plan: Plan, slots: Slots) -> tuple[Array, Array]:
     """Return the root's result and what messages were divided by, along a last axis."""
-    found = [slots[key] for key in plan.scales]
+    found = [slots[key] for key in plan.programs.scales]
     batch = max((scale.shape for scale in found), key=len, default=())
     found = [scale if scale.shape == batch else np.broadcast_to(scale, batch) for scale in found]
     return _root(plan, slots), np.stack(found, axis=-1) if found else np.ones(1)
@@ -52,8 +59,8 @@ def _messages(plan: Plan, slots: Slots) -> list[Array]:
 
 QUERIES: Final[Mapping[str, Query]] = {
     "partition": Query(("upward", "finalize"), frozenset({"Z", "bel"}), _root),
-    "scaled partition": Query(("scaled upward", "finalize"), frozenset({"Z", "bel", "scale"}), _scaled_root),
+    "scaled partition": Query(("upward", "finalize"), frozenset({"Z", "bel", "scale"}), _scaled_root, True),
     "marginals": Query(("upward", "downward"), frozenset({"marg"}), _marginals),
-    "scaled marginals": Query(("scaled upward", "scaled downward"), frozenset({"marg"}), _marginals),
+    "scaled marginals": Query(("upward", "downward"), frozenset({"marg"}), _marginals, True),
     "messages": Query(("upward",), frozenset({"msg"}), _messages),
 }

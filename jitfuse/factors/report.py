@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from jitfuse.base.records import Record
 from jitfuse.factors.orders.search import Ordered
-from jitfuse.factors.plans import ITEMSIZE, Plan
+from jitfuse.factors.plans import Plan
 from jitfuse.factors.rewrites.pipeline import explain
 
 
@@ -36,8 +36,8 @@ class Report(Record, frozen=True, eq=False):
     def of(cls, plan: Plan, names: Sequence[Hashable]) -> Report:
         """Return the report of a plan; names of the variables by number."""
         cost = plan.ordered.cost
-        return cls(tuple([names[v] for v in plan.ordered.order]), cost.width, cost.states, cost.bytes(ITEMSIZE),
-                   cost.bytes(ITEMSIZE, keep=True), cost.operations, plan.ordered, plan)
+        return cls(tuple([names[v] for v in plan.ordered.order]), cost.width, cost.states, cost.bytes(),
+                   cost.bytes(keep=True), cost.operations, plan.ordered, plan)
 
     def __str__(self) -> str:
         head = ", ".join(map(str, self.order[:12])) + (", ..." if len(self.order) > 12 else "")

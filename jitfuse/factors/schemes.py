@@ -8,23 +8,19 @@ Owns the scores. Does not own orders, nor the variables that are conditioned on 
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import Final
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.errors import TooLargeError
-from jitfuse.factors.emit import LARGER
 from jitfuse.factors.orders.cost import cost
 from jitfuse.factors.orders.search import Ordered
 from jitfuse.factors.orders.slicing import conditioned, sliced_variables
-from jitfuse.factors.rewrites.pooling import ITEMSIZE
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Node, Tree, bucket_tree
-
-STEP: Final = 200
-"""What a product of two tensors takes beside those of numbers, in these: 0.1 µs, at 0.5 ns each in short rows."""
-
+from jitfuse.factors.work import ITEMSIZE, work
 
 TOGETHER: Final = 16
 """States of all variables together that a clique sums out: those of each sample are weighed at the same time."""
@@ -35,7 +31,7 @@ class Score(NamedTuple):
 
     excess  bytes by which the messages go beyond the limit
     runs    how often the program runs: once for each state of the variables that are conditioned on
-    work    products of two numbers, and `STEP` for each step, of all runs
+    work    that of all steps (`work.py`), of all runs
     peak    bytes of the messages at once
     kept    bytes of all messages
     """
@@ -86,32 +82,26 @@ def schemes_of(
 
 def _first_modes(structure: Structure, order: Sequence[int], kept: bool) -> tuple[int, ...]:
     """Return the variables to condition on so that messages take any less memory; none if nothing helps."""
-    whole = cost(structure, order).bytes(ITEMSIZE, keep=kept)
+    whole = cost(structure, order).bytes(keep=kept)
     try:
-        return sliced_variables(structure, order, whole - 1, itemsize=ITEMSIZE, keep=kept)[0] if whole else ()
+        return sliced_variables(structure, order, whole - 1, keep=kept)[0] if whole else ()
     except TooLargeError:
         return ()
 
 
 def score_of(structure: Structure, tree: Tree, limit_bytes: int, *, kept: bool = False) -> Score:
     """Return the score of one pass to the root."""
-    tables, messages = _tables(structure), _messages(structure, tree)
+    messages = _messages(structure, tree)
     counted = [0 if node.parent == tree.root and size == 1 else size  # numbers are not counted on
                for node, size in zip(tree.nodes, messages)]
-    work = live = most = 0
-    for node, message, own in zip(tree.nodes, messages, counted):
-        work += _work(prod([structure.sizes[v] for v in node.clique]),
-                      [*[tables[f] for f in node.factors], *[messages[c] for c in node.children]])
+    amount = live = most = 0
+    for node, message, own, inputs in zip(tree.nodes, messages, counted, _inputs(structure, tree, messages)):
+        amount += work(prod([structure.sizes[v] for v in node.clique]), inputs)
         most = max(most, live + message)
         live += own - sum([counted[c] for c in node.children])
     total = sum(messages)
     needed = ITEMSIZE * (total if kept else most)
-    return Score(max(0, needed - limit_bytes), 1, work, ITEMSIZE * most, ITEMSIZE * total)
-
-
-def _tables(structure: Structure) -> list[int]:
-    """Return the elements of each factor."""
-    return [prod([structure.sizes[v] for v in scope]) for scope in structure.scopes]
+    return Score(max(0, needed - limit_bytes), 1, amount, ITEMSIZE * most, ITEMSIZE * total)
 
 
 def _messages(structure: Structure, tree: Tree) -> list[int]:
@@ -120,14 +110,11 @@ def _messages(structure: Structure, tree: Tree) -> list[int]:
             for node in tree.nodes]
 
 
-def _work(elements: int, inputs: Sequence[int]) -> int:
-    """Return the products of a node, and what it takes beside them.
-
-    Small inputs are multiplied before they meet large ones, which takes next to nothing: then each large one but the
-    first is multiplied once.
-    """
-    large = sum([size * LARGER > elements for size in inputs])
-    return elements * max(1, large - 1) + STEP * max(1, len(inputs) - 1)
+def _inputs(structure: Structure, tree: Tree, messages: Sequence[int]) -> list[Counter[int]]:
+    """Return how many tensors of each size meet in a node: factors, and messages of these sizes."""
+    tables = [prod([structure.sizes[v] for v in scope]) for scope in structure.scopes]
+    return [Counter([*[tables[f] for f in node.factors], *[messages[c] for c in node.children]])
+            for node in tree.nodes]
 
 
 def junction_tree(structure: Structure, tree: Tree) -> Tree:
@@ -139,8 +126,8 @@ def junction_tree(structure: Structure, tree: Tree) -> Tree:
     nodes: list[Node | None] = list(tree.nodes)
     summed = [prod([structure.sizes[v] for v in node.eliminated]) for node in tree.nodes]
     held = [prod([structure.sizes[v] for v in node.clique]) for node in tree.nodes]
-    tables, messages = _tables(structure), _messages(structure, tree)
-    inputs = [[*[tables[f] for f in node.factors], *[messages[c] for c in node.children]] for node in tree.nodes]
+    messages = _messages(structure, tree)
+    inputs = _inputs(structure, tree, messages)
     for place, node in enumerate(tree.nodes[:-1]):
         merged = nodes[place]
         assert merged is not None
@@ -150,10 +137,10 @@ def junction_tree(structure: Structure, tree: Tree) -> Tree:
             below = nodes[child]
             assert below is not None
             elements = summed[child] * held[place]  # what the child sends is in the parent's clique
-            together = [*inputs[child], *inputs[place]]
-            together.remove(messages[child])
-            apart = _work(held[child], inputs[child]) + _work(held[place], inputs[place])
-            if _work(elements, together) <= apart:
+            together = inputs[child] + inputs[place]
+            together[messages[child]] -= 1
+            apart = work(held[child], inputs[child]) + work(held[place], inputs[place])
+            if work(elements, together) <= apart:
                 nodes[child], merged = None, _merged(below, merged, child, tree.rank)
                 summed[place], held[place] = summed[child] * summed[place], elements
                 inputs[place] = together

@@ -1,18 +1,16 @@
-"""The values of factors: from what people give into tables over sorted scopes, and into few arrays for a call.
+"""The values of factors as few arrays for a call, and what is known of their ranges.
 
-Owns forms of input (dense, sparse, functions; repeated and unsorted scopes) and what is known of their ranges. Does not
-own structures nor queries.
+Does not own what people give (`inputs.py`), nor structures and queries.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitfuse.base.lazy import cached_property
 from jitfuse.base.records import NamedTuple
-from jitfuse.errors import ModelError
 from jitfuse.tracing.abstract import AbstractTensor
 
 Table = Any
@@ -26,97 +24,11 @@ class Factor(NamedTuple):
     table: Table
 
 
-def read_factor(
-    number: int, scope: Sequence[Hashable], table: Any, index: Mapping[Hashable, int], sizes: Sequence[int], zero: Any
-) -> Factor:
-    """Return a factor as it is kept.
-
-    Args:
-        number: its place, for messages.
-        scope: variables, in the order of the table's axes; one that comes twice is a diagonal.
-        table: an array, {states: value} where all others are `zero`, a sparse matrix, or a function of index arrays.
-        index: the number of each variable.
-        sizes: the size of each variable.
-        zero: the value that sparse tables leave out.
-
-    Raises:
-        ModelError: a variable that the graph does not have, a table of another shape or of numbers that are none.
-    """
-    if isinstance(scope, str) or not isinstance(scope, Sequence):
-        raise ModelError(f"factor {number}: its scope is {scope!r}: give a tuple of variables, such as ({scope!r},)")
-    unknown = [v for v in scope if v not in index]
-    if unknown:
-        raise ModelError(f"factor {number}: the graph has no variable {unknown[0]!r}: `sizes` names them all")
-    places = [index[v] for v in scope]
-    shape = tuple([sizes[v] for v in places])
-    array = _dense(number, table, shape, zero)
-    if tuple(array.shape) != shape:
-        raise ModelError(
-            f"factor {number} over {tuple(scope)!r}: its table has shape {tuple(array.shape)}, the variables have "
-            f"sizes {shape}: the table has an axis for each variable, in the order of the scope")
-    for v in sorted(set(places)):
-        while places.count(v) > 1:
-            first = places.index(v)
-            second = places.index(v, first + 1)
-            array = array.diagonal(0, first, second)
-            places = [u for i, u in enumerate(places) if i not in (first, second)] + [v]
-    order = sorted(range(len(places)), key=places.__getitem__)
-    if order != list(range(len(places))):
-        array = array.transpose(order)
-    return Factor(tuple(sorted(places)), array)
-
-
-def _dense(number: int, table: Any, shape: tuple[int, ...], zero: Any) -> Table:
-    """Return the table as an array."""
-    if isinstance(table, AbstractTensor):
-        return table
-    if hasattr(table, "toarray"):
-        table = table.toarray()
-    elif callable(table):
-        table = _of_function(table, shape)
-        if isinstance(table, AbstractTensor):
-            return table
-    elif isinstance(table, Mapping):
-        values = [np.asarray(value) for value in table.values()]
-        full = np.full(shape, zero, np.result_type(*values, np.asarray(zero)) if values else float)
-        for states, value in table.items():
-            try:
-                full[states] = value
-            except (IndexError, TypeError, ValueError) as wrong:
-                raise ModelError(f"factor {number}: {states!r} are no states of a table of shape {shape}") from wrong
-        table = full
-    try:
-        array = np.asarray(table)
-    except ValueError as wrong:
-        raise ModelError(f"factor {number}: its table is no array: {wrong}") from wrong
-    if array.dtype.kind not in "biufO":
-        raise ModelError(f"factor {number}: its table has dtype {array.dtype}: give real numbers")
-    return array
-
-
-def _of_function(function: Callable[..., Any], shape: tuple[int, ...]) -> Any:
-    """Return a function's values at all states: it gets an array of states for each variable, which broadcast."""
-    states = [np.arange(n).reshape([n if i == axis else 1 for i in range(len(shape))]) for axis, n in enumerate(shape)]
-    values = function(*states)
-    return values if isinstance(values, AbstractTensor) else np.broadcast_to(np.asarray(values), shape)
-
-
 class Place(NamedTuple):
     """Where a factor's table lies: which stack, and which row of it."""
 
     stack: int
     row: int
-
-
-class Row(NamedTuple):
-    """A tensor that is one row of an array [batch, rows, *shape of the tensor]; batch may be missing."""
-
-    stack: Table
-    row: int
-
-    def alone(self, ndim: int) -> Table:
-        """Return the tensor, of so many axes, behind its batch axes."""
-        return self.stack[(..., self.row, *(slice(None),) * ndim)]
 
 
 class Stack:
@@ -150,7 +62,7 @@ class Stack:
 
     def logs(self, dtype: Any) -> Table:
         """Return the logs of all values."""
-        return self._once(("logs", dtype), lambda: self.values(dtype) if self.log else _log(self.values(dtype)))
+        return self._once(("logs", dtype), lambda: self.values(dtype) if self.log else logs_of(self.values(dtype)))
 
     def scaled(self, dtype: Any) -> tuple[Table, np.ndarray]:
         """Return probabilities with each table divided by its largest value, and the logs of these [batch, rows]."""
@@ -252,7 +164,7 @@ class Tables:
     def log_of(self, factor: Factor) -> Table:
         """Return the logs of a factor's table, in float64."""
         table = factor.table.astype(np.float64)
-        return table if self.log else _log(table)
+        return table if self.log else logs_of(table)
 
     def relative_logs(self) -> tuple[tuple[np.ndarray, ...], float]:
         """Return the logs less the largest of each table, of tables of values, and the sum of the sizes of these."""
@@ -285,6 +197,7 @@ def _stacked(rows: Sequence[Table], axes: int, dtype: Any) -> Table:
     return np.array(tables)
 
 
-def _log(values: Table) -> Table:
+def logs_of(values: Table) -> Table:
+    """Return the logs of numbers, -inf of 0."""
     with np.errstate(divide="ignore"):
         return np.log(values)

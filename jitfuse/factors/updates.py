@@ -12,9 +12,10 @@ import numpy as np
 
 from jitfuse.factors.assembly import Assembled
 from jitfuse.factors.native import run_table
-from jitfuse.factors.plans import ITEMSIZE, Plan
+from jitfuse.factors.plans import Plan
 from jitfuse.factors.queries import QUERIES
 from jitfuse.factors.semirings import Semiring
+from jitfuse.factors.work import ITEMSIZE
 from jitfuse.ir.semirings import words as r
 
 FRESH: Final = 1e-60
@@ -27,7 +28,7 @@ class Updates:
     """The messages of the last run of each query."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, str, str, np.dtype[Any]], Held] = {}
+        self._held: dict[tuple[int, str, Semiring, np.dtype[Any]], Held] = {}
         self.ran = 0
         """Records that the last query ran."""
 
@@ -35,14 +36,13 @@ class Updates:
         self, plan: Plan, query: str, semiring: Semiring, stacks: Sequence[np.ndarray], dtype: Any
     ) -> tuple[Any, float]:
         """Return what `Plan.run` returns."""
-        assert semiring.carrier is not None
         ready = [np.ascontiguousarray(stack, dtype) for stack in stacks]
-        if any(stack.ndim > 1 + rank for stack, rank in zip(stacks, plan.ranks)):
+        if any(plan.batched(stacks)):
             return plan.run(query, semiring, stacks, dtype)
         table = plan.table(query, (False,) * len(stacks), 1, reuses=False)
         if (table.workspace + table.size) * ITEMSIZE > plan.question.limit_bytes:
             return plan.run(query, semiring, stacks, dtype)
-        key = id(table), query, semiring.carrier, np.dtype(dtype)
+        key = id(table), query, semiring, np.dtype(dtype)
         held = self._held.get(key)
         if held is None or held.least < FRESH:
             held = self._held[key] = Held(table, (np.empty(table.workspace, dtype), np.empty(table.size, dtype)))
@@ -50,7 +50,7 @@ class Updates:
         else:
             part = held.reached(held.changed(ready))
         self.ran = part.count
-        slots, least = run_table(part, semiring.carrier, ready, dtype, one=semiring.one, memory=held.memory)
+        slots, least = run_table(part, semiring, ready, dtype, memory=held.memory)
         held.stacks, held.least = ready, min(held.least, least)
         return QUERIES[query].read(plan, slots), held.least
 

@@ -66,7 +66,7 @@ def audit(step: Any, *args: Any, exempt: Collection[str] = (), **kwargs: Any) ->
         ...     jf.optim.audit(step, np.ones(2))
         ... except jf.DerivativeError as error:
         ...     print(str(error).splitlines()[0])
-        the audit of step finds 3 faults:
+        the audit of step finds 2 faults:
     """
     exempt = (exempt,) if isinstance(exempt, str) else tuple(exempt)
     if isinstance(step, types.MethodType) and isinstance(step.__func__, FusedFunction):

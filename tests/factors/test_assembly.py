@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from jitfuse.factors.assembly import Layout, assemble
 from jitfuse.factors.heap import ALIGNED, Heap, Packed
+from jitfuse.factors.ir.dataflow import dataflow
 from jitfuse.factors.ir.schema import Instruction, OpCode, Program, SlotKey
 from jitfuse.factors.native import run_table
+from jitfuse.factors.rewrites.free_early import working
+from jitfuse.factors.semirings import PROBABILITY
 
 
 def tables_alone(drawn: Drawn) -> tuple[Program, dict[int, np.ndarray]]:
@@ -58,9 +61,9 @@ def test_programs_as_tables(seed: int, batch: int, all_slots: bool) -> None:
               if batched[number] else table for number, table in factors.items()}
     stacks, places = stacked(tables, batched)
     own = [any(batched[n] for n, place in places.items() if place[0] == stack) for stack in range(len(stacks))]
-    table = assemble([program], Layout(places.__getitem__, own, max(batch, 1)),
+    table = assemble(dataflow(working(program)), Layout(places.__getitem__, own, max(batch, 1)),
                      lambda key: all_slots or key[-1] % 2 == 0)
-    found, least = run_table(table, "sum_product", stacks, np.float64, one=1.0)
+    found, least = run_table(table, PROBABILITY, stacks, np.float64)
     assert least > 0
     for k in range(max(batch, 1)):
         wanted = run(program, {n: tables[n][k] if batched[n] else tables[n] for n in factors}, {})
@@ -82,13 +85,13 @@ def test_what_runs_again_reads_what_earlier_records_left(seed: int, places_drawn
     stacks, places = stacked(factors, dict.fromkeys(factors, False))
     count = sum(step.op is not OpCode.FREE for step in program.instructions)
     begins = sorted([0, *(min(place, count) for place in places_drawn)])
-    table = assemble([program], Layout(places.__getitem__, [False] * len(stacks), 1), lambda key: key[-1] % 2 == 0,
-                     begins=begins)
+    table = assemble(dataflow(working(program)), Layout(places.__getitem__, [False] * len(stacks), 1),
+                     lambda key: key[-1] % 2 == 0, begins=begins)
     memory = np.full(table.workspace, np.nan), np.full(table.size, np.nan)
-    whole, _ = run_table(table, "sum_product", stacks, np.float64, one=1.0, memory=memory)
+    whole, _ = run_table(table, PROBABILITY, stacks, np.float64, memory=memory)
     for word, before in reversed(table.starts):
         part = table.replace(code=table.code[word:], count=table.count - before)
-        again, _ = run_table(part, "sum_product", stacks, np.float64, one=1.0, memory=memory)
+        again, _ = run_table(part, PROBABILITY, stacks, np.float64, memory=memory)
         assert all(np.array_equal(again[key], value) for key, value in whole.items())
 
 

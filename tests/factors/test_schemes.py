@@ -12,21 +12,17 @@ from factors.brute import Model
 from factors.ir.executor import run
 
 from jitfuse import factors
-from jitfuse.factors.emit import (
-    emit_downward_program,
-    emit_finalize_program,
-    emit_upward_program,
-    joined,
-)
+from jitfuse.factors.emit import emit_downward_program, emit_partition_program
 from jitfuse.factors.ir.schema import PARTITION, AxisType, OpCode, Program, marginal
 from jitfuse.factors.ir.verify import verify
 from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.orders.cost import cost
 from jitfuse.factors.orders.search import best_order
 from jitfuse.factors.rewrites.pipeline import rewritten
-from jitfuse.factors.schemes import STEP, junction_tree, schemes_of, score_of
+from jitfuse.factors.schemes import junction_tree, schemes_of, score_of
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Tree, bucket_tree
+from jitfuse.factors.work import STEP
 from tests.factors.orders.structures import chain, complete, grid, random_structure
 
 STRUCTURES = [random_structure(seed, most=6) for seed in range(60)]
@@ -67,7 +63,7 @@ def test_scores_are_the_costs_of_orders(structure: Structure) -> None:
 
 @pytest.mark.parametrize("step", [0, 100, STEP, 10**9])
 def test_junction_trees_are_trees_of_cliques(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.factors.schemes.STEP", step)
+    monkeypatch.setattr("jitfuse.factors.work.STEP", step)
     fewer = 0
     for seed, structure in enumerate([*STRUCTURES, grid(4, 5)]):
         for keep in ((), tuple(range(len(structure.sizes)))[:2]):
@@ -101,11 +97,14 @@ def is_a_tree(structure: Structure, tree: Tree, keep: tuple[int, ...]) -> None:
 
 def programs(structure: Structure, tree: Tree, modes: dict[int, int]) -> tuple[Program, Program]:
     """Return the program of the partition function and that of the marginals, which is to run after it."""
-    first = rewritten(joined(emit_upward_program(structure, tree, modes=modes),
-                             emit_finalize_program(structure, tree, modes))).program
+    first = rewritten(emit_partition_program(structure, tree, modes)).program
     wanted = cheapest_marginals(structure, tree)
     second = rewritten(emit_downward_program(structure, tree, wanted, modes=modes)).program
-    assert verify(joined(first, second), factors=len(structure.scopes), selectors=len(modes)) == ()
+    specs = {step.dst: step.spec for step in first.instructions}
+    stored = {step.args["slot"]: specs[step.args["src"]] for step in first.instructions
+              if step.op is OpCode.STORE_SLOT}
+    for program, before in ((first, {}), (second, stored)):
+        assert verify(program, factors=len(structure.scopes), selectors=len(modes), before=before) == ()
     return first, second
 
 

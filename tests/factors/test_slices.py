@@ -221,7 +221,7 @@ def test_parts_depend_on_modes_alone() -> None:
     slices = Slices(graph._plain, (5, 6))
     _, part, _ = next(slices._parts(np.arange(1)))
     nested = part.plan().nested("partition", slices._shared[3], (2, 2))
-    loads = sum(step.op is OpCode.LOAD_FACTOR for step in part.plan().upward.instructions)
+    loads = sum(step.op is OpCode.LOAD_FACTOR for step in part.plan().programs.program("upward").instructions)
     assert loads and nested.cuts and sorted(nested.order) == [0, 1]
     assert [count for _, count in map(nested.reached, range(2))] == sorted(
         [count for _, count in map(nested.reached, range(2))], reverse=True)

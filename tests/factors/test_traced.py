@@ -111,9 +111,10 @@ def test_programs_are_valid_and_steps_of_arrays_are_as_native_code(
 ) -> None:
     tables = factors.FactorGraph(SIZES, list(zip(SCOPES, TABLES)))._plain.tables
     plan = Plan(Question(Structure(SIZES, SCOPES), tuple(tables.places)))
-    for name in QUERIES[query][0]:
-        before = {} if "upward" in name else _stored(plan)
-        check(Plan.programs[name](plan), factors=len(SCOPES), before=before)
+    scaled = QUERIES[query].scaled
+    for name in QUERIES[query].programs:
+        before = {} if name == "upward" else _stored(plan, scaled)
+        check(plan.programs.program(name, scaled=scaled), factors=len(SCOPES), before=before)
     if "scaled" in query:
         return
     stacks = tables.logs(np.float64)
@@ -251,13 +252,11 @@ def test_the_largest_product_and_semirings_of_functions_in_a_fused_function() ->
         assert grad.sum() == grad[tuple(best[v] for v in scope)] == 1
 
 
-def _stored(plan: Plan) -> dict:
-    found = {}
-    for program in (plan.upward, plan.scaled_upward):
-        specs = {step.dst: step.spec for step in program.instructions if step.dst is not None}
-        found.update({step.args["slot"]: specs[step.args["src"]] for step in program.instructions if "slot" in step.args
-                      and "src" in step.args})
-    return found
+def _stored(plan: Plan, scaled: bool) -> dict:
+    program = plan.programs.program("upward", scaled=scaled)
+    specs = {step.dst: step.spec for step in program.instructions if step.dst is not None}
+    return {step.args["slot"]: specs[step.args["src"]] for step in program.instructions if "slot" in step.args
+            and "src" in step.args}
 
 
 def _leaves(tree: object) -> list:

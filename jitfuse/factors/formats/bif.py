@@ -44,10 +44,7 @@ class _Tokens:
         """Return the error for the next token, or for the one at a position."""
         at = self.position if position is None else position
         tokens = (token for token in _TOKEN.finditer(self.text.content) if not _is_comment(token[0]))
-        token = next(itertools.islice(tokens, at, None), None)
-        if token is None:
-            return self.text.error(len(self.text.content.rstrip()), expected, found or "the end of the file")
-        return self.text.error(token.start(), expected, found or token[0])
+        return self.text.error_at(tokens, at, expected, found)
 
     def next(self) -> str:
         """Return the next token without taking it; "" at the end."""

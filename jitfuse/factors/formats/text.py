@@ -6,7 +6,8 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,13 @@ class Text(Record, frozen=True):
         """Return the error that names the line at an offset."""
         line = self.content.count("\n", 0, offset) + 1
         return ModelError(f"{self.name}:{line}: expected {expected}, found {found}")
+
+    def error_at(self, tokens: Iterable[re.Match[str]], number: int, expected: str, found: str) -> ModelError:
+        """Return the error for one of the text's tokens, or for the end of the file; `found` in place of the token."""
+        token = next(islice(tokens, number, None), None)
+        if token is None:
+            return self.error(len(self.content.rstrip()), expected, found or "the end of the file")
+        return self.error(token.start(), expected, found or token[0])
 
 
 def read_text(path: str | os.PathLike[str]) -> Text:
@@ -81,10 +89,7 @@ class Numbers:
     def error(self, position: int, expected: str, found: str = "") -> ModelError:
         """Return the error for the number at a position, or for the end of the file."""
         words = re.compile(r"\S+").finditer(self.text.content, self.start)
-        word = next((word for at, word in enumerate(words) if at == position), None)
-        if word is None:
-            return self.text.error(len(self.text.content.rstrip()), expected, found or "the end of the file")
-        return self.text.error(word.start(), expected, found or word[0])
+        return self.text.error_at(words, position, expected, found)
 
     def take(self, count: int, expected: str) -> np.ndarray:
         """Return the next numbers; `expected` is for the message where there are too few."""

@@ -88,14 +88,6 @@ class TensorSpec(Record, frozen=True):
         """Whether there is an axis of this key."""
         return key in self.axis_pos
 
-    def get_axis(self, key: AxisKey) -> Axis:
-        """Return the axis of this key.
-
-        Raises:
-            KeyError: there is none.
-        """
-        return self.axes[self.axis_pos[key]]
-
 
 class OpCode(Enum):
     """What an instruction does. Required arguments in brackets; `spec` is that of the result.

@@ -153,17 +153,15 @@ class _Walk:
     def spec(self, instruction: Instruction) -> TensorSpec | None:
         """Return the spec of an instruction where it can be worked with."""
         spec, wanted = instruction.spec, instruction.op not in NO_RESULT
-        if type(spec) is not TensorSpec:
+        if not wanted or type(spec) is not TensorSpec:
             if wanted or spec is not None:
-                self.note("spec", f"{instruction.op.name} {'needs a spec' if wanted else 'has no spec'}, not {spec!r}")
-            return None
-        if not wanted:
-            self.note("spec", f"{instruction.op.name} has no spec, not {spec_text(spec)}")
+                shown = spec_text(spec) if type(spec) is TensorSpec else repr(spec)
+                self.note("spec", f"{instruction.op.name} {'needs a spec' if wanted else 'has no spec'}, not {shown}")
             return None
         wrong = [axis for axis in spec.axes if not _is_sound(axis)]
-        for axis in wrong:
-            self.note("axis", f"{axis!r} is no axis")
         if wrong:
+            for axis in wrong:
+                self.note("axis", f"{axis!r} is no axis")
             return None
         for axis in spec.axes:
             if self.sizes.setdefault(axis.key, axis.size) != axis.size:
@@ -234,10 +232,9 @@ class _Walk:
             return
         if key in self.makers:
             self.waits.setdefault(self.number, set()).add(self.makers[key])
-        stored = self.slots.get(key)
         if key not in self.slots:
             self.note("slot_unwritten", f"slot {key} is loaded before it is written")
-        elif stored is not None and spec is not None and stored != spec:
+        elif spec is not None and self.slots[key] not in (None, spec):
             self.note("slot_spec", f"slot {key} was written with another spec than {spec_text(spec)}")
 
     def free(self, registers: Iterable[RegID]) -> None:
@@ -280,10 +277,8 @@ def _made(instruction: Instruction) -> Iterator[RegID | SlotKey]:
 
 
 def _is_sound(axis: Any) -> bool:
-    return (
-        type(axis) is Axis and type(axis.kind) is AxisType and is_count(axis.id) and is_count(axis.size)
-        and axis.size > 0
-    )
+    return (type(axis) is Axis and type(axis.kind) is AxisType and is_count(axis.id) and is_count(axis.size)
+            and axis.size > 0)
 
 
 def _listed(keys: Iterable[AxisKey]) -> str:

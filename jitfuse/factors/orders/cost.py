@@ -15,6 +15,7 @@ from math import log2, prod
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.factors.structure import Structure
+from jitfuse.factors.work import ITEMSIZE, products
 
 
 class Bucket(NamedTuple):
@@ -32,6 +33,14 @@ class Bucket(NamedTuple):
     parent: int | None
     factors: tuple[int, ...]
     children: tuple[int, ...]
+
+    def elements(self, sizes: Sequence[int]) -> int:
+        """Return the elements of the product, of variables of these sizes."""
+        return prod([sizes[v] for v in self.scope])
+
+    def operations(self, sizes: Sequence[int]) -> int:
+        """Return the products of two numbers that it takes."""
+        return products(self.elements(sizes), len(self.factors) + len(self.children))
 
 
 def buckets(structure: Structure, order: Sequence[int]) -> tuple[Bucket, ...]:
@@ -99,9 +108,9 @@ class Cost(Record, frozen=True):
     def __lt__(self, other: Cost) -> bool:
         return self.key < other.key
 
-    def bytes(self, itemsize: int, *, keep: bool = False) -> int:
-        """Return the bytes of the messages at once, of elements of `itemsize` bytes; `keep`: of all messages."""
-        return itemsize * (self.kept if keep else self.numbers)
+    def bytes(self, *, keep: bool = False) -> int:
+        """Return the bytes of the messages at once; `keep`: of all messages."""
+        return ITEMSIZE * (self.kept if keep else self.numbers)
 
 
 def cost(structure: Structure, order: Sequence[int]) -> Cost:
@@ -119,11 +128,11 @@ def cost_of(sizes: Sequence[int], made: Sequence[Bucket]) -> Cost:
     width = states = operations = live = most = kept = largest = 0
     sent = [0] * len(sizes)
     for bucket in made:
-        elements = prod([sizes[v] for v in bucket.scope])
+        elements = bucket.elements(sizes)
         message = elements // sizes[bucket.variable]
         sent[bucket.variable] = message
         width, states = max(width, len(bucket.scope)), max(states, elements)
-        operations += elements * max(1, len(bucket.factors) + len(bucket.children))
+        operations += products(elements, len(bucket.factors) + len(bucket.children))
         live += message
         most = max(most, live)
         live -= sum([sent[v] for v in bucket.children]) + (message if bucket.parent is None else 0)

@@ -14,7 +14,7 @@ from typing import Final
 
 from jitfuse.base.records import Record
 from jitfuse.factors.orders.greedy import WEIGHT_OF_BIT, Graph, Rule, eliminated
-from jitfuse.factors.orders.parts import Part, Score, score_of
+from jitfuse.factors.orders.parts import Part, Score, score_of, weighed
 
 PATIENCE: Final = 120
 """Regions in a row that were no better, after which a search ends."""
@@ -133,7 +133,7 @@ def improved(part: Part, order: list[int], *, budget: int, seed: int = 0) -> lis
         found, after = _ordered(region, part.weight, before.weight, chance)
         steps += sum([1 + len(later) for _, later in found])
         fruitless += 1
-        if after is not None and after <= before:
+        if after <= before:
             tree.replace(region, found)
             if after < before:
                 fruitless = 0
@@ -142,8 +142,8 @@ def improved(part: Part, order: list[int], *, budget: int, seed: int = 0) -> lis
 
 def _ordered(
     region: Region, weight: list[int], limit: int, chance: Random,
-) -> tuple[list[tuple[int, set[int]]], Score | None]:
-    """Order a region by chance; None for the score, and fewer buckets, once one weighs more than `limit`."""
+) -> tuple[list[tuple[int, set[int]]], Score]:
+    """Order a region by chance; fewer buckets, and a score without hope, once one weighs more than `limit`."""
     names = region.inside[:]
     chance.shuffle(names)
     going = range(len(names))
@@ -151,11 +151,5 @@ def _ordered(
     place = {v: i for i, v in enumerate(names)}
     wrong = [int(weight[v] * chance.uniform(0.6, 1.6)) + 1 for v in names]
     graph = Graph([[place[u] for u in region.near[v]] for v in names], wrong)
-    found, heavy = [], []
-    for v, later in eliminated(graph, chance.choice(_RULES), going):
-        bucket = {names[u] for u in later}
-        found.append((names[v], bucket))
-        heavy.append(weight[names[v]] + sum([weight[u] for u in bucket]))
-        if heavy[-1] > limit:
-            return found, None
-    return found, score_of(heavy)
+    elimination = eliminated(graph, chance.choice(_RULES), going)
+    return weighed(((names[v], {names[u] for u in later}) for v, later in elimination), weight, limit)

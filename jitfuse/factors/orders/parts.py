@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import log2
+from math import inf, log2
 
 from jitfuse.base.records import NamedTuple, Record
 from jitfuse.factors.orders.greedy import WEIGHT_OF_BIT, Graph
@@ -19,6 +19,19 @@ def score_of(heavy: Sequence[int]) -> Score:
     """Return the score of buckets of these weights."""
     most = max(heavy)
     return Score(most, most / WEIGHT_OF_BIT + log2(sum([2.0 ** ((w - most) / WEIGHT_OF_BIT) for w in heavy])))
+
+
+def weighed(
+    buckets: Iterable[tuple[int, set[int]]], weight: Sequence[int], limit: float = inf
+) -> tuple[list[tuple[int, set[int]]], Score]:
+    """Return buckets and their score; fewer, and an infinite total, once one weighs more than `limit`."""
+    found, heavy = [], []
+    for v, later in buckets:
+        found.append((v, later))
+        heavy.append(weight[v] + sum([weight[u] for u in later]))
+        if heavy[-1] > limit:
+            return found, Score(heavy[-1], inf)
+    return found, score_of(heavy)
 
 
 class Part(Record, frozen=True, eq=False):
@@ -55,5 +68,4 @@ class Part(Record, frozen=True, eq=False):
 
     def score(self, order: Iterable[int]) -> Score:
         """Return what an order costs."""
-        weight = self.weight
-        return score_of([weight[v] + sum([weight[u] for u in later]) for v, later in self.eliminated(order)])
+        return weighed(self.eliminated(order), self.weight)[1]

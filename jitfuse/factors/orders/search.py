@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from math import inf
+from math import inf, prod
 from typing import Any, Final
 
 from jitfuse.base.gc_pause import PAUSED
@@ -18,7 +18,7 @@ from jitfuse.factors.orders.cost import Cost, buckets, cost, postorder
 from jitfuse.factors.orders.greedy import BY_FILL, WEIGHT_OF_BIT, WEIGHTED, Graph, Rule, eliminated, weights_of
 from jitfuse.factors.orders.improve import improved
 from jitfuse.factors.orders.libraries import library_order
-from jitfuse.factors.orders.parts import Part, Score, score_of
+from jitfuse.factors.orders.parts import Part, Score, weighed
 from jitfuse.factors.orders.reductions import Reduced
 from jitfuse.factors.orders.slicing import MOST_OPERATIONS, conditioned, sliced_variables
 from jitfuse.factors.orders.stored import kept
@@ -75,14 +75,14 @@ class Ordered(Record, frozen=True):
 
 
 def best_order(
-    structure: Structure, *, budget: int = BUDGET, limit_bytes: int | None = None, itemsize: int = 8,
-    keep: bool = False, most_operations: int = MOST_OPERATIONS, libraries: tuple[str, ...] = (),
+    structure: Structure, *, budget: int = BUDGET, limit_bytes: int | None = None, keep: bool = False,
+    most_operations: int = MOST_OPERATIONS, libraries: tuple[str, ...] = (),
 ) -> Ordered:
     """Return the best order found for a structure within `budget` steps for each connected part.
 
-    With `limit_bytes`, the messages, of elements of `itemsize` bytes, take no more: variables are conditioned on until
-    that is so. `keep` counts all messages, not only those that are needed at once. `libraries` are asked for orders
-    too: "goatd", "opt_einsum", "cotengra". goatd goes by the clock, so another machine may find another order.
+    With `limit_bytes`, the messages take no more: variables are conditioned on until that is so. `keep` counts all
+    messages, not only those that are needed at once. `libraries` are asked for orders too: "goatd", "opt_einsum",
+    "cotengra". goatd goes by the clock, so another machine may find another order.
 
     Raises:
         TooLargeError: even so it takes more than `most_operations`.
@@ -100,13 +100,10 @@ def best_order(
         if limit_bytes is None:
             return Ordered(order, cost(structure, order), method, candidates)
         sliced, one = sliced_variables(
-            structure, order, limit_bytes, itemsize=itemsize, keep=keep, most_operations=most_operations,
+            structure, order, limit_bytes, keep=keep, most_operations=most_operations,
             found_by=method,
         )
-        slices = 1
-        for v in sliced:
-            slices *= structure.sizes[v]
-        return Ordered(order, one, method, candidates, sliced, slices)
+        return Ordered(order, one, method, candidates, sliced, prod([structure.sizes[v] for v in sliced]))
 
 
 def _search(structure: Structure, budget: int, libraries: tuple[str, ...]) -> Mapping[str, Any]:
@@ -144,10 +141,10 @@ def _part_order(part: Part, budget: int, given: list[Method]) -> tuple[list[int]
     for method, elimination in chain(given, _methods(part)):
         if method in _SLOW and best is not None and best[0].total >= _HOPELESS:
             continue
-        order, score = _finished(part, elimination, inf if best is None else best[0].weight)
+        found, score = weighed(elimination, part.weight, inf if best is None else best[0].weight)
         candidates.append(Candidate(method, score.weight / WEIGHT_OF_BIT, score.total))
         if best is None or score < best[0]:
-            best = score, order
+            best = score, [v for v, _ in found]
     assert best is not None
     score, order = best
     if not _is_dense(part) and score.total < _HOPELESS:
@@ -172,17 +169,3 @@ def _methods(part: Part) -> Iterator[Method]:
         if not (alike and rule in WEIGHTED) and not (dense and rule in BY_FILL):
             weight = part.weight if rule in WEIGHTED else [1] * len(part.weight)
             yield rule.value, eliminated(Graph(part.near, weight), rule, range(len(weight)))
-
-
-def _finished(
-    part: Part, elimination: Iterator[tuple[int, set[int]]], limit: float,
-) -> tuple[list[int], Score]:
-    """Return an order and its score; the score's total is infinite if a bucket weighs more than `limit`."""
-    weight = part.weight
-    order, heavy = [], []
-    for v, later in elimination:
-        order.append(v)
-        heavy.append(weight[v] + sum([weight[u] for u in later]))
-        if heavy[-1] > limit:
-            return order, Score(heavy[-1], inf)
-    return order, score_of(heavy)

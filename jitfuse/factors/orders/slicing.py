@@ -6,7 +6,7 @@ these are [Gray, Kourtis 2021, Hyper-optimized tensor network contraction]. Does
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import log2, prod
+from math import log2
 from typing import Final
 
 from jitfuse.errors import TooLargeError
@@ -30,7 +30,7 @@ def conditioned(structure: Structure, variables: Collection[int]) -> Structure:
 
 
 def sliced_variables(
-    structure: Structure, order: Sequence[int], limit_bytes: int, *, itemsize: int = 8, keep: bool = False,
+    structure: Structure, order: Sequence[int], limit_bytes: int, *, keep: bool = False,
     most_operations: int = MOST_OPERATIONS, found_by: str = "this order",
 ) -> tuple[tuple[int, ...], Cost]:
     """Return the variables to condition on so that messages take at most `limit_bytes`, and the cost of one slice.
@@ -46,31 +46,30 @@ def sliced_variables(
     whole = cost = cost_of(sizes, made)
     gone: list[int] = []
     slices = 1
-    while cost.bytes(itemsize, keep=keep) > limit_bytes:
+    while cost.bytes(keep=keep) > limit_bytes:
         found = _cheapest(sizes, made) if slices * cost.operations <= most_operations else None
-        if found is None:
-            raise _too_large(whole, whole.bytes(itemsize, keep=keep), limit_bytes, found_by, len(gone))
-        slices *= sizes[found]
-        sizes[found] = 1
-        gone.append(found)
-        cost = cost_of(sizes, made)
-        if slices * cost.operations > most_operations:
-            raise _too_large(whole, whole.bytes(itemsize, keep=keep), limit_bytes, found_by, len(gone))
+        if found is not None:
+            slices *= sizes[found]
+            sizes[found] = 1
+            gone.append(found)
+            cost = cost_of(sizes, made)
+        if found is None or slices * cost.operations > most_operations:
+            raise _too_large(whole, whole.bytes(keep=keep), limit_bytes, found_by, len(gone))
     final = cost_of(sizes, buckets(conditioned(structure, gone), order)) if gone else cost
     return tuple(sorted(gone)), final
 
 
 def _cheapest(sizes: Sequence[int], made: Sequence[Bucket]) -> int | None:
     """Return the variable of the largest message whose slices take the fewest operations; None if it is a number."""
-    elements = [prod([sizes[v] for v in bucket.scope]) for bucket in made]
-    largest = max(range(len(made)), key=lambda i: elements[i] // sizes[made[i].variable])
-    wanted = {v for v in made[largest].scope if v != made[largest].variable and sizes[v] > 1}
+    largest = max(made, key=lambda bucket: bucket.elements(sizes) // sizes[bucket.variable])
+    wanted = {v for v in largest.scope if v != largest.variable and sizes[v] > 1}
     spared = dict.fromkeys(sorted(wanted), 0)
-    for bucket, count in zip(made, elements):
-        work = count * max(1, len(bucket.factors) + len(bucket.children))
+    total = 0
+    for bucket in made:
+        operations = bucket.operations(sizes)
+        total += operations
         for v in wanted.intersection(bucket.scope):
-            spared[v] += work
-    total = sum([count * max(1, len(b.factors) + len(b.children)) for b, count in zip(made, elements)])
+            spared[v] += operations
     return min(spared, key=lambda v: (sizes[v] * total - (sizes[v] - 1) * spared[v], v), default=None)
 
 

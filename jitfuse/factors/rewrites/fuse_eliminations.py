@@ -1,9 +1,8 @@
 """Fusion: a product and the sum over some of its axes become one step, so that the product is never kept."""
 from __future__ import annotations
 
-from collections import Counter
-
-from jitfuse.factors.ir.schema import Instruction, OpCode, Program, RegID
+from jitfuse.factors.ir.dataflow import Dataflow, dataflow
+from jitfuse.factors.ir.schema import Instruction, OpCode, Program
 from jitfuse.factors.rewrites.free_early import freed, working
 
 
@@ -13,32 +12,28 @@ def fuse_eliminations(program: Program) -> Program:
     The inputs and their order stay. A CONTRACT that sums axes itself stays apart: two sums in turn would become one,
     which adds in another order.
     """
-    instructions = working(program)
-    makers = {instruction.dst: instruction for instruction in instructions if instruction.dst is not None}
-    readers = Counter([register for instruction in instructions for register in instruction.reads])
-    eliminations: dict[RegID, Instruction] = {}
-    """By the product that they read."""
-    for instruction in instructions:
-        if instruction.op is OpCode.ELIMINATE:
-            (source,) = instruction.reads
-            if readers[source] == 1 and _is_product(makers[source], makers):
-                eliminations[source] = instruction
-    fused = {sum_.dst for sum_ in eliminations.values()}
+    flow = dataflow(working(program))
+    sums: dict[int, int] = {}
+    """The places of eliminations, by those of the products that they read."""
+    for place, step in enumerate(flow.steps):
+        if step.op is OpCode.ELIMINATE:
+            (source,) = flow.inputs[place]
+            if flow.readers[source] == [place] and _is_product(flow, source):
+                sums[source] = place
+    gone = set(sums.values())
     kept: list[Instruction] = []
-    for instruction in instructions:
-        sum_ = None if instruction.dst is None else eliminations.get(instruction.dst)
-        if sum_ is not None:
-            kept.append(Instruction(instruction.op, sum_.dst, instruction.args, sum_.spec))
-        elif instruction.dst is None or instruction.dst not in fused:
-            kept.append(instruction)
-    return freed(kept) if fused else program
+    for place, step in enumerate(flow.steps):
+        if place in sums:
+            sum_ = flow.steps[sums[place]]
+            kept.append(Instruction(step.op, sum_.dst, step.args, sum_.spec))
+        elif place not in gone:
+            kept.append(step)
+    return freed(kept) if sums else program
 
 
-def _is_product(instruction: Instruction, makers: dict[RegID, Instruction]) -> bool:
+def _is_product(flow: Dataflow, place: int) -> bool:
     """Whether an instruction is a CONTRACT that keeps all axes of its inputs."""
-    if instruction.op is not OpCode.CONTRACT:
+    step, specs = flow.steps[place], [flow.steps[i].spec for i in flow.inputs[place]]
+    if step.op is not OpCode.CONTRACT or step.spec is None:
         return False
-    assert instruction.spec is not None
-    kept = set(instruction.spec.keys)
-    specs = [makers[register].spec for register in instruction.reads]
-    return all(kept.issuperset(spec.keys) for spec in specs if spec is not None)
+    return all(step.spec.axis_pos.keys() >= {*spec.keys} for spec in specs if spec is not None)

@@ -1,13 +1,9 @@
 """Levels: which instructions can run at once, and the order by levels."""
 from __future__ import annotations
 
-from typing import Final
-
-from jitfuse.factors.ir.arguments import written_slot
-from jitfuse.factors.ir.schema import Instruction, OpCode, Program, RegID, SlotKey
+from jitfuse.factors.ir.dataflow import dataflow
+from jitfuse.factors.ir.schema import Program
 from jitfuse.factors.rewrites.free_early import freed, working
-
-_LOADS: Final = frozenset({OpCode.UNIT, OpCode.LOAD_FACTOR, OpCode.LOAD_SELECTOR, OpCode.LOAD_SLOT})
 
 
 def levels(program: Program) -> tuple[tuple[int, ...], ...]:
@@ -21,40 +17,15 @@ def levels(program: Program) -> tuple[tuple[int, ...], ...]:
         >>> levels(from_text("UNIT dst=0 spec=()\\nUNIT dst=1 spec=()\\nFREE srcs=(0)\\nFREE srcs=(1)"))
         ((0, 1), (2, 3))
     """
-    placed: list[int] = []
-    written: dict[RegID | SlotKey, int] = {}
-    used: dict[RegID, int] = {}
-    """The last level that writes or reads a register."""
-    first: dict[RegID, int] = {}
-    """The first level that reads it."""
-    for instruction in program.instructions:
-        needed = _needed(instruction, written, used)
-        level = 1 + max(needed) if needed else 0
-        placed.append(level)
-        for register in instruction.reads:
-            used[register] = max(used[register], level)
-            first[register] = min(first.get(register, level), level)
-        if instruction.dst is not None:
-            written[instruction.dst] = used[instruction.dst] = level
-        if (slot := written_slot(instruction)) is not None:
-            written[slot] = level
-    groups: list[list[int]] = [[] for _ in range(max(placed, default=-1) + 1)]
-    for number, (level, instruction) in enumerate(zip(placed, program.instructions, strict=True)):
-        late = instruction.op in _LOADS and instruction.dst in first
-        groups[first[instruction.dst] - 1 if late and instruction.dst is not None else level].append(number)
+    flow = dataflow(program.instructions)
+    found: list[int] = []
+    for inputs in flow.inputs:
+        found.append(1 + max([found[i] for i in inputs], default=-1))
+    groups: list[list[int]] = [[] for _ in range(max(found, default=-1) + 1)]
+    for place, (level, step, readers) in enumerate(zip(found, flow.steps, flow.readers)):
+        is_load = step.dst is not None and not step.reads
+        groups[min([found[i] for i in readers]) - 1 if is_load and readers else level].append(place)
     return tuple(map(tuple, groups))
-
-
-def _needed(
-    instruction: Instruction, written: dict[RegID | SlotKey, int], used: dict[RegID, int]
-) -> list[int]:
-    """Return the levels of what an instruction depends on."""
-    if instruction.op is OpCode.FREE:
-        return [used[register] for register in instruction.args["srcs"]]
-    found = [written[register] for register in instruction.reads]
-    if instruction.op is OpCode.LOAD_SLOT and instruction.args["slot"] in written:
-        found.append(written[instruction.args["slot"]])
-    return found
 
 
 def by_level(program: Program) -> Program:

@@ -17,7 +17,7 @@ from jitfuse.factors.rewrites.dead_code import dead_code
 from jitfuse.factors.rewrites.free_early import free_early
 from jitfuse.factors.rewrites.fuse_eliminations import fuse_eliminations
 from jitfuse.factors.rewrites.levels import by_level, levels
-from jitfuse.factors.rewrites.pooling import ITEMSIZE, peak, pool
+from jitfuse.factors.rewrites.pooling import peak, pool
 
 Pass = Callable[[Program], Program]
 PASSES: Final[tuple[Pass, ...]] = (free_early, dead_code, common_subexpressions, fuse_eliminations, by_level)
@@ -33,37 +33,36 @@ class Figures(NamedTuple):
 
 
 class Step(Record, frozen=True):
-    """What a pass did: its name, the program before and what it returned, whether that was taken, the bytes of a
-    number. The figures of both programs are counted when asked for.
+    """What a pass did: its name, the program before and what it returned, and whether that was taken.
+
+    The figures of both programs are counted when asked for.
     """
 
     name: str
     given: Program
     made: Program
     taken: bool
-    itemsize: int
 
     @cached_property
     def before(self) -> Figures:
         """Those of the program before."""
-        return _figures(self.given, self.itemsize)
+        return _figures(self.given)
 
     @cached_property
     def after(self) -> Figures:
         """Those of what the pass returned."""
-        return _figures(self.made, self.itemsize)
+        return _figures(self.made)
 
 
 class Rewritten(Record, frozen=True):
-    """A program before and after the passes, what each of them did, and the bytes of a number."""
+    """A program before and after the passes, and what each of them did."""
 
     given: Program
     program: Program
     steps: tuple[Step, ...]
-    itemsize: int
 
 
-def rewritten(program: Program, *, limit: int = 0, itemsize: int = ITEMSIZE) -> Rewritten:
+def rewritten(program: Program, *, limit: int = 0) -> Rewritten:
     """Return what `PASSES` make of a valid program.
 
     What a pass returns is taken where it holds no more bytes at once than the program before, or at most `limit`.
@@ -76,17 +75,17 @@ def rewritten(program: Program, *, limit: int = 0, itemsize: int = ITEMSIZE) -> 
         if made is not current:
             after = None
             if rewrite not in NEVER_MORE:
-                before = peak(current, itemsize) if before is None else before
-                after = peak(made, itemsize)
+                before = peak(current) if before is None else before
+                after = peak(made)
                 taken = after <= max(before, limit)
-        steps.append(Step(rewrite.__name__, current, made, taken, itemsize))
+        steps.append(Step(rewrite.__name__, current, made, taken))
         if taken:
             current, before = made, after
-    return Rewritten(program, current, tuple(steps), itemsize)
+    return Rewritten(program, current, tuple(steps))
 
 
-def _figures(program: Program, itemsize: int) -> Figures:
-    return Figures(len(program.instructions), peak(program, itemsize))
+def _figures(program: Program) -> Figures:
+    return Figures(len(program.instructions), peak(program))
 
 
 def explain(done: Rewritten) -> str:
@@ -96,7 +95,7 @@ def explain(done: Rewritten) -> str:
         counts = f"{step.before.instructions} -> {step.after.instructions}"
         amounts = f"{step.before.bytes} -> {step.after.bytes}"
         lines.append(f"{step.name:<22} {counts:>18} {amounts:>26}{'' if step.taken else '  not taken: more memory'}")
-    groups, shared = levels(done.program), pool(done.program, done.itemsize)
+    groups, shared = levels(done.program), pool(done.program)
     widest = max(map(len, groups), default=0)
     return "\n".join((
         *lines, f"{len(groups)} levels, at most {widest} instructions at once",

@@ -7,13 +7,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from jitfuse.base.records import Record
 from jitfuse.factors.ir.schema import OpCode, Program, RegID, SlotKey
-
-ITEMSIZE: Final = 8
-"""Bytes of a float64."""
+from jitfuse.factors.work import ITEMSIZE
 
 
 class Pool(Record, frozen=True):
@@ -36,7 +33,7 @@ class Pool(Record, frozen=True):
         return sum(self.sizes)
 
 
-def pool(program: Program, itemsize: int = ITEMSIZE) -> Pool:
+def pool(program: Program) -> Pool:
     """Return entries for all registers: each takes the smallest free entry that holds it, or else the largest grows.
 
     Example:
@@ -48,7 +45,7 @@ def pool(program: Program, itemsize: int = ITEMSIZE) -> Pool:
     sizes: list[int] = []
     free: list[tuple[int, int]] = []
     before = live = least = 0
-    for register, size in _changes(program, itemsize):
+    for register, size in _changes(program):
         live += size
         if size < 0:
             entry = entries[register]
@@ -66,7 +63,7 @@ def pool(program: Program, itemsize: int = ITEMSIZE) -> Pool:
     return Pool(entries, tuple(sizes), before, least)
 
 
-def peak(program: Program, itemsize: int = ITEMSIZE) -> int:
+def peak(program: Program) -> int:
     """Return the bytes that registers and slots hold at once, at most. A register's tensor that is stored is held once.
 
     A slot holds what is stored until it is loaded for the last time, or to the end where nothing here loads it. What
@@ -101,15 +98,15 @@ def peak(program: Program, itemsize: int = ITEMSIZE) -> int:
                 held[slot][1] += 1
             else:
                 del held[slot]  # the register that it was loaded into holds it instead
-    return most * itemsize
+    return most * ITEMSIZE
 
 
-def _changes(program: Program, itemsize: int) -> Iterator[tuple[RegID, int]]:
+def _changes(program: Program) -> Iterator[tuple[RegID, int]]:
     """Yield each register with its bytes where it is made, and with minus these where it is freed."""
     sizes: dict[RegID, int] = {}
     for instruction in program.instructions:
         if instruction.op is OpCode.FREE:
             yield from ((register, -sizes[register]) for register in instruction.args["srcs"])
         elif instruction.dst is not None and instruction.spec is not None:
-            sizes[instruction.dst] = instruction.spec.size * itemsize
+            sizes[instruction.dst] = instruction.spec.size * ITEMSIZE
             yield instruction.dst, sizes[instruction.dst]

@@ -80,7 +80,7 @@ def test_costs_compare_by_states_then_operations() -> None:
     structure = grid(3, 3)
     good, bad = cost(structure, range(9)), cost(structure, (4, 0, 1, 2, 3, 5, 6, 7, 8))
     assert good < bad and not bad < good
-    assert good.bytes(8) == 8 * good.numbers and good.bytes(4, keep=True) == 4 * good.kept
+    assert good.bytes() == 8 * good.numbers and good.bytes(keep=True) == 8 * good.kept
 
 
 @pytest.mark.parametrize("order", [(0, 1), (0, 1, 1), (0, 1, 3), (0, 1, 2, 2)])

@@ -207,9 +207,9 @@ def test_the_pool_of_a_chain() -> None:
         UNIT dst=3 spec=(v3:8)
         FREE srcs=(2, 3)
     """)
-    found = pool(program, itemsize=1)
+    found = pool(program)
     assert found.entries == {0: 0, 1: 1, 2: 0, 3: 1}
-    assert (found.sizes, found.before, found.after, found.least) == ((4, 8), 17, 12, 11)
+    assert (found.sizes, found.before, found.after, found.least) == ((32, 64), 136, 96, 88)
     assert peak(program) == 88
 
 
@@ -225,11 +225,11 @@ def test_a_slot_holds_what_is_stored_until_it_is_loaded_for_the_last_time() -> N
         UNIT dst=3 spec=(v2:16)
         FREE srcs=(3)
     """)
-    assert (peak(program, 1), pool(program, 1).least) == (16, 16)
+    assert (peak(program), pool(program).least) == (128, 128)
     kept = Program((*program.instructions[:5], *program.instructions[7:]))
-    assert (peak(kept, 1), pool(kept, 1).least) == (20, 16)
-    assert peak(Program(program.instructions[:7]), 1) == 12
-    assert peak(Program(program.instructions[:2]), 1) == 4
+    assert (peak(kept), pool(kept).least) == (160, 128)
+    assert peak(Program(program.instructions[:7])) == 96
+    assert peak(Program(program.instructions[:2])) == 32
 
 
 WIDE = """
@@ -251,8 +251,6 @@ def test_a_pass_that_needs_more_memory_is_not_taken() -> None:
     assert narrow.steps[-1].before.bytes == peak(narrow.program) == 80
     assert narrow.steps[-1].after.bytes == peak(wide.program) == 136
     assert wide.program == by_level(from_text(WIDE)) and all(step.taken for step in wide.steps)
-    single = rewritten(from_text(WIDE), itemsize=4)
-    assert single.steps[-1].after.bytes == 68
 
 
 def test_explain_shows_before_and_after() -> None:
