@@ -197,16 +197,19 @@ def _square_of_length(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _power_of_base(a: Tensor, b: Tensor, y: Tensor) -> Any:
-    """Return b * a**(b - 1); 0 where b is 0 or where the power of 0 has no finite slope."""
+    """Return b * a**(b - 1); 0 where the power of 0 has no finite slope.
+
+    At b = 0 it is not a constant: it changes by a**-1 with b.
+    """
     known = known_number(b)
     if known is not None and known >= 1:
         a = cast(a, str(y.dtype))
         return Bounded(a.multiply(2) if known == 2 else a.call("power", known - 1).multiply(known))
-    slope = b.multiply(a.call("power", b.subtract(1)))
-    if kind(str(y.dtype)) == "complex":
-        return choose(b.equal(0), 0, slope)
-    steep = a.equal(0).call("logical_and", b.less(1))
-    return choose(b.equal(0).call("logical_or", steep), 0, slope)
+    power = a.call("power", b.subtract(1))
+    none = b.equal(0).call("logical_and", power.call("isfinite").call("logical_not"))
+    if kind(str(y.dtype)) != "complex":
+        none = none.call("logical_or", a.equal(0).call("logical_and", b.less(1)))
+    return choose(none, 0, b.multiply(power))
 
 
 def _power_of_exponent(a: Tensor, b: Tensor, y: Tensor) -> Tensor:

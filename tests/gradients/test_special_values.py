@@ -1,0 +1,56 @@
+"""Derivatives up to the third, in all modes, where operands have values that rules choose by: 0, equal, far.
+
+The judge is a polynomial through values of the function along a line: its coefficients are the derivatives there.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+REACH = 0.04
+MODES = ("f", "r", "ff", "fr", "rf", "rr", "fff", "frr", "rff", "rrr")
+
+
+def along(function: Callable[..., Any], direction: tuple[np.ndarray, ...], mode: str) -> Callable[..., Any]:
+    """Return the derivative along a direction, in the forward or the reverse mode."""
+    if mode == "f":
+        return lambda *xs: jf.jvp(function, xs, direction)[1]
+    by = tuple(range(len(direction)))
+    return lambda *xs: sum(np.sum(g * d) for g, d in zip(jf.grad(function, by)(*xs), direction, strict=True))
+
+
+def expected(function: Callable[..., Any], xs: tuple[np.ndarray, ...], direction: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Return the derivatives along a direction, by order."""
+    nodes = np.cos(np.pi * (np.arange(25) + 0.5) / 25)
+    values = [float(function(*[x + REACH * t * d for x, d in zip(xs, direction, strict=True)])) for t in nodes]
+    made = np.polynomial.Chebyshev.fit(nodes, values, 12, domain=(-1, 1))
+    return np.array([made.deriv(k)(0.0) / REACH**k for k in (1, 2, 3)])
+
+
+def check(
+    function: Callable[..., Any], *xs: Any, plain: Callable[..., Any] | None = None, modes: tuple[str, ...] = MODES
+) -> None:
+    """Compare derivatives with those of values, which `plain` computes where the function itself does not."""
+    rng = np.random.default_rng(0)
+    arrays = tuple([np.asarray(x, np.float64) for x in xs])
+    direction = tuple([0.5 * np.asarray(rng.standard_normal(x.shape)) for x in arrays])
+    want = expected(plain or function, arrays, direction)
+    for mode in modes:
+        derived = function
+        for letter in mode:
+            derived = along(derived, direction, letter)
+        k = len(mode) - 1
+        np.testing.assert_allclose(
+            jf.fuse(derived)(*arrays), want[k], rtol=(1e-7, 1e-6, 1e-4)[k], atol=(1e-8, 1e-7, 1e-5)[k], err_msg=mode)
+
+
+@pytest.mark.parametrize("exponents", [(0.0, 0.0), (0.0, 1.0), (1.0, 2.0)])
+def test_powers_by_small_whole_exponents(exponents: tuple[float, ...]) -> None:
+    """The slope by the base is 0 at the exponent 0, but changes with it."""
+    check(lambda x, y: np.sum(x**y), (2.0, 3.0), exponents)
+    check(lambda x: np.sum(np.real((x + 1j) ** x)), exponents)
