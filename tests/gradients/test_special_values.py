@@ -54,3 +54,13 @@ def test_powers_by_small_whole_exponents(exponents: tuple[float, ...]) -> None:
     """The slope by the base is 0 at the exponent 0, but changes with it."""
     check(lambda x, y: np.sum(x**y), (2.0, 3.0), exponents)
     check(lambda x: np.sum(np.real((x + 1j) ** x)), exponents)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_activations_far_from_zero(dtype: Any) -> None:
+    """Powers of such numbers are infinite."""
+    x = np.array([90, -90, 300, -300, np.sqrt(np.finfo(dtype).max), -np.finfo(dtype).max, np.inf, -np.inf], dtype)
+    slope = jf.grad(lambda x: np.sum(jf.nn.gelu(x, approximate="tanh")))
+    assert np.array_equal(slope(x), x > 0)
+    assert np.array_equal(jf.grad(lambda x: np.sum(slope(x)))(x), np.zeros(8))
+    assert np.isnan(slope(np.array([np.nan], dtype)))

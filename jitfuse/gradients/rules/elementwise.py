@@ -94,11 +94,15 @@ def _gelu(x: Tensor, y: Tensor) -> Tensor:
     return x.multiply(math.sqrt(0.5)).call("erf").add(1).multiply(0.5).add(x.multiply(density))
 
 
-def _gelu_tanh(x: Tensor, y: Tensor) -> Tensor:
+def _gelu_tanh(whole: Tensor, y: Tensor) -> Tensor:
+    """Return the slope, which is 0 or 1 far from 0, where powers may be infinite."""
+    far = whole.call("abs").greater(16)
+    x = choose(far, 0, whole)
     square, scale = x.multiply(x), math.sqrt(2 / math.pi)
     t = square.multiply(0.044715).add(1).multiply(x).multiply(scale).call("tanh")
     inner = square.multiply(3 * 0.044715).add(1).multiply(scale)
-    return t.add(1).multiply(0.5).add(x.multiply(0.5).multiply(_one_minus_square(t)).multiply(inner))
+    slope = t.add(1).multiply(0.5).add(x.multiply(0.5).multiply(_one_minus_square(t)).multiply(inner))
+    return choose(far, cast(whole.greater(0), str(y.dtype)), slope)
 
 
 def _sinc(x: Tensor, y: Tensor) -> Tensor:
