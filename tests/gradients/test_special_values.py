@@ -64,3 +64,10 @@ def test_activations_far_from_zero(dtype: Any) -> None:
     assert np.array_equal(slope(x), x > 0)
     assert np.array_equal(jf.grad(lambda x: np.sum(slope(x)))(x), np.zeros(8))
     assert np.isnan(slope(np.array([np.nan], dtype)))
+
+
+@pytest.mark.parametrize("x", [(0.0, 1e-9, 1e-5), (0.0999, 0.1001, -0.1), (0.05, 3.0, -7.0)])
+def test_bessel_functions_near_zero(x: tuple[float, ...]) -> None:
+    special = pytest.importorskip("scipy.special")
+    check(lambda x: np.sum(special.i1(x)), x)
+    check(lambda x: np.sum(special.i1e(x)), np.abs(x) + 0.05)

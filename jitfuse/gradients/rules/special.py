@@ -28,6 +28,20 @@ def _beta_slope(a: Tensor, b: Tensor) -> Tensor:
     return _psi(a).subtract(_psi(a.add(b)))
 
 
+def _slope_of_i1(x: Tensor, i0: Tensor, i1: Tensor, scale: Tensor | None) -> Tensor:
+    """Return i0 - i1 / x; near 0, where derivatives of the quotient cancel, the first terms of the series in x.
+
+    `scale`: what i0 and i1 are multiplied by.
+    """
+    near = x.call("abs").less(0.1)
+    square = x.multiply(x)
+    terms = x.literal(9 / 1474560)
+    for term in (7 / 18432, 5 / 384, 3 / 16, 1 / 2):
+        terms = terms.multiply(square).add(term)
+    return choose(near, terms if scale is None else terms.multiply(scale),
+                  i0.subtract(i1.divide(choose(near, 1, x))))
+
+
 elementwise("gammaln", lambda x, y: _psi(x))
 elementwise("gamma", lambda x, y: y.multiply(_psi(x)))
 elementwise("rgamma", lambda x, y: y.multiply(_psi(x)).negative())
@@ -39,9 +53,9 @@ elementwise("gammaincc", _NONE, lambda a, x, y: _gamma_density(a, x).negative(),
 elementwise("gammaincinv", _NONE, lambda a, p, y: _gamma_density(a, y).call("reciprocal"), unbounded=True)
 elementwise("i0", lambda x, y: x.call("i1"))
 elementwise("i0e", lambda x, y: x.call("i1e").subtract(x.call("sign").multiply(y)))
-elementwise("i1", lambda x, y: choose(x.equal(0), 0.5, x.call("i0").subtract(y.divide(choose(x.equal(0), 1, x)))))
-elementwise("i1e", lambda x, y: choose(x.equal(0), 0.5, x.call("i0e").subtract(
-    y.multiply(x.call("sign").add(choose(x.equal(0), 1, x).call("reciprocal"))))))
+elementwise("i1", lambda x, y: _slope_of_i1(x, x.call("i0"), y, None))
+elementwise("i1e", lambda x, y: _slope_of_i1(x, x.call("i0e"), y, x.call("abs").negative().exp()).subtract(
+    x.call("sign").multiply(y)))
 elementwise("ndtr", lambda x, y: _density(x))
 elementwise("log_ndtr", lambda x, y: x.multiply(x).multiply(-0.5).subtract(y).exp().multiply(
     1 / math.sqrt(2 * math.pi)))
