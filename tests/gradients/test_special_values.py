@@ -71,3 +71,25 @@ def test_bessel_functions_near_zero(x: tuple[float, ...]) -> None:
     special = pytest.importorskip("scipy.special")
     check(lambda x: np.sum(special.i1(x)), x)
     check(lambda x: np.sum(special.i1e(x)), np.abs(x) + 0.05)
+
+
+@pytest.mark.parametrize("factors", [(0.0, 0.0, 0.0, 2.0), (0.0, 2.0, 3.0, 0.0), (1.0, 2.0, 3.0, 4.0)])
+@pytest.mark.parametrize("start", [(1.0, 2.0, 3.0), (0.0, 0.0, 3.0)])
+def test_products_at_equal_indices(factors: tuple[float, ...], start: tuple[float, ...]) -> None:
+    """Where several factors of an element are 0, the derivative by two of them is the rest."""
+    def function(x: Any, v: Any) -> Any:
+        made = x * 1.0
+        np.multiply.at(made, np.array([0, -3, 1, 0]), v)
+        return np.sum(made * np.array([1.0, 2.0, -1.0]))
+
+    check(function, start, factors)
+
+
+def test_products_of_blocks_at_equal_indices() -> None:
+    def function(x: Any, v: Any) -> Any:
+        made = x * 1.0
+        np.multiply.at(made, (np.array([1, 1, 0]), slice(None), np.array([1, -1, 0])), v)
+        return np.sum(made * np.arange(8).reshape(2, 2, 2))
+
+    check(function, np.ones((2, 2, 2)), np.array([[0.0, 2.0], [0.0, 3.0], [1.0, 0.0]]))
+    check(lambda x, v: function(x, v[0]), np.ones((2, 2, 2)), np.zeros((1, 2)))
