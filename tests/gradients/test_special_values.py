@@ -93,3 +93,47 @@ def test_products_of_blocks_at_equal_indices() -> None:
 
     check(function, np.ones((2, 2, 2)), np.array([[0.0, 2.0], [0.0, 3.0], [1.0, 0.0]]))
     check(lambda x, v: function(x, v[0]), np.ones((2, 2, 2)), np.zeros((1, 2)))
+
+
+def turned(singular: tuple[float, ...]) -> np.ndarray:
+    """Return a matrix with these singular values."""
+    rng, n = np.random.default_rng(1), len(singular)
+    left, right = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    return np.asarray(left * np.array(singular) @ right)
+
+
+@pytest.mark.parametrize("singular", [
+    (1, 1), (0, 0), (1, 0, 0), (1, 1, 1, 1, 1), (2, 1, 1, 0.5), (1, 1, 1, 0), (1, 1, 0, 0, 0), (0, 0, 0, 0, 0),
+    (3, 3, 2, 1e-9, 1e-9), (5, 3, 2, 1),
+])
+def test_determinants_of_equal_and_zero_singular_values(singular: tuple[float, ...]) -> None:
+    for x in (turned(singular), np.diag(singular)):
+        check(np.linalg.det, x)
+        check(lambda x: np.real((1 + 2j) * np.linalg.det(x + 0.5j * x)), x, modes=("rr", "fr"))
+
+
+def test_determinants_of_a_stack_and_of_nothing() -> None:
+    check(lambda x: np.sum(np.linalg.det(x) * np.array([1.0, 2.0])), np.stack([np.eye(5), np.ones((5, 5))]))
+    assert jf.grad(lambda x: np.sum(np.linalg.det(x)))(np.zeros((2, 0, 0))).shape == (2, 0, 0)
+
+
+def test_vectors_of_equal_eigenvalues_are_any() -> None:
+    """What moves them has no derivative, NaN as in torch and JAX; what does not keeps its own."""
+    x, weights = np.diag([1.0, 1.0, 3.0]), np.arange(9.0).reshape(3, 3) / 7
+
+    def projector(k: int) -> Callable[..., Any]:
+        def function(x: Any) -> Any:
+            v = np.linalg.eigh(x + x.T)[1][:, k]
+            return np.sum(np.outer(v, v) * weights)
+
+        return function
+
+    check(projector(2), x, modes=("f", "r"))
+    check(lambda x: np.linalg.eigh(x + x.T)[0][2] ** 2, x, modes=("f", "r"))
+    check(lambda x: np.sum(np.linalg.svd(x)[1]), x, modes=("f", "r"))
+    for function in (projector(0), lambda x: np.sum(np.linalg.svd(x)[0] * weights)):
+        assert np.isnan(jf.grad(function)(x)).any()
+        assert not np.isfinite(jf.jvp(function, (x,), (weights,))[1])
+        assert jf.jvp(function, (x,), (np.zeros((3, 3)),))[1] == 0
+    (found,) = jf.hvp(lambda x: np.sum(np.linalg.eigvalsh(x) ** 2), (np.eye(3),), (weights,))
+    assert np.isnan(found).any()  # through the vectors: the Hessian is 2, which they do not tell
