@@ -137,3 +137,24 @@ def test_vectors_of_equal_eigenvalues_are_any() -> None:
         assert jf.jvp(function, (x,), (np.zeros((3, 3)),))[1] == 0
     (found,) = jf.hvp(lambda x: np.sum(np.linalg.eigvalsh(x) ** 2), (np.eye(3),), (weights,))
     assert np.isnan(found).any()  # through the vectors: the Hessian is 2, which they do not tell
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_angles_of_large_and_small_numbers(dtype: Any) -> None:
+    """Their squares are infinite, or 0."""
+    x = np.array([300, np.finfo(dtype).max / 4, 1], dtype)
+    tolerance = 4 * float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(jf.grad(lambda x: np.sum(np.arcsinh(x)))(x) * x, x / np.hypot(x, dtype(1)), tolerance)
+    x[2] = np.finfo(dtype).smallest_normal * 8
+    by_first, by_second = jf.grad(lambda a, b: np.sum(np.arctan2(a, b)), (0, 1))(x, x)
+    np.testing.assert_allclose(by_first * x, np.full(3, 0.5), tolerance)
+    assert np.array_equal(by_first, -by_second)
+
+
+def test_logs_of_the_normal_distribution_far_below_zero() -> None:
+    special = pytest.importorskip("scipy.special")
+    check(lambda x: np.sum(special.log_ndtr(x)), (-7.95, -8.05, -5.0))
+    check(lambda x: np.sum(special.log_ndtr(x)), (-20.0, -30.0, 3.0))
+    slope = jf.grad(lambda x: np.sum(special.log_ndtr(x)))
+    np.testing.assert_allclose(slope(np.float32([-300, -4e4, -1e30])), [300.00333, 4e4, 1e30], rtol=1e-6)
+    assert np.array_equal(slope(np.array([-1e200, -np.inf, np.inf])), [1e200, np.inf, 0])

@@ -59,7 +59,7 @@ elementwise("atan", lambda x, y: Over(x.multiply(x).add(1)))
 elementwise("sinh", lambda x, y: x.call("cosh"))
 elementwise("cosh", lambda x, y: x.call("sinh"))
 elementwise("tanh", lambda x, y: _one_minus_square(y))
-elementwise("asinh", lambda x, y: x.multiply(x).add(1).call("sqrt").call("reciprocal"))
+elementwise("asinh", lambda x, y: _root_of_square_plus_one(x).call("reciprocal"))
 elementwise("acosh", lambda x, y: x.subtract(1).call("sqrt").multiply(x.add(1).call("sqrt")).call("reciprocal"),
             unbounded=True)
 elementwise("atanh", lambda x, y: Over(_one_minus_square(x)), unbounded=True)
@@ -82,6 +82,11 @@ constant(
 
 def _one_minus_square(x: Tensor) -> Tensor:
     return x.multiply(x).negative().add(1)
+
+
+def _root_of_square_plus_one(x: Tensor) -> Tensor:
+    """Return sqrt(x**2 + 1), without the square of a real number, which may be infinite."""
+    return x.multiply(x).add(1).call("sqrt") if kind(str(x.dtype)) == "complex" else x.call("hypot", 1)
 
 
 def _silu(x: Tensor, y: Tensor) -> Tensor:
@@ -173,8 +178,8 @@ elementwise("logaddexp2", lambda a, b, y: _share(a, b, y, math.log(2)), lambda a
 elementwise("xlogy", lambda a, b, y: choose(b.equal(0), 0, b.call("log")), lambda a, b, y: a.divide(b), unbounded=True)
 elementwise("hypot", lambda a, b, y: a.divide(choose(y.equal(0), 1, y)),
             lambda a, b, y: b.divide(choose(y.equal(0), 1, y)))
-elementwise("atan2", lambda a, b, y: b.divide(_square_of_length(a, b)),
-            lambda a, b, y: a.divide(_square_of_length(a, b)).negative())
+elementwise("atan2", lambda a, b, y: _over_square_of_length(b, a, b),
+            lambda a, b, y: _over_square_of_length(a.negative(), a, b))
 elementwise("ldexp", lambda a, b, y: b.call("exp2"), None)
 elementwise("nextafter", lambda a, b, y: Times(1), None)
 
@@ -194,10 +199,11 @@ def _share(a: Tensor, b: Tensor, y: Tensor, rate: float) -> Tensor:
     return choose(y.call("isneginf"), 0, share)
 
 
-def _square_of_length(a: Tensor, b: Tensor) -> Tensor:
-    """Return a**2 + b**2; 1 at the origin, so that derivatives there are 0."""
-    made = a.multiply(a).add(b.multiply(b))
-    return choose(made.equal(0), 1, made)
+def _over_square_of_length(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return x / (a**2 + b**2), 0 at the origin; no square is computed, which may be 0 or infinite."""
+    length = a.call("hypot", b)
+    length = choose(length.equal(0), 1, length)
+    return x.divide(length).divide(length)
 
 
 def _power_of_base(a: Tensor, b: Tensor, y: Tensor) -> Any:

@@ -19,6 +19,17 @@ def _psi(x: Tensor) -> Tensor:
     return x.call("digamma")
 
 
+def _hazard(x: Tensor, y: Tensor) -> Tensor:
+    """Return the density over exp(y), the distribution; far below 0, where logs of both cancel, Laplace's fraction."""
+    far = x.less(-8)
+    near, z = choose(far, 0, x), choose(far, x.negative(), 8)
+    fraction = z
+    for k in range(12, 0, -1):
+        fraction = z.add(fraction.call("reciprocal").multiply(k))
+    density = near.multiply(near).multiply(-0.5).subtract(choose(far, 0, y)).exp()
+    return choose(far, fraction, density.multiply(1 / math.sqrt(2 * math.pi)))
+
+
 def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
     """Return x**(a - 1) * exp(-x) / gamma(a)."""
     return a.subtract(1).call("xlogy", x).subtract(x).subtract(a.call("gammaln")).exp()
@@ -57,8 +68,7 @@ elementwise("i1", lambda x, y: _slope_of_i1(x, x.call("i0"), y, None))
 elementwise("i1e", lambda x, y: _slope_of_i1(x, x.call("i0e"), y, x.call("abs").negative().exp()).subtract(
     x.call("sign").multiply(y)))
 elementwise("ndtr", lambda x, y: _density(x))
-elementwise("log_ndtr", lambda x, y: x.multiply(x).multiply(-0.5).subtract(y).exp().multiply(
-    1 / math.sqrt(2 * math.pi)))
+elementwise("log_ndtr", lambda x, y: _hazard(x, y))
 elementwise("erfinv", lambda x, y: y.multiply(y).exp().multiply(_SQRT_PI / 2), unbounded=True)
 elementwise("erfcinv", lambda x, y: y.multiply(y).exp().multiply(-_SQRT_PI / 2), unbounded=True)
 elementwise("ndtri", lambda p, y: _density(y).call("reciprocal"), unbounded=True)
