@@ -13,7 +13,16 @@ from jitfuse.errors import ArgumentError, DTypeError, TensorDivisionError
 from jitfuse.ir.statuses import INTEGER_DIVISION
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.elementwise import rows
-from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand, require_float, result_dtype, strong
+from jitfuse.tracing.torch_like.promotion import (
+    cast,
+    default_float,
+    in_common,
+    numbers,
+    operand,
+    require_float,
+    result_dtype,
+    strong,
+)
 from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import FUNCTIONS, implements, in_float32, method
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, wrap
@@ -160,6 +169,19 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """Return input + value * tensor1 / tensor2, for floats only."""
     require_float("addcdiv", input)
     return add(input, div(tensor1, tensor2), alpha=value)
+
+
+@implements("xlog1py")
+@in_float32
+def xlog1py(input: Any, other: Any) -> Any:
+    """Return x * log(1 + y); 0 where x is 0, but for NaN: the derivative by x is the logarithm there too."""
+    common = result_dtype([operand(input), operand(other)])
+    x, y = (cast(operand(t), common if kind(common) == "float" else default_float()) for t in (input, other))
+    log, none = y.call("log1p"), x.call("equal", 0)
+    missing = none.call("logical_and", log.call("isfinite").call("logical_not")).call(
+        "logical_and", y.call("isnan").call("logical_not"))
+    made = x * missing.call("where", 0, log)
+    return wrap(none.call("where", made - made.call("stop_gradient"), made))  # 0, whatever the signs
 
 
 # ---------------------------------------------------------------- limits and choices
