@@ -128,3 +128,15 @@ def test_functions_whose_decompositions_choose_by_zero() -> None:
         torch.testing.assert_close(jf.grad(function)(x.detach()), first.detach())
         found = jf.grad(lambda x, f=function: jf.grad(f)(x).sum())(x.detach())
         torch.testing.assert_close(found, second.to(found.dtype))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: F.relu6(x), lambda x: F.hardtanh(x), lambda x: F.hardtanh(x * 1, -0.5, 3, inplace=True),
+    lambda x: F.relu6(x * 1, inplace=True),
+])
+def test_bounded_activations_are_flat_at_their_bounds(function: Callable[..., Any]) -> None:
+    x = torch.tensor([-3.0, -1, -0.5, 0, 0.5, 1, 3, 6, 7, np.nan], requires_grad=True)
+    (want,) = torch.autograd.grad(function(x).sum(), x)
+    assert torch.equal(jf.grad(lambda x: function(x).sum())(x.detach()), want)
+    jf.fuse(function)(x).sum().backward()
+    assert torch.equal(x.grad, want)

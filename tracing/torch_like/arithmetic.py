@@ -14,6 +14,7 @@ from jitfuse.ir.statuses import INTEGER_DIVISION
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.elementwise import rows
 from jitfuse.tracing.torch_like.promotion import (
+    assign,
     cast,
     default_float,
     in_common,
@@ -203,6 +204,20 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return wrap(x)
 
 
+@implements("hardtanh")
+def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False) -> Any:
+    """Limit the values as clamp does, in the input's dtype; at a bound, the derivative is 0 here."""
+    if kind(str(operand(input).dtype)) != "float":
+        min_val, max_val = int(numbers(min_val)), int(numbers(max_val))
+    made = clamp(input, min_val, max_val)
+    if run_of_trace().differentiated:
+        x, limited = operand(input), operand(made)
+        at_bound = x.call("less_equal", min_val).call("logical_or", x.call("greater_equal", max_val))
+        made = wrap(at_bound.call("where", limited.call("stop_gradient"), limited))
+    return assign(input, made, "hardtanh") if inplace else made
+
+
+implements("relu6")(lambda input, inplace=False: hardtanh(input, 0, 6, inplace))
 implements("clamp_min")(lambda input, min: clamp(input, min))
 implements("clamp_max")(lambda input, max: clamp(input, None, max))
 
