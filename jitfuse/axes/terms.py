@@ -4,6 +4,7 @@ Owns what a person writes (`ax[b, h * w]`) and how it prints. Does not own what 
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -155,10 +156,16 @@ class _AxisLists:
     """`ax`: ``ax[b, h * w]`` is the list of an array's axes."""
 
     def __getitem__(self, terms: Any) -> AxisList:
-        return AxisList(tuple(map(_term, terms if isinstance(terms, tuple) else (terms,))))
+        return _listed(tuple(map(_term, terms if isinstance(terms, tuple) else (terms,))))
 
     def __repr__(self) -> str:
         return "ax"
+
+
+@functools.lru_cache(maxsize=1024)
+def _listed(terms: tuple[Term, ...]) -> AxisList:
+    """Return the one list of these terms: what is read twice in a traced function is the same object."""
+    return AxisList(terms)
 
 
 ax: Final = _AxisLists()

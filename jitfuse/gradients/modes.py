@@ -120,9 +120,10 @@ def _reversed(builder: ProgramBuilder, rule: Rule, call: Call, cotangents: Parts
         found, chosen = _pulled(builder, inner, given, [x for x, w in zip(call.xs, call.wanted, strict=True) if w],
                                 call.masked)
         return _at(found, call), chosen
-    assert rule.forward is not None
+    ahead = rule.transposed or rule.forward
+    assert ahead is not None
     places = [_placeholder(builder, x) if w else None for x, w in zip(call.xs, call.wanted, strict=True)]
-    inner, made = _recorded(builder, lambda: rule.forward(call, places))
+    inner, made = _recorded(builder, lambda: ahead(call, places))
     found, chosen = _pulled(builder, inner, _given(made, cotangents, call.ys), [p for p in places if p is not None],
                             call.masked)
     return [None if p is None else found.get(p.id) for p in places], chosen

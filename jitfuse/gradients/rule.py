@@ -53,6 +53,7 @@ class Rule(Record, frozen=True):
     """How an operator is differentiated.
 
     forward   (call, tangents of operands) -> tangents of results; linear in the tangents
+    transposed  the same for the reverse mode without a rule of its own, where `forward` has steps that are not linear
     reverse   (call, cotangents of results) -> cotangents of operands
     through   (operands, attributes) -> the results by simpler operators, which are differentiated in its place
     reason    why there is none of these
@@ -63,6 +64,7 @@ class Rule(Record, frozen=True):
 
     forward: Callable[[Call, Parts], Parts] | None = None
     reverse: Callable[[Call, Parts], Parts] | None = None
+    transposed: Callable[[Call, Parts], Parts] | None = None
     through: Callable[..., Any] | None = None
     reason: str = ""
     masks: bool = False

@@ -140,3 +140,13 @@ def test_jitfuse_arrays() -> None:
     assert type(made) is type(jf.asarray(x))
     compare(np.asarray(made), op(x, y), 1e-12)
     compare(np.asarray(op(jf.asarray(x), y)), op(x, y), 1e-12)
+
+
+def test_the_same_list_of_axes_twice_in_a_function() -> None:
+    def function(x: Any) -> Any:
+        return (contract((ax[b], ax[c]), ax[b])(x, x) * rearrange(ax[b], ax[b])(x)).sum()
+
+    x = np.array([1.0, 2.0, 4.0])
+    fused = jf.fuse(function, strict=True)
+    assert np.isclose(fused(x), function(x)) and fused.stats()["fallbacks"] == 0
+    np.testing.assert_allclose(jf.grad(function)(x), 2 * x * x.sum() + (x * x).sum(), rtol=1e-12)

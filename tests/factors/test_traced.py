@@ -193,6 +193,26 @@ def test_second_derivatives_where_the_first_factor_is_zero() -> None:
              for f in PAIRS[0]]
     assert np.abs(found[1]).max() > 0.1 and np.allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
 
+@pytest.mark.parametrize("distance", [0.0, 1e-12, -1e-6, 0.1])
+@pytest.mark.parametrize("is_log", [True, False])
+def test_third_derivatives_where_the_first_factor_is_near_zero(is_log: bool, distance: float) -> None:
+    """Of (log Z - c)**2 they are six times the first times the second, plus twice the distance times the third."""
+    tables = [np.log(table) for table in TABLES] if is_log else TABLES
+    rng = np.random.default_rng(4)
+    directions = [rng.standard_normal(table.shape) * 0.3 for table in tables]
+
+    def value(t: Any) -> Any:
+        moved = [table + t * d for table, d in zip(tables, directions)]
+        return factors.FactorGraph(SIZES, list(zip(SCOPES, moved)), log=is_log).log_partition()
+
+    first = jf.grad(value)
+    second = jf.grad(first)
+    third = jf.grad(second)
+    middle = float(value(0.0)) - distance
+    found = jf.grad(jf.grad(jf.grad(lambda t: (value(t) - middle) ** 2)))(0.0)
+    want = 6 * first(0.0) * second(0.0) + 2 * distance * third(0.0)
+    assert np.isclose(found, want, rtol=1e-6, atol=1e-7)
+
 
 def test_impossible_models_have_no_gradient_and_are_no_nan() -> None:
     tables = [np.log(TABLES[0]), np.full((3, 2), -np.inf), *(np.log(t) for t in TABLES[2:])]

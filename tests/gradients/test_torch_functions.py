@@ -112,3 +112,31 @@ def test_a_checkpoint_without_gradients() -> None:
 
     x = torch.tensor([0.3, 0.5], dtype=torch.float64)
     torch.testing.assert_close(jf.grad(loss)(x), x.sin() * x.exp())
+
+
+def test_functions_whose_decompositions_choose_by_zero() -> None:
+    """Where torch's own decompositions take a constant, or the size of x, for x = 0, their derivatives lose it."""
+    y = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    for function in (
+        lambda x: torch.special.xlog1py(x, y).sum(), lambda x: torch.special.xlog1py(x, 2.0 * x).sum(),
+        lambda x: torch.nn.functional.multilabel_soft_margin_loss(x, y / 2),
+        lambda x: torch.nn.functional.logsigmoid(x).sum(),
+    ):
+        x = torch.tensor([0.0, 1.0, -0.0], dtype=torch.float64, requires_grad=True)
+        (first,) = torch.autograd.grad(function(x), x, create_graph=True)
+        second = torch.autograd.grad(first.sum(), x)[0] if first.requires_grad else torch.zeros(3)
+        torch.testing.assert_close(jf.grad(function)(x.detach()), first.detach())
+        found = jf.grad(lambda x, f=function: jf.grad(f)(x).sum())(x.detach())
+        torch.testing.assert_close(found, second.to(found.dtype))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: F.relu6(x), lambda x: F.hardtanh(x), lambda x: F.hardtanh(x * 1, -0.5, 3, inplace=True),
+    lambda x: F.relu6(x * 1, inplace=True),
+])
+def test_bounded_activations_are_flat_at_their_bounds(function: Callable[..., Any]) -> None:
+    x = torch.tensor([-3.0, -1, -0.5, 0, 0.5, 1, 3, 6, 7, np.nan], requires_grad=True)
+    (want,) = torch.autograd.grad(function(x).sum(), x)
+    assert torch.equal(jf.grad(lambda x: function(x).sum())(x.detach()), want)
+    jf.fuse(function)(x).sum().backward()
+    assert torch.equal(x.grad, want)

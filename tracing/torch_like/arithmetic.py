@@ -13,7 +13,17 @@ from jitfuse.errors import ArgumentError, DTypeError, TensorDivisionError
 from jitfuse.ir.statuses import INTEGER_DIVISION
 from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.elementwise import rows
-from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand, require_float, result_dtype, strong
+from jitfuse.tracing.torch_like.promotion import (
+    assign,
+    cast,
+    default_float,
+    in_common,
+    numbers,
+    operand,
+    require_float,
+    result_dtype,
+    strong,
+)
 from jitfuse.tracing.torch_like.real_tensors import run_of_trace
 from jitfuse.tracing.torch_like.table import FUNCTIONS, implements, in_float32, method
 from jitfuse.tracing.torch_like.tensor import TracedTorchTensor, wrap
@@ -162,6 +172,19 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     return add(input, div(tensor1, tensor2), alpha=value)
 
 
+@implements("xlog1py")
+@in_float32
+def xlog1py(input: Any, other: Any) -> Any:
+    """Return x * log(1 + y); 0 where x is 0, but for NaN: the derivative by x is the logarithm there too."""
+    common = result_dtype([operand(input), operand(other)])
+    x, y = (cast(operand(t), common if kind(common) == "float" else default_float()) for t in (input, other))
+    log, none = y.call("log1p"), x.call("equal", 0)
+    missing = none.call("logical_and", log.call("isfinite").call("logical_not")).call(
+        "logical_and", y.call("isnan").call("logical_not"))
+    made = x * missing.call("where", 0, log)
+    return wrap(none.call("where", made - made.call("stop_gradient"), made))  # 0, whatever the signs
+
+
 # ---------------------------------------------------------------- limits and choices
 @implements("clamp", "clip")
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
@@ -181,6 +204,20 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return wrap(x)
 
 
+@implements("hardtanh")
+def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False) -> Any:
+    """Limit the values as clamp does, in the input's dtype; at a bound, the derivative is 0 here."""
+    if kind(str(operand(input).dtype)) != "float":
+        min_val, max_val = int(numbers(min_val)), int(numbers(max_val))
+    made = clamp(input, min_val, max_val)
+    if run_of_trace().differentiated:
+        x, limited = operand(input), operand(made)
+        at_bound = x.call("less_equal", min_val).call("logical_or", x.call("greater_equal", max_val))
+        made = wrap(at_bound.call("where", limited.call("stop_gradient"), limited))
+    return assign(input, made, "hardtanh") if inplace else made
+
+
+implements("relu6")(lambda input, inplace=False: hardtanh(input, 0, 6, inplace))
 implements("clamp_min")(lambda input, min: clamp(input, min))
 implements("clamp_max")(lambda input, max: clamp(input, None, max))
 

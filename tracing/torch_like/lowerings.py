@@ -57,6 +57,12 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     return elementwise.in_new_memory("torch.as_strided", x, gathering.take(x.ravel(), at, 0))
 
 
+@lowers("log_sigmoid_forward")
+def log_sigmoid_forward(input: Any) -> Any:
+    """Return log(sigmoid(x)), and the buffer of torch's own derivative, which nothing reads."""
+    return networks.logsigmoid(input), wrap(strong(input).create("zeros", shape=(0,), dtype="float32"))
+
+
 # ---------------------------------------------------------------- casts and copies
 @lowers("_to_copy")
 def to_copy(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:

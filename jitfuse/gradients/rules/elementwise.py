@@ -59,7 +59,7 @@ elementwise("atan", lambda x, y: Over(x.multiply(x).add(1)))
 elementwise("sinh", lambda x, y: x.call("cosh"))
 elementwise("cosh", lambda x, y: x.call("sinh"))
 elementwise("tanh", lambda x, y: _one_minus_square(y))
-elementwise("asinh", lambda x, y: x.multiply(x).add(1).call("sqrt").call("reciprocal"))
+elementwise("asinh", lambda x, y: _root_of_square_plus_one(x).call("reciprocal"))
 elementwise("acosh", lambda x, y: x.subtract(1).call("sqrt").multiply(x.add(1).call("sqrt")).call("reciprocal"),
             unbounded=True)
 elementwise("atanh", lambda x, y: Over(_one_minus_square(x)), unbounded=True)
@@ -84,6 +84,11 @@ def _one_minus_square(x: Tensor) -> Tensor:
     return x.multiply(x).negative().add(1)
 
 
+def _root_of_square_plus_one(x: Tensor) -> Tensor:
+    """Return sqrt(x**2 + 1), without the square of a real number, which may be infinite."""
+    return x.multiply(x).add(1).call("sqrt") if kind(str(x.dtype)) == "complex" else x.call("hypot", 1)
+
+
 def _silu(x: Tensor, y: Tensor) -> Tensor:
     s = x.call("sigmoid")
     return s.multiply(x.multiply(s.negative().add(1)).add(1))
@@ -94,11 +99,15 @@ def _gelu(x: Tensor, y: Tensor) -> Tensor:
     return x.multiply(math.sqrt(0.5)).call("erf").add(1).multiply(0.5).add(x.multiply(density))
 
 
-def _gelu_tanh(x: Tensor, y: Tensor) -> Tensor:
+def _gelu_tanh(whole: Tensor, y: Tensor) -> Tensor:
+    """Return the slope, which is 0 or 1 far from 0, where powers may be infinite."""
+    far = whole.call("abs").greater(16)
+    x = choose(far, 0, whole)
     square, scale = x.multiply(x), math.sqrt(2 / math.pi)
     t = square.multiply(0.044715).add(1).multiply(x).multiply(scale).call("tanh")
     inner = square.multiply(3 * 0.044715).add(1).multiply(scale)
-    return t.add(1).multiply(0.5).add(x.multiply(0.5).multiply(_one_minus_square(t)).multiply(inner))
+    slope = t.add(1).multiply(0.5).add(x.multiply(0.5).multiply(_one_minus_square(t)).multiply(inner))
+    return choose(far, cast(whole.greater(0), str(y.dtype)), slope)
 
 
 def _sinc(x: Tensor, y: Tensor) -> Tensor:
@@ -169,8 +178,8 @@ elementwise("logaddexp2", lambda a, b, y: _share(a, b, y, math.log(2)), lambda a
 elementwise("xlogy", lambda a, b, y: choose(b.equal(0), 0, b.call("log")), lambda a, b, y: a.divide(b), unbounded=True)
 elementwise("hypot", lambda a, b, y: a.divide(choose(y.equal(0), 1, y)),
             lambda a, b, y: b.divide(choose(y.equal(0), 1, y)))
-elementwise("atan2", lambda a, b, y: b.divide(_square_of_length(a, b)),
-            lambda a, b, y: a.divide(_square_of_length(a, b)).negative())
+elementwise("atan2", lambda a, b, y: _over_square_of_length(b, a, b),
+            lambda a, b, y: _over_square_of_length(a.negative(), a, b))
 elementwise("ldexp", lambda a, b, y: b.call("exp2"), None)
 elementwise("nextafter", lambda a, b, y: Times(1), None)
 
@@ -190,23 +199,27 @@ def _share(a: Tensor, b: Tensor, y: Tensor, rate: float) -> Tensor:
     return choose(y.call("isneginf"), 0, share)
 
 
-def _square_of_length(a: Tensor, b: Tensor) -> Tensor:
-    """Return a**2 + b**2; 1 at the origin, so that derivatives there are 0."""
-    made = a.multiply(a).add(b.multiply(b))
-    return choose(made.equal(0), 1, made)
+def _over_square_of_length(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return x / (a**2 + b**2), 0 at the origin; no square is computed, which may be 0 or infinite."""
+    length = a.call("hypot", b)
+    length = choose(length.equal(0), 1, length)
+    return x.divide(length).divide(length)
 
 
 def _power_of_base(a: Tensor, b: Tensor, y: Tensor) -> Any:
-    """Return b * a**(b - 1); 0 where b is 0 or where the power of 0 has no finite slope."""
+    """Return b * a**(b - 1); 0 where the power of 0 has no finite slope.
+
+    At b = 0 it is not a constant: it changes by a**-1 with b.
+    """
     known = known_number(b)
     if known is not None and known >= 1:
         a = cast(a, str(y.dtype))
         return Bounded(a.multiply(2) if known == 2 else a.call("power", known - 1).multiply(known))
-    slope = b.multiply(a.call("power", b.subtract(1)))
-    if kind(str(y.dtype)) == "complex":
-        return choose(b.equal(0), 0, slope)
-    steep = a.equal(0).call("logical_and", b.less(1))
-    return choose(b.equal(0).call("logical_or", steep), 0, slope)
+    power = a.call("power", b.subtract(1))
+    none = b.equal(0).call("logical_and", power.call("isfinite").call("logical_not"))
+    if kind(str(y.dtype)) != "complex":
+        none = none.call("logical_or", a.equal(0).call("logical_and", b.less(1)))
+    return choose(none, 0, b.multiply(power))
 
 
 def _power_of_exponent(a: Tensor, b: Tensor, y: Tensor) -> Tensor:

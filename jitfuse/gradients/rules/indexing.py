@@ -1,11 +1,13 @@
 """Gathers and scatters: the transpose of reading at indices adds there, that of writing reads."""
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 
 from jitfuse.errors import DerivativeError
 from jitfuse.gradients.rule import RULES, Call, Parts, Rule, composite, linear, product
-from jitfuse.gradients.values import Tensor, cast, choose, positions, zeros_like
+from jitfuse.gradients.values import Tensor, cast, choose, flipped, part, positions, zeros_like
 
 
 @linear("gather")
@@ -80,14 +82,49 @@ def _shares(call: Call) -> tuple[Tensor, Tensor]:
             count.call("gather", *indices, **at))
     if call.attrs["combine"] != "multiply":
         raise DerivativeError(f"scatter by {call.attrs['combine']} has no derivative")
-    zero, gone = value.equal(0), x.equal(0)
-    others = choose(gone, 1, x).call("scatter", value, *indices, **call.attrs)
-    counts = x.create("zeros", shape=x.shape, dtype=str(x.dtype)).call(
-        "scatter", cast(zero, str(x.dtype)), *indices, **at, combine="add").call("gather", *indices, **at)
-    alone = zero.call("logical_and", counts.equal(1))
-    rest = x.call("scatter", choose(alone, 1, value), *indices, **call.attrs).call("gather", *indices, **at)
-    whole = call.y.call("gather", *indices, **at).divide(choose(zero, 1, value))
-    return others.divide(choose(gone, 1, x)), choose(alone, rest, choose(zero, 0, whole))
+    ones = x.create("full", shape=x.shape, value=1.0, dtype=str(x.dtype))
+    there = x.call("gather", *indices, **at)
+    others = _products_of_others(value.call("broadcast_to", shape=there.shape), x.shape, indices, **at)
+    return ones.call("scatter", value, *indices, **call.attrs), there.multiply(others)
+
+
+def _products_of_others(
+    value: Tensor, shape: tuple[int, ...], indices: Sequence[Tensor], *, axes: tuple[int, ...], place: int
+) -> Tensor:
+    """Return for each value the product of the others with its index, of those before and behind it in their order.
+
+    No value is divided by: so derivatives hold where some are 0.
+    """
+    cells = functools.reduce(lambda found, pair: found.multiply(shape[pair[0]]).add(pair[1]), (
+        (a, i.call("remainder", shape[a])) for a, i in zip(axes, indices, strict=True)), indices[0].multiply(0))
+    turn = (*range(place, place + cells.ndim), *range(place), *range(place + cells.ndim, value.ndim))
+    turned = value.call("transpose", axes=turn)
+    flat = turned.reshape((math.prod(cells.shape), *turned.shape[cells.ndim:]))
+    cells = cells.reshape((math.prod(cells.shape),))
+    order = cells.call("argsort", axis=-1)
+    flat, cells = (t.call("gather", order, axes=(0,), place=0) for t in (flat, cells))
+    behind = flipped(_products_before(flipped(flat, 0), flipped(cells, 0)), 0)
+    others = _products_before(flat, cells).multiply(behind)
+    others = others.call("gather", order.call("argsort", axis=-1), axes=(0,), place=0)
+    return others.reshape(turned.shape).call("transpose", axes=tuple(sorted(range(len(turn)), key=turn.__getitem__)))
+
+
+def _products_before(x: Tensor, cells: Tensor) -> Tensor:
+    """Return for each row the product of those before it with the same cell, which lie together, by doubling."""
+    n, reach = x.shape[0], 1
+    one = x.create("full", shape=x.shape, value=1.0, dtype=str(x.dtype))
+
+    def of_same(rows: Tensor, back: int) -> Tensor:
+        """Return the rows that lie so far before each, 1 where they are of another cell."""
+        same = part(cells, 0, back, n - back).equal(part(cells, 0, 0, n - back))
+        return choose(same.reshape((n - back, *(1,) * (x.ndim - 1))), part(rows, 0, 0, n - back), 1)
+
+    made = part(one, 0, 0, min(n, 1)).call("concat", of_same(x, 1), axis=0) if n > 1 else one
+    while reach < n:
+        longer = part(made, 0, reach, n - reach).multiply(of_same(made, reach))
+        made = part(made, 0, 0, reach).call("concat", longer, axis=0)
+        reach *= 2
+    return made
 
 
 RULES["scatter"] = Rule(_scatter_forward, _scatter_reverse, masks=True)

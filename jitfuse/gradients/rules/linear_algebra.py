@@ -1,13 +1,14 @@
 """Linear algebra, by tangents (Giles 2008, "Collected matrix derivative results"; Townsend 2016 for the SVD)."""
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import DerivativeError
-from jitfuse.gradients.rule import RULES, Call, Parts, Rule, by_tangents
+from jitfuse.gradients.rule import RULES, Call, Over, Parts, Rule, by_tangents, composite, product
 from jitfuse.gradients.rules.contractions import transposed
 from jitfuse.gradients.values import Tensor, cast, choose, conjugate, part, positions
 from jitfuse.ir.semantics import linear_algebra
@@ -71,10 +72,26 @@ def _lower(x: Tensor, diagonal: float = 1.0) -> Tensor:
     return x.multiply(choose(rows.greater(columns), 1.0, choose(rows.equal(columns), diagonal, 0.0)))
 
 
-def _gaps(values: Tensor) -> Tensor:
-    """Return 1 / (value of column - value of row); 0 on the diagonal and for equal values."""
-    gap = _row(values).subtract(_column(values))
-    return choose(gap.equal(0), 0, choose(gap.equal(0), 1, gap).call("reciprocal"))
+def _over_gaps(inner: Tensor, values: Tensor, guarded: bool) -> Tensor:
+    """Return the elements off the diagonal over (value of column - value of row).
+
+    Of equal values the vectors are any: what moves them is infinite, and what does not, 0, is 0 where `guarded`.
+    """
+    diagonal = _identity(values.shape[-1], values.call("real")).equal(1)
+    gaps = choose(diagonal, 1, _row(values).subtract(_column(values)))
+    return product(choose(diagonal, 0, inner), Over(gaps), guarded)
+
+
+def _by_gaps(name: str) -> Callable[[Callable[..., Parts]], None]:
+    """Enter an operator by ``forward(call, tangents, guarded)`` with quotients that are guarded in the forward mode.
+
+    They are linear where they are not guarded; the quotients of their transpose always are.
+    """
+    def enter(forward: Callable[..., Parts]) -> None:
+        RULES[name] = Rule(functools.partial(forward, guarded=True),
+                           transposed=functools.partial(forward, guarded=False))
+
+    return enter
 
 
 @by_tangents("inv")
@@ -82,20 +99,47 @@ def _(call: Call, tangents: Parts) -> Parts:
     return [_times(call.y, tangents[0], call.y).negative()]
 
 
-@by_tangents("det")
-def _(call: Call, tangents: Parts) -> Parts:
-    """Sum the products of the tangent with the cofactors, which are finite for singular matrices too."""
-    moved = conjugate(cofactors(call.x)).multiply(tangents[0])
-    return [moved.call("sum", axis=(-2, -1), keepdims=False)]
+_MINOR = 3
+"""The order of derivatives of determinants that hold whatever the rank."""
 
 
-def cofactors(x: Tensor) -> Tensor:
-    """Return the derivative of the determinant by each element, from the SVD: det(u) det(v) u diag(others) v."""
-    u, s, vh = _decomposed("svd", x, full_matrices=False)
-    s = s.call("real")
-    others = choose(_identity(x.shape[-1], s).equal(1), 1, _row(s)).call("prod", axis=(-1,), keepdims=False)
-    sign = conjugate(u.call("det").multiply(vh.call("det")))
-    return _times(u.multiply(_row(others)), vh).multiply(_column(_column(sign)))
+def determinant(x: Tensor) -> Tensor:
+    """Return the determinant by steps whose derivatives hold for singular matrices and equal singular values too.
+
+    Between singular vectors, as constants, the matrix is diagonal. There the block of the largest singular values is
+    eliminated, and the rest's determinant is a polynomial. Where that block is singular as well, the determinant and
+    its derivatives up to the third are 0.
+    """
+    n, m = x.shape[-1], x.shape[-1] - _MINOR
+    if m <= 0:
+        return _minor(x, range(n)) if n else x.create("full", shape=x.shape[:-2], value=1.0, dtype=str(x.dtype))
+    u, s, vh = _decomposed("svd", x.call("stop_gradient"), full_matrices=False)
+    turned = _times(_adjoint(u), x, _adjoint(vh))
+    over = _column(choose(s.equal(0), 1, s).call("reciprocal"))
+    upper, lower = part(turned.multiply(over), -2, 0, m), part(turned, -2, m, _MINOR)
+    largest = part(s, -1, 0, m).call("real")
+    block = part(upper, -1, 0, m).add(_identity(m, x).multiply(_column(cast(largest.equal(0), str(x.dtype)))))
+    rest = part(lower, -1, m, _MINOR).subtract(_times(
+        part(lower, -1, 0, m), block.call("solve", part(upper, -1, m, _MINOR))))
+    sign, log = _decomposed("slogdet", block)
+    lead = x.shape[:-2]
+    sides = u.call("det").multiply(vh.call("det")).multiply(largest.call("prod", axis=(-1,), keepdims=False))
+    moved = sign.reshape(lead).multiply(log.call("real").reshape(lead).exp())
+    return sides.multiply(moved).multiply(_minor(rest, range(_MINOR)))
+
+
+def _minor(x: Tensor, columns: Sequence[int]) -> Tensor:
+    """Return the determinant of the last rows at these columns, along the first of these rows."""
+    row, made = x.shape[-2] - len(columns), None
+    for k, column in enumerate(columns):
+        term = part(part(x, -2, row, 1), -1, column, 1).reshape(x.shape[:-2])
+        if len(columns) > 1:
+            term = term.multiply(_minor(x, [c for c in columns if c != column]))
+        made = term if made is None else made.subtract(term) if k % 2 else made.add(term)
+    return made
+
+
+composite("det", through=determinant)
 
 
 @by_tangents("slogdet")
@@ -149,11 +193,11 @@ def _hermitian(t: Any) -> Tensor:
     return t.add(_adjoint(t)).multiply(0.5)
 
 
-@by_tangents("eigh")
-def _(call: Call, tangents: Parts) -> Parts:
+@_by_gaps("eigh")
+def _(call: Call, tangents: Parts, guarded: bool) -> Parts:
     values, vectors = _parts(call)
     inner = _times(_adjoint(vectors), _hermitian(tangents[0]), vectors)
-    moved = _times(vectors, inner.multiply(_gaps(values.call("real"))))
+    moved = _times(vectors, _over_gaps(inner, values.call("real"), guarded))
     return _joined(call, [inner.call("diagonal").call("real"), moved])
 
 
@@ -163,12 +207,12 @@ def _(call: Call, tangents: Parts) -> Parts:
     return [_times(_adjoint(vectors), _hermitian(tangents[0]), vectors).call("diagonal").call("real")]
 
 
-@by_tangents("eig")
-def _(call: Call, tangents: Parts) -> Parts:
+@_by_gaps("eig")
+def _(call: Call, tangents: Parts, guarded: bool) -> Parts:
     """Keep the vectors' lengths at one: what would change them along themselves is taken off."""
     values, vectors = _parts(call)
     inner = vectors.call("solve", _times(cast(tangents[0], str(values.dtype)), vectors))
-    moved = _times(vectors, inner.multiply(_gaps(values)))
+    moved = _times(vectors, _over_gaps(inner, values, guarded))
     along = conjugate(vectors).multiply(moved).call("sum", axis=(-2,), keepdims=True).call("real")
     return _joined(call, [inner.call("diagonal"), moved.subtract(vectors.multiply(along))])
 
@@ -186,8 +230,8 @@ def _(call: Call, tangents: Parts) -> Parts:
     return [_times(_adjoint(u), tangents[0], _adjoint(vh)).call("diagonal").call("real")]
 
 
-@by_tangents("svd")
-def _(call: Call, tangents: Parts) -> Parts:
+@_by_gaps("svd")
+def _(call: Call, tangents: Parts, guarded: bool) -> Parts:
     (t,), (rows, columns) = tangents, call.x.shape[-2:]
     if call.attrs["full_matrices"] and rows != columns:
         raise DerivativeError(f"svd with full_matrices=True of matrices of {rows} by {columns} has no derivative: the "
@@ -195,12 +239,12 @@ def _(call: Call, tangents: Parts) -> Parts:
     u, s, vh = _parts(call)
     s, v = s.call("real"), _adjoint(vh)
     inner = _times(_adjoint(u), t, v)
-    squares = _gaps(s.multiply(s))
+    squares = s.multiply(s)
     right, left = inner.multiply(_row(s)), inner.multiply(_column(s))
     turn = _identity(s.shape[-1], s).multiply(0.5).multiply(_column(choose(s.equal(0), 1, s).call("reciprocal")))
-    moved_u = _times(u, right.add(_adjoint(right)).multiply(squares).add(
+    moved_u = _times(u, _over_gaps(right.add(_adjoint(right)), squares, guarded).add(
         inner.subtract(_adjoint(inner)).multiply(turn)))
-    moved_v = _times(v, left.add(_adjoint(left)).multiply(squares))
+    moved_v = _times(v, _over_gaps(left.add(_adjoint(left)), squares, guarded))
     if rows > columns:
         outside = _times(t, v)
         moved_u = moved_u.add(outside.subtract(_times(u, _adjoint(u), outside)).divide(_row(s)))

@@ -8,8 +8,9 @@ from jitfuse.gradients.values import Tensor, choose, part
 from jitfuse.ir.semirings.derivatives import pulled_back, pushed_forward
 from jitfuse.ir.semirings.tape import Table
 
-_TINY = {"float64": 1e-150, "float32": 1e-18}
-"""What stands for a change of 0 whose log has a derivative."""
+_SMALL = {"float64": 1e-5, "float32": 1e-4}
+"""Changes below it are differences of numbers of its size: derivatives of logs are sums whose terms grow with the
+reciprocal and cancel but for rounding."""
 
 
 def _table(call: Call) -> tuple[Table, tuple[int, ...]]:
@@ -30,10 +31,11 @@ def _is_log(call: Call) -> bool:
 def _logs(change: Tensor, scale: Tensor) -> list[Tensor]:
     """Return logs of two numbers whose difference is a change, each times exp(scale); -inf where scale is infinite.
 
-    Only the first one moves with the change, whatever its sign: so derivatives of derivatives hold at 0 too.
+    Only the first one moves with the change, whatever its sign: so derivatives of derivatives hold near 0 too.
     """
-    tiny = _TINY[str(change.dtype)]
-    taken = choose(change.greater(0), 0, choose(change.less(0), change.multiply(-2), tiny)).call("stop_gradient")
+    small = _SMALL[str(change.dtype)]
+    large = choose(change.greater(0), 0, change.multiply(-2))
+    taken = choose(change.call("abs").less(small), 2 * small, large).call("stop_gradient")
     finite = scale.call("isfinite")
     shift = choose(finite, scale, 0)
     first = change.add(taken).call("log")
