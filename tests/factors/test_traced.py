@@ -193,6 +193,7 @@ def test_second_derivatives_where_the_first_factor_is_zero() -> None:
              for f in PAIRS[0]]
     assert np.abs(found[1]).max() > 0.1 and np.allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
 
+
 @pytest.mark.parametrize("distance", [0.0, 1e-12, -1e-6, 0.1])
 @pytest.mark.parametrize("is_log", [True, False])
 def test_third_derivatives_where_the_first_factor_is_near_zero(is_log: bool, distance: float) -> None:
@@ -281,3 +282,12 @@ def _stored(plan: Plan, scaled: bool) -> dict:
 
 def _leaves(tree: object) -> list:
     return [leaf for part in tree for leaf in _leaves(part)] if isinstance(tree, list | tuple) else [tree]
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float64, 1e-250), (np.float64, 1e200), (np.float32, 1e-30)])
+def test_gradients_of_small_and_large_multiples_keep_their_digits(dtype: Any, factor: float) -> None:
+    tables = [table.astype(dtype) for table in TABLES]
+    plain, scaled = (jf.grad(lambda *t, c=c: log_partition(*t) * dtype(c), argnums=(0, 3))(*tables)
+                     for c in (1, factor))
+    for a, b in zip(plain, scaled):
+        assert b.dtype == dtype and np.allclose(b / dtype(factor), a, rtol=30 * np.finfo(dtype).eps)

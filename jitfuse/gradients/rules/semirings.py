@@ -9,8 +9,11 @@ from jitfuse.ir.semirings.derivatives import pulled_back, pushed_forward
 from jitfuse.ir.semirings.tape import Table
 
 _SMALL = {"float64": 1e-5, "float32": 1e-4}
-"""Changes below it are differences of numbers of its size: derivatives of logs are sums whose terms grow with the
+"""Changes below it are differences of numbers of its size: third derivatives of logs are sums whose terms grow with the
 reciprocal and cancel but for rounding."""
+_ALL_SMALL = {"float64": 1e-18, "float32": 1e-9}
+"""Where all changes are below it, further than a minimum's distance from 0 is rounded, they are divided by the largest
+one: differences would lose their digits, and third derivatives are lost."""
 
 
 def _table(call: Call) -> tuple[Table, tuple[int, ...]]:
@@ -44,6 +47,16 @@ def _logs(change: Tensor, scale: Tensor) -> list[Tensor]:
     return [choose(finite, x.add(shift), -math.inf) for x in (first, second)]
 
 
+def _unit(changes: list[Tensor]) -> Tensor:
+    """Return the largest of changes, as a constant, where it is small; else 1."""
+    sizes = [x.call("abs").call("stop_gradient").reshape((x.size,)) for x in changes]
+    whole = sizes[0].call("concat", *sizes[1:], axis=0) if len(sizes) > 1 else sizes[0]
+    largest = whole.call("max", axis=(0,), keepdims=False) if whole.size else whole.create(
+        "full", shape=(), value=1.0, dtype=str(whole.dtype))
+    small = largest.less(_ALL_SMALL[str(whole.dtype)]).call("logical_and", largest.greater(0))
+    return choose(small, largest, 1)
+
+
 def _difference(first: Tensor, second: Tensor, scale: Tensor) -> Tensor:
     """Return exp(first + scale) - exp(second + scale)."""
     return first.add(scale).call("exp").subtract(second.add(scale).call("exp"))
@@ -52,13 +65,14 @@ def _difference(first: Tensor, second: Tensor, scale: Tensor) -> Tensor:
 def _reverse(call: Call, cotangents: Parts) -> Parts:
     table, operands = _table(call)
     wanted = tuple([k for k, w in enumerate(call.wanted) if w])
-    seeds = _logs(cotangents[0], call.y.negative()) if _is_log(call) else [cotangents[0]]
+    unit = _unit([cotangents[0]])
+    seeds = _logs(cotangents[0].divide(unit), call.y.negative()) if _is_log(call) else [cotangents[0]]
     found = _run(call, pulled_back(table, operands, wanted, len(seeds)), seeds)
     made: list[Tensor | None] = [None] * len(operands)
     size, start = sum([operands[k] for k in wanted]), 0
     for k in wanted:
         parts = [part(found, 0, start + s * size, operands[k]).reshape(call.xs[k].shape) for s in range(len(seeds))]
-        made[k] = _difference(parts[0], parts[1], call.xs[k]) if _is_log(call) else parts[0]
+        made[k] = _difference(parts[0], parts[1], call.xs[k]).multiply(unit) if _is_log(call) else parts[0]
         start += operands[k]
     return made
 
@@ -66,7 +80,8 @@ def _reverse(call: Call, cotangents: Parts) -> Parts:
 def _forward(call: Call, tangents: Parts) -> Parts:
     table, operands = _table(call)
     moved = tuple([k for k, tangent in enumerate(tangents) if tangent is not None])
-    pairs = [_logs(tangents[k], call.xs[k]) if _is_log(call) else [tangents[k]] for k in moved]
+    unit = _unit([tangents[k] for k in moved])
+    pairs = [_logs(tangents[k].divide(unit), call.xs[k]) if _is_log(call) else [tangents[k]] for k in moved]
     seeds = [x for parts in zip(*pairs) for x in parts]
     count = len(pairs[0])
     found = _run(call, pushed_forward(table, operands, moved, count), seeds)
@@ -74,7 +89,7 @@ def _forward(call: Call, tangents: Parts) -> Parts:
     if not _is_log(call):
         return parts
     scale = call.y.negative()
-    return [_difference(parts[0], parts[1], choose(scale.call("isfinite"), scale, 0))]
+    return [_difference(parts[0], parts[1], choose(scale.call("isfinite"), scale, 0)).multiply(unit)]
 
 
 RULES["semiring_sums"] = Rule(_forward, _reverse)
