@@ -115,7 +115,7 @@ def _times(out: Operand, a: Operand, b: Operand, states: int) -> np.ndarray:
 def _moved(out: Operand, message: Operand, states: int) -> np.ndarray:
     """Return the record of a message's sum over the states that moves come from."""
     record = record_of(out._replace(strides=(1, 0)), Operand(MOVES, 0, (1, states)),
-                             message._replace(strides=(0, 1)), (states, states))
+                       message._replace(strides=(0, 1)), (states, states))
     assert record is not None
     return record
 

@@ -174,7 +174,7 @@ class Slices:
                 rows = rows * size + states[:, self.modes.index(v)]
             np.add.at(found, rows, table)
         axes = [[*chosen, *rest].index(v) for v in wanted]
-        return found.reshape(*outer, *inner).transpose(axes)
+        return found.reshape((*outer, *inner)).transpose(axes)
 
     def _shares(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the slices that have a share of Z which is not 0, and these shares."""

@@ -43,7 +43,7 @@ def count(plan: Plan, tables: Tables, run: Callable[..., tuple[Any, float]]) -> 
 
 
 def _log2_of_integers(table: Any) -> float:
-    """Return log2 of a table's largest integer; -inf of zeros alone.; a ModelError says that a value is none."""
+    """Return log2 of a table's largest integer; -inf of zeros alone; a ModelError says that a value is none."""
     values = [int(v) for v in table.ravel().tolist()] if table.dtype == object else None
     if values is None:
         if table.dtype.kind == "f" and (table != np.floor(table)).any():

@@ -24,13 +24,12 @@ from jitfuse.factors.ir.schema import (
 )
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import Tree
+from jitfuse.factors.work import AT_ONCE
 
 Modes = Mapping[int, int]
 NO_MODES: Final[Modes] = {}
 MOST_INPUTS: Final = 4
 """Registers that one instruction multiplies."""
-SMALL: Final = 1 << 12
-"""Elements of a product up to which all its registers are multiplied at once."""
 
 
 class Emitter:
@@ -121,7 +120,7 @@ class Emitter:
         left += self.ones(left, variables)
         left = left or [self.write(OpCode.UNIT, self.spec(()))]
         whole = self.union(left)
-        together = MOST_INPUTS if whole.size <= SMALL else 2
+        together = MOST_INPUTS if whole.size <= AT_ONCE else 2
         if 1 < len(left) <= together:
             first = sorted(left, key=lambda register: (self.specs[register].size, register))
             return self.write(OpCode.CONTRACT, whole, inputs=tuple(first))

@@ -236,8 +236,8 @@ class Given:
         table = table.transpose(*range(lead), *[lead + axes.index(v) for v in free])
         for place, v in enumerate(wanted):
             if v in self.evidence.states:
-                states = self._observed(v).reshape((-1,) + (1,) * (len(wanted) - place - 1))
-                table = np.expand_dims(table, lead + place) * states
+                table = np.expand_dims(table, lead + place)  # those behind it that are observed are not there yet
+                table = table * self._observed(v).reshape((-1,) + (1,) * (table.ndim - lead - place - 1))
         return table
 
     def _observed(self, v: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """How the product of a model's tables is summed: the ways there are, their scores, and which is the best.
 
 contraction    a bucket for each variable
-junction tree  buckets merged into larger cliques, where no large message is multiplied more often for it
+junction tree  buckets merged into larger cliques, where no large tensor is multiplied more often for it
 conditioning   some variables become modes: all the rest is done for each of their states, with smaller messages
 
 Owns the scores. Does not own orders, nor the variables that are conditioned on (`jitfuse.factors.orders`).
@@ -20,7 +20,7 @@ from jitfuse.factors.orders.search import Ordered
 from jitfuse.factors.orders.slicing import conditioned, sliced_variables
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Node, Tree, bucket_tree
-from jitfuse.factors.work import ITEMSIZE, work
+from jitfuse.factors.work import AT_ONCE, ITEMSIZE, least_work, work, work_by_twos
 
 TOGETHER: Final = 16
 """States of all variables together that a clique sums out: those of each sample are weighed at the same time."""
@@ -96,7 +96,7 @@ def score_of(structure: Structure, tree: Tree, limit_bytes: int, *, kept: bool =
                for node, size in zip(tree.nodes, messages)]
     amount = live = most = 0
     for node, message, own, inputs in zip(tree.nodes, messages, counted, _inputs(structure, tree, messages)):
-        amount += work(prod([structure.sizes[v] for v in node.clique]), inputs)
+        amount += _work(structure, tree, prod([structure.sizes[v] for v in node.clique]), inputs, (node,))
         most = max(most, live + message)
         live += own - sum([counted[c] for c in node.children])
     total = sum(messages)
@@ -117,6 +117,23 @@ def _inputs(structure: Structure, tree: Tree, messages: Sequence[int]) -> list[C
             for node in tree.nodes]
 
 
+def _work(
+    structure: Structure, tree: Tree, elements: int, inputs: Counter[int], nodes: Sequence[Node], gone: int = NO_PARENT
+) -> int:
+    """Return the work of one node, or of two as one: `gone` is the number of the child that is no other node then.
+
+    Args:
+        elements: those of the product.
+        inputs: how many tensors have so many elements.
+        nodes: those that have these tensors. What their children send has the variables that it has in the tree.
+    """
+    if elements <= AT_ONCE or inputs.total() < 3:
+        return work(elements, inputs)
+    scopes = [structure.scopes[f] for node in nodes for f in node.factors]
+    scopes += [tree.nodes[c].interface for node in nodes for c in node.children if c != gone]
+    return work_by_twos(structure.sizes, scopes, elements)
+
+
 def junction_tree(structure: Structure, tree: Tree) -> Tree:
     """Return the tree with nodes merged into their parents where that is no more work, the first ones first.
 
@@ -128,6 +145,7 @@ def junction_tree(structure: Structure, tree: Tree) -> Tree:
     held = [prod([structure.sizes[v] for v in node.clique]) for node in tree.nodes]
     messages = _messages(structure, tree)
     inputs = _inputs(structure, tree, messages)
+    amounts = [_work(structure, tree, *each) for each in zip(held, inputs, zip(tree.nodes))]
     for place, node in enumerate(tree.nodes[:-1]):
         merged = nodes[place]
         assert merged is not None
@@ -137,13 +155,16 @@ def junction_tree(structure: Structure, tree: Tree) -> Tree:
             below = nodes[child]
             assert below is not None
             elements = summed[child] * held[place]  # what the child sends is in the parent's clique
+            apart = amounts[child] + amounts[place]
             together = inputs[child] + inputs[place]
             together[messages[child]] -= 1
-            apart = work(held[child], inputs[child]) + work(held[place], inputs[place])
-            if work(elements, together) <= apart:
+            if least_work(elements, together.total()) > apart:
+                continue
+            amount = _work(structure, tree, elements, together, (below, merged), child)
+            if amount <= apart:
                 nodes[child], merged = None, _merged(below, merged, child, tree.rank)
                 summed[place], held[place] = summed[child] * summed[place], elements
-                inputs[place] = together
+                inputs[place], amounts[place] = together, amount
         nodes[place] = merged
     return Tree(_numbered(nodes), tree.rank, tree.axes)
 

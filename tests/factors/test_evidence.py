@@ -6,6 +6,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,21 @@ def check(graph: FactorGraph, model: Model, evidence: dict[Any, Any], rtol: floa
     assert graph.log_partition(evidence) == pytest.approx(float(brute.log_sum(logs)), rel=rtol)
     for v, table in graph.marginals(evidence).items():
         np.testing.assert_allclose(table, brute.joint(model, logs, [v]).astype(float), rtol=10 * rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("observed", [(), (2,), (1, 2), (0, 3), (0, 1, 3), (0, 1, 2, 3)])
+def test_joint_marginals_of_observed_variables_have_all_axes(observed: tuple[int, ...]) -> None:
+    """States that the graph itself knows leave it: their axes come back, wherever the query has them."""
+    model, states = loop(), {v: 2 - v % 2 for v in observed}
+    graph = FactorGraph(model.sizes, model.factors, evidence=states)
+    batch = {v: np.array([[0.1, 0.2, 0.3], [1.0, 0.5, 5.0]]) for v in {0, 1, 2, 3}.difference(observed)}
+    for wanted in (*permutations(range(4), 3), (3, 1, 2, 0)):
+        expected = brute.joint(model, brute.log_weights(model, states), wanted).astype(float)
+        np.testing.assert_allclose(graph.marginal(*wanted), expected, rtol=1e-10, atol=1e-14)
+        for k in range(2 if batch else 0):
+            logs = brute.log_weights(model, {**states, **{v: rows[k] for v, rows in batch.items()}})
+            found = graph.marginal(*wanted, evidence=batch)[k]
+            np.testing.assert_allclose(found, brute.joint(model, logs, wanted).astype(float), rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("kept", [False, True])

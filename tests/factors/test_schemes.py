@@ -13,12 +13,15 @@ from factors.ir.executor import run
 
 from jitfuse import factors
 from jitfuse.factors.emit import emit_downward_program, emit_partition_program
+from jitfuse.factors.ir.dataflow import dataflow
 from jitfuse.factors.ir.schema import PARTITION, AxisType, OpCode, Program, marginal
 from jitfuse.factors.ir.verify import verify
 from jitfuse.factors.marginals import cheapest_marginals
 from jitfuse.factors.orders.cost import cost
 from jitfuse.factors.orders.search import best_order
+from jitfuse.factors.rewrites.free_early import working
 from jitfuse.factors.rewrites.pipeline import rewritten
+from jitfuse.factors.rewrites.pooling import peak
 from jitfuse.factors.schemes import junction_tree, schemes_of, score_of
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Tree, bucket_tree
@@ -75,6 +78,24 @@ def test_junction_trees_are_trees_of_cliques(step: int, monkeypatch: pytest.Monk
             assert score_of(structure, tree, 0).work <= score_of(structure, plain, 0).work
             fewer += len(tree.nodes) < len(plain.nodes)
     assert fewer > 10
+
+
+@pytest.mark.parametrize(("size", "arity"), [(4, 3), (2, 4)])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_merged_nodes_make_no_large_products_of_small_tensors(size: int, arity: int, seed: int) -> None:
+    """Small messages over different variables: what their products take is in the programs, as time and as memory."""
+    chance, count = Random(seed), 24 + 6 * (arity - 3)
+    scopes = [tuple(sorted(chance.sample(range(count), arity))) for _ in range(count * 13 // 10)]
+    structure = Structure((size,) * count, tuple(scopes))
+    plain = bucket_tree(structure, best_order(structure, budget=300).order)
+    tree, figures = junction_tree(structure, plain), []
+    for each in (plain, tree):
+        program = rewritten(emit_partition_program(structure, each)).program
+        flow = dataflow(working(program))
+        figures.append((sum(map(flow.elements, range(len(flow.steps)))), peak(program)))
+    (products, most), (merged_products, merged_most) = figures
+    assert len(tree.nodes) < len(plain.nodes)
+    assert merged_products <= products and merged_most <= 1.2 * most
 
 
 def is_a_tree(structure: Structure, tree: Tree, keep: tuple[int, ...]) -> None:

@@ -155,6 +155,7 @@ def test_graphs_with_a_limit(limit: int) -> None:
         assert graph.log_partition(evidence) == pytest.approx(whole.log_partition(evidence), rel=1e-12)
         assert graph.partition("max", evidence) == pytest.approx(whole.partition("max", evidence), rel=1e-12)
         assert np.allclose(graph.marginal(7, 0, evidence=evidence), whole.marginal(7, 0, evidence=evidence))
+        assert np.allclose(graph.marginal(evidence=evidence), 1) and graph.marginal(evidence=evidence).shape == ()
         assert graph.entropy(1, given=[5], evidence=evidence) == pytest.approx(
             whole.entropy(1, given=[5], evidence=evidence), rel=1e-10)
     batch = {5: rng.random((3, 2)), 6: np.array([0, 1, 1])}

@@ -33,6 +33,10 @@ the nearest cache keeps none until the next unit comes, which has their neighbou
 """
 IN_CACHE: Final = 1 << 14
 """Products up to which that does not matter."""
+FEWER: Final = 8
+"""How many times as many elements the larger tensor has, at least, as what is then summed between: that is written and
+read.
+"""
 _UNIT_NS, _SUM_NS, _TERM_NS, _VECTOR_NS, _ELEMENT_NS, _FAR_NS = 2.0, 6.0, 0.7, 0.25, 0.6, 3.0
 """What a unit takes, its one number where the inner axis is summed, a summed index besides, a vector, an element of its
 own, and one that is far from the next.
@@ -130,14 +134,14 @@ def _pattern(
 
 
 def _most_offsets(axes: Sequence[Axis]) -> int:
-    """Return how many offsets short rows may have: few, if what is then summed between is not larger than a and b."""
+    """Return how many offsets short rows may have: few, if what is then summed between is much smaller than a or b."""
     summed = [x.extent for x in axes if not x.out]
     if len(summed) < 2:
         return sys.maxsize
     products = prod(x.extent for x in axes)
     between = products // prod(_first(summed))
     largest = max(prod(x.extent for x in axes if x.a), prod(x.extent for x in axes if x.b))
-    return FEW_OFFSETS if products > IN_CACHE and between <= largest else MOST_OFFSETS
+    return FEW_OFFSETS if products > IN_CACHE and between * FEWER <= largest else MOST_OFFSETS
 
 
 def _first(summed: list[_T]) -> list[_T]:

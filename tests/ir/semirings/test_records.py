@@ -16,7 +16,6 @@ from jitfuse.compile.objects.semiring_object import parallel_address, semiring_f
 from jitfuse.ir.semirings import words as r
 from jitfuse.ir.semirings.loops import (
     CHUNK,
-    FEW_OFFSETS,
     MOST_OFFSETS,
     THREADED,
     Operand,
@@ -248,18 +247,6 @@ def test_what_large_tensors_reach() -> None:
     assert any(record[r.PARALLEL] for record in made)
     assert any(record[r.OFFSETS] > MOST_OFFSETS for record in made)
     assert any(record[r.EXTENT] == CHUNK for record in made) and any(record[r.EXTENT] > CHUNK for record in made)
-
-
-def test_few_offsets_are_listed_where_rows_are_short_and_tensors_large() -> None:
-    """And what is summed first is still whole rows, in few records."""
-    for sizes, most in ((dict.fromkeys("klmn", 20), FEW_OFFSETS), (dict.fromkeys("klmn", 8), MOST_OFFSETS)):
-        whole, part = (operand(r.STACKS + k, axes, "klmn", sizes) for k, axes in enumerate(("klmn", "nmlk")))
-        number = Operand(r.WORKSPACE, 0, (0, 0, 0, 0))
-        one = record_of(number, whole, part, [*sizes.values()])
-        assert (one is None) == (most == FEW_OFFSETS)
-        assert record_of(number, whole, whole, [*sizes.values()]) is not None
-        made, _ = records_of("", "klmn", "nmlk", sizes)
-        assert len(made) == (1 if one is not None else 3)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 1000])
