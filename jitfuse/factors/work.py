@@ -15,6 +15,8 @@ ITEMSIZE: Final = 8
 """Bytes of a float64. Limits of memory count all numbers as such."""
 STEP: Final = 200
 """What a product of two tensors takes beside those of numbers, in these: 0.1 us, at 0.5 ns each in short rows."""
+MESSAGE: Final = 100
+"""What a result that others read takes, in these: little in each call, but the first one plans it, for 0.1 ms."""
 LARGER: Final = 16
 """How many times the elements of small tensors large ones have, at least."""
 AT_ONCE: Final = 1 << 12
@@ -34,7 +36,7 @@ def products(elements: int, tensors: int) -> int:
 
 def least_work(elements: int, tensors: int) -> int:
     """Return what a sum of a product of so many tensors takes at least."""
-    return elements + STEP * max(1, tensors - 1)
+    return elements + STEP * max(1, tensors - 1) + MESSAGE
 
 
 def work(elements: int, inputs: Counter[int]) -> int:
@@ -49,7 +51,7 @@ def work(elements: int, inputs: Counter[int]) -> int:
         inputs: how many tensors have so many elements.
     """
     large = sum([count for size, count in inputs.items() if size * LARGER > elements])
-    return elements * max(1, large - 1) + STEP * max(1, inputs.total() - 1)
+    return elements * max(1, large - 1) + STEP * max(1, inputs.total() - 1) + MESSAGE
 
 
 def work_by_twos(sizes: Sequence[int], scopes: Sequence[Iterable[int]], elements: int) -> int:
@@ -69,7 +71,7 @@ def work_by_twos(sizes: Sequence[int], scopes: Sequence[Iterable[int]], elements
         size, both = union(a, b)
         total += size if size * LARGER > elements else 0
         heappush(left, (size, number, both))
-    return total + STEP * steps
+    return total + STEP * steps + MESSAGE
 
 
 def nanoseconds(elements: int) -> float:

@@ -25,7 +25,7 @@ from jitfuse.factors.rewrites.pooling import peak
 from jitfuse.factors.schemes import junction_tree, schemes_of, score_of
 from jitfuse.factors.structure import Structure
 from jitfuse.factors.tree import NO_PARENT, Tree, bucket_tree
-from jitfuse.factors.work import STEP
+from jitfuse.factors.work import MESSAGE, STEP
 from tests.factors.orders.structures import chain, complete, grid, random_structure
 
 STRUCTURES = [random_structure(seed, most=6) for seed in range(60)]
@@ -58,7 +58,8 @@ def test_scores_are_the_costs_of_orders(structure: Structure) -> None:
     tree = bucket_tree(structure, order)
     score, expected = score_of(structure, tree, 0), cost(structure, order)
     numbers = [*(scope for scope in structure.scopes if not scope), *tree.nodes[tree.root].children]
-    products = score.work - STEP * sum(max(1, len(node.factors) + len(node.children) - 1) for node in tree.nodes)
+    products = score.work - sum(
+        MESSAGE + STEP * max(1, len(node.factors) + len(node.children) - 1) for node in tree.nodes)
     cliques = sum(prod([structure.sizes[v] for v in node.clique]) for node in tree.nodes)
     assert cliques <= products <= expected.operations + max(1, len(numbers))
     assert (score.peak, score.kept) == (8 * expected.numbers, 8 * expected.kept)
