@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from amount import PATIENCE
 
@@ -157,3 +158,13 @@ def test_no_process_is_lost() -> None:
     command = [sys.executable, str(Path(__file__).parent / "torch_signals.py"), "--every", "80"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0 and ", 0 processes lost" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("function", [F.relu6, F.gelu, F.softmin, np.linalg.norm, np.roll])
+def test_a_librarys_function_may_be_fused_and_others_of_its_module_stay_as_they_are(function: Any) -> None:
+    x = torch.linspace(-3, 9, 7)
+    given = x.numpy() if function in (np.linalg.norm, np.roll) else x
+    more = {F.softmin: (0,), np.roll: (2,)}.get(function, ())
+    fused, later = jf.fuse(function, strict=True), jf.fuse(lambda a, b: F.mse_loss(a, b) + F.l1_loss(a, b), strict=True)
+    assert np.allclose(fused(given, *more), function(given, *more), rtol=1e-6, atol=1e-6)
+    assert np.allclose(later(x, x * 2), F.mse_loss(x, x * 2) + F.l1_loss(x, x * 2), rtol=1e-6)

@@ -41,11 +41,14 @@ def claim(fn: types.FunctionType) -> None:
     """Count the package of a decorated function as user code, wherever it is; of some libraries, only the module.
 
     A module's own `forward` may be decorated, but the layers that it calls run as they are; and `@np.errstate(...)`
-    makes a function of NumPy's.
+    makes a function of NumPy's. What is a function of such a module by its name (`jf.fuse(F.relu6)`) is called as
+    decorated functions call it.
     """
     name = str(fn.__globals__.get("__name__", ""))
     package = name.partition(".")[0]
     if package in {"jitfuse", "numpy", "torch", "__main__"}:
+        if fn.__globals__.get(fn.__name__) is fn:
+            return
         package = name
     if package and package not in _user_packages and _in_library(original_code(fn).co_filename):
         _user_packages.add(package)
