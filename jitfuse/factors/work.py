@@ -21,11 +21,9 @@ LARGER: Final = 16
 """How many times the elements of small tensors large ones have, at least."""
 AT_ONCE: Final = 1 << 12
 """Elements of a product up to which its tensors are multiplied at once, whatever is between; of larger ones by twos."""
-RECORD_NS: Final = 100.0
-PRODUCT_NS: Final = 0.45
-"""What a record of native code takes beside its products, and what a product of long rows takes. Least squares over one
-thread's times of trees of 63 cliques of 4 to 15 binary variables find 220 and 0.76 on a Xeon, which is half as fast;
-what counts is the ratio, 222 here, 290 there.
+PRODUCT_NS: Final = 0.5
+"""What a product takes. Least squares over one thread's times of trees of 63 cliques of 4 to 15 binary variables find
+0.76, and 220 for a record besides, on a machine half as fast: a `STEP` of 290.
 """
 
 
@@ -76,4 +74,4 @@ def work_by_twos(sizes: Sequence[int], scopes: Sequence[Iterable[int]], elements
 
 def nanoseconds(elements: int) -> float:
     """Return the time of a record in one thread."""
-    return RECORD_NS + PRODUCT_NS * elements
+    return PRODUCT_NS * (elements + STEP)

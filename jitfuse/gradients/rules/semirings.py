@@ -65,14 +65,16 @@ def _difference(first: Tensor, second: Tensor, scale: Tensor) -> Tensor:
 def _reverse(call: Call, cotangents: Parts) -> Parts:
     table, operands = _table(call)
     wanted = tuple([k for k, w in enumerate(call.wanted) if w])
-    unit = _unit([cotangents[0]])
-    seeds = _logs(cotangents[0].divide(unit), call.y.negative()) if _is_log(call) else [cotangents[0]]
+    seeds, unit = [cotangents[0]], None
+    if _is_log(call):
+        unit = _unit(seeds)
+        seeds = _logs(cotangents[0].divide(unit), call.y.negative())
     found = _run(call, pulled_back(table, operands, wanted, len(seeds)), seeds)
     made: list[Tensor | None] = [None] * len(operands)
     size, start = sum([operands[k] for k in wanted]), 0
     for k in wanted:
         parts = [part(found, 0, start + s * size, operands[k]).reshape(call.xs[k].shape) for s in range(len(seeds))]
-        made[k] = _difference(parts[0], parts[1], call.xs[k]).multiply(unit) if _is_log(call) else parts[0]
+        made[k] = parts[0] if unit is None else _difference(parts[0], parts[1], call.xs[k]).multiply(unit)
         start += operands[k]
     return made
 
@@ -80,13 +82,15 @@ def _reverse(call: Call, cotangents: Parts) -> Parts:
 def _forward(call: Call, tangents: Parts) -> Parts:
     table, operands = _table(call)
     moved = tuple([k for k, tangent in enumerate(tangents) if tangent is not None])
-    unit = _unit([tangents[k] for k in moved])
-    pairs = [_logs(tangents[k].divide(unit), call.xs[k]) if _is_log(call) else [tangents[k]] for k in moved]
+    pairs, unit = [[tangents[k]] for k in moved], None
+    if _is_log(call):
+        unit = _unit([tangents[k] for k in moved])
+        pairs = [_logs(tangents[k].divide(unit), call.xs[k]) for k in moved]
     seeds = [x for parts in zip(*pairs) for x in parts]
     count = len(pairs[0])
     found = _run(call, pushed_forward(table, operands, moved, count), seeds)
     parts = [part(found, 0, s * table.size, table.size) for s in range(count)]
-    if not _is_log(call):
+    if unit is None:
         return parts
     scale = call.y.negative()
     return [_difference(parts[0], parts[1], choose(scale.call("isfinite"), scale, 0)).multiply(unit)]
